@@ -1,0 +1,1 @@
+"""Many runs: plans, records, comparisons and reports."""

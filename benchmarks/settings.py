@@ -1,0 +1,146 @@
+"""YAML and `--set a.b=value` to a validated spec; run keys; presets."""
+
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from heads.spec import canonical
+
+SpecT = TypeVar("SpecT", bound=BaseModel)
+Tree = dict[str, Any]
+
+
+class SettingsError(ValueError):
+    """A setting is unknown, out of bounds or not one of its choices."""
+
+
+def parse(spec_type: type[SpecT], tree: Mapping[str, Any], overrides: Iterable[str] = ()) -> SpecT:
+    """The spec with its defaults, the differences in tree, and overrides `a.b=value` on top.
+
+    Raises:
+        SettingsError: an option is unknown or its value is not allowed; the message names every such option.
+
+    >>> from training.run import RunSpec
+    >>> parse(RunSpec, {"head": {"body": {"kind": "mlp"}}}, ["head.body.dropout=0.1"]).head.body.dropout
+    0.1
+    """
+    merged = merge(spec_type().model_dump(mode="json"), tree)
+    merged = with_changes(merged, dict(split_override(item) for item in overrides))
+    try:
+        return spec_type.model_validate(merged)
+    except ValidationError as error:
+        raise SettingsError(_told(error, spec_type)) from error
+
+
+def split_override(item: str) -> tuple[str, Any]:
+    """`a.b=value` to the dotted path and the value, read as YAML.
+
+    >>> split_override("head.body.hidden=[512, 256]")
+    ('head.body.hidden', [512, 256])
+    """
+    path, equals, value = item.partition("=")
+    if not equals or not path.strip():
+        raise SettingsError(f"an override has the form a.b=value, however: {item!r} came.")
+    try:
+        return path.strip(), _numbers(yaml.safe_load(value))
+    except yaml.YAMLError as error:
+        raise SettingsError(f"the value of an override must be YAML, however: {item!r} came ({error}).") from error
+
+
+def _numbers(value: Any) -> Any:
+    """YAML 1.1 reads 1e-3 as a string, since it has no dot; take it as the number it is."""
+    if isinstance(value, str):
+        return float(value) if re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value) else value
+    if isinstance(value, list):
+        return [_numbers(v) for v in value]
+    return {k: _numbers(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def merge(tree: Mapping[str, Any], differences: Mapping[str, Any]) -> Tree:
+    """Tree with differences laid over it, branch by branch; a branch that changes `kind` starts anew.
+
+    >>> merge({"w": {"kind": "effective", "beta": 0.9}, "n": 1}, {"w": {"kind": "none"}})
+    {'w': {'kind': 'none'}, 'n': 1}
+    """
+    if "kind" in differences and differences["kind"] != tree.get("kind"):
+        tree = {}
+    merged = dict(tree)
+    for key, value in differences.items():
+        old = merged.get(key)
+        nested = isinstance(value, Mapping) and isinstance(old, Mapping)
+        merged[key] = merge(old, value) if nested else _numbers(value)  # type: ignore[arg-type]
+    return merged
+
+
+def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> Tree:
+    """Tree with dotted changes; changes of a `kind` come first, since they start their branch anew."""
+    merged = dict(tree)
+    for path in sorted(changes, key=lambda p: (p.rsplit(".", 1)[-1] != "kind", p.count("."))):
+        nested: Any = changes[path]
+        for key in reversed(path.split(".")):
+            nested = {key: nested}
+        merged = merge(merged, nested)
+    return merged
+
+
+def load_yaml(path: Path) -> Tree:
+    """The mapping in a YAML file.
+
+    Raises:
+        SettingsError: the file is missing, is not YAML or holds something other than a mapping.
+    """
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise SettingsError(f"a settings file must exist, however: {path} does not.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"a settings file must be YAML, however: {path} is not ({error}).") from error
+    if not isinstance(found or {}, dict):
+        raise SettingsError(
+            f"a settings file must hold `key: value` lines, however: {path} holds {type(found).__name__}."
+        )
+    return found or {}
+
+
+def preset_names() -> tuple[str, ...]:
+    """Names of the presets that come with the package."""
+    folder = resources.files("configs") / "presets"
+    return tuple(sorted(f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")))
+
+
+def preset(name: str) -> Tree:
+    """The differences of a preset from the defaults.
+
+    Raises:
+        SettingsError: there is no such preset.
+    """
+    if name not in preset_names():
+        raise SettingsError(f"a preset is one of {', '.join(preset_names())}, however: {name!r} came.")
+    return yaml.safe_load((resources.files("configs") / "presets" / f"{name}.yaml").read_text("utf-8")) or {}
+
+
+def run_key(spec: BaseModel, table_hash: str, split_hash: str, engine_version: int) -> str:
+    """The name of a run, 16 hex digits: it changes with the spec, the table, the split or the engine's numerics."""
+    parts = {"spec": canonical(spec), "table": table_hash, "split": split_hash, "engine": engine_version}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _told(error: ValidationError, spec_type: type[BaseModel]) -> str:
+    from benchmarks.options import options
+
+    paths = [option.path for option in options(spec_type)]
+    lines = []
+    for item in error.errors(include_url=False):
+        where = ".".join(str(part) for part in item["loc"])
+        near = difflib.get_close_matches(where, paths, n=1, cutoff=0.5) if item["type"] == "extra_forbidden" else []
+        hint = f" Did you mean {near[0]}?" if near else ""
+        lines.append(f"{where}: {item['msg']}, however: {item.get('input')!r} came.{hint}")
+    return "\n".join(lines) + "\nSee `frostbench options`."

@@ -1,0 +1,1 @@
+"""Presets and benches: data that the command line and the app read alike."""

@@ -1,0 +1,1 @@
+"""What maps a vector to logits; knows nothing of the other packages."""

@@ -1,0 +1,76 @@
+"""Specs: the one place where every choice of the workbench is written down."""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Tier = Literal["core", "experimental"]
+
+
+class Spec(BaseModel):
+    """One immutable choice. Its fields are the YAML keys, the controls and the rows of docs/options.md.
+
+    Raises:
+        pydantic.ValidationError: a field is unknown, out of its bounds or not one of its choices.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        validate_default=True,
+        allow_inf_nan=False,
+        json_schema_serialization_defaults_required=True,
+    )
+
+    spec_version: ClassVar[int] = 1
+    """Raised when a default or the numerics behind this spec change, so that old runs keep their own key."""
+    tier: ClassVar[Tier] = "core"
+    """Core methods have a result on real data in docs/results; experimental ones are tested and named so."""
+
+
+def canonical(spec: BaseModel) -> dict[str, Any]:
+    """The tree that names a spec: `kind`, a raised `spec_version`, and the fields that differ from their default.
+
+    A field at its default is left out, so a new option renames no run. A nested spec at its default is left out
+    too, unless its version was raised, for then its default means something else than it did.
+
+    >>> class Inner(Spec):
+    ...     kind: Literal["inner"] = "inner"
+    ...     rate: float = 0.5
+    >>> class Outer(Spec):
+    ...     inner: Inner = Inner()
+    ...     steps: int = 3
+    >>> canonical(Outer())
+    {}
+    >>> canonical(Outer(inner=Inner(rate=1)))
+    {'inner': {'kind': 'inner', 'rate': 1.0}}
+    >>> Inner.spec_version = 2
+    >>> canonical(Outer())
+    {'inner': {'kind': 'inner', 'spec_version': 2}}
+    """
+    tree: dict[str, Any] = {}
+    for name, field in type(spec).model_fields.items():
+        value = getattr(spec, name)
+        shown = _canonical_value(value)
+        at_default = not field.is_required() and value == field.get_default(call_default_factory=True)
+        if name == "kind" or not at_default or _holds_version(shown):
+            tree[name] = shown
+    version = getattr(type(spec), "spec_version", 1)
+    return tree | ({"spec_version": version} if version != 1 else {})
+
+
+def _canonical_value(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return canonical(value)
+    if isinstance(value, tuple | list):
+        return [_canonical_value(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _canonical_value(v) for k, v in value.items()}
+    return value
+
+
+def _holds_version(shown: Any) -> bool:
+    if isinstance(shown, dict):
+        return "spec_version" in shown or any(_holds_version(v) for v in shown.values())
+    return isinstance(shown, list) and any(_holds_version(v) for v in shown)

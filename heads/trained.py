@@ -1,0 +1,153 @@
+"""TrainedHead: what training returns and export saves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heads.head import Head, HeadSpec
+from heads.posthoc import fit_temperature
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Class priors of a head; each [C] float64 and sums to 1, 0 for classes without training rows.
+
+    Attributes:
+        counts: [C] int64 training rows.
+        raw: shares of the training rows.
+        effective: the prior that the loss saw, after class weights.
+        implied: the prior that the exported logits still carry, after every logit adjustment.
+    """
+
+    counts: Tensor
+    raw: Tensor
+    effective: Tensor
+    implied: Tensor
+
+    @property
+    def present(self) -> Tensor:
+        """[C] bool: classes with training rows, the only ones that are ever predicted."""
+        return self.counts > 0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Rows kept to fit a temperature for any class prior: adjusted logits [M, C] and labels [M]."""
+
+    logits: Tensor
+    labels: Tensor
+
+
+@dataclass(frozen=True)
+class TrainedHead:
+    """A fitted head with everything that inference needs.
+
+    Attributes:
+        spec: what was built.
+        head: the module, in evaluation mode.
+        columns: names of the vector columns it reads, joined in this order.
+        class_names: C names, in the order of the logits.
+        priors: class priors.
+        shift: [C] float32 subtracted from the logits (post-hoc adjustment), 0 where there is none.
+        temperature: what the shifted logits are divided by under the head's own prior.
+        calibration: rows to fit temperatures on; None where the head is not calibrated.
+        recipes: identity of each vector column, as data, with its hash under "hash"; empty until it is known.
+        facts: what else is worth keeping: run spec, metrics, versions.
+    """
+
+    spec: HeadSpec
+    head: Head
+    columns: tuple[str, ...]
+    class_names: tuple[str, ...]
+    priors: Priors
+    shift: Tensor
+    temperature: float = 1.0
+    calibration: Calibration | None = None
+    recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def features(self, columns: Mapping[str, Tensor]) -> Tensor:
+        """The head's input [N, D]: its columns joined.
+
+        Raises:
+            ValueError: a column is missing.
+        """
+        missing = [name for name in self.columns if name not in columns]
+        if missing:
+            raise ValueError(
+                f"this head reads the columns {list(self.columns)}, however: {missing} came not among "
+                f"{sorted(columns)}. Pass the table the head was trained on, or one of the same recipe."
+            )
+        return torch.cat([columns[name].float() for name in self.columns], 1)
+
+    @torch.inference_mode()
+    def logits(self, columns: Mapping[str, Tensor]) -> Tensor:
+        """Adjusted logits [N, C] before any temperature; -inf for classes without training rows."""
+        raw: Tensor = self.head(self.features(columns)) - self.shift
+        return raw.masked_fill(~self.priors.present, -torch.inf)
+
+    def log_probabilities(self, columns: Mapping[str, Tensor], prior: Tensor | None = None) -> Tensor:
+        """Log-probabilities [N, C], calibrated where the head is.
+
+        Args:
+            columns: named vectors [N, D].
+            prior: class prior [C] to predict under; None keeps the one the head carries.
+        """
+        moved = self.logits(columns) + self.prior_shift(prior)
+        return (moved / self.temperature_for(prior)).log_softmax(1)
+
+    def temperature_for(self, prior: Tensor | None) -> float:
+        """The temperature for predictions under a class prior [C]; None means the prior the head carries.
+
+        A shift of the logits invalidates their temperature, so it is fitted anew, on calibration rows weighted as if
+        they came from that prior.
+        """
+        if prior is None or self.calibration is None:
+            return self.temperature
+        rows = self.calibration
+        share = torch.bincount(rows.labels, minlength=len(self.class_names)).double()
+        weight = (prior.double() / share)[rows.labels]
+        return fit_temperature(rows.logits + self.prior_shift(prior), rows.labels, weight)
+
+    def prior_shift(self, prior: Tensor | None) -> Tensor:
+        """What is added to the logits to predict under a class prior [C]; 0 where prior is None.
+
+        Raises:
+            ValueError: the prior has another length, a negative entry, or nothing on the trained classes.
+        """
+        if prior is None:
+            return torch.zeros_like(self.shift)
+        present = self.priors.present
+        if len(prior) != len(self.class_names) or (prior < 0).any() or prior[present].sum() <= 0:
+            raise ValueError(
+                f"a class prior needs {len(self.class_names)} shares of at least 0, some of them above 0 for trained "
+                f"classes, however: {prior.tolist()[:8]} came. Give one share for each class name of the head."
+            )
+        target = torch.where(present, prior.double(), 0.0)
+        shift = (target / target.sum()).log() - self.priors.implied.log()
+        return torch.where(present, shift, 0.0).to(self.shift.dtype)
+
+    def uniform_prior(self) -> Tensor:
+        """The class prior [C] that is equal over the trained classes."""
+        present = self.priors.present.double()
+        return present / present.sum()
+
+    def check_recipes(self, recipes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Refuse vectors that were made by another recipe.
+
+        Raises:
+            ValueError: a column's hash differs; the message names the fields that do.
+        """
+        for name in self.columns:
+            own, other = self.recipes.get(name, {}), recipes.get(name, {})
+            if own.get("hash") != other.get("hash"):
+                fields = sorted(k for k in own.keys() | other.keys() if own.get(k) != other.get(k) and k != "hash")
+                told = "; ".join(f"{k}: head {own.get(k)!r}, vectors {other.get(k)!r}" for k in fields)
+                raise ValueError(
+                    f"this head was trained on column {name!r} of recipe {own.get('hash')}, however: the vectors are "
+                    f"of recipe {other.get('hash')} ({told}). Extract them again with the head's recipe, or choose "
+                    "the matching table."
+                )

@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from torch.nn.functional import cross_entropy
+
+from heads.posthoc import fit_temperature
+
+
+def overconfident(rows=600, classes=4, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    true = torch.randn(rows, classes, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(true.softmax(1), 1, generator=generator).squeeze(1)
+    return 2.5 * true, labels
+
+
+def test_it_finds_the_temperature_that_made_the_rows():
+    logits, labels = overconfident(rows=40_000)
+    assert fit_temperature(logits, labels) == pytest.approx(2.5, rel=0.03)
+
+
+def test_the_likelihood_is_lowest_there():
+    logits, labels = overconfident()
+    best = fit_temperature(logits, labels)
+    losses = [cross_entropy(logits / t, labels).item() for t in (best * 0.999, best, best * 1.001)]
+    assert losses[1] == min(losses)
+
+
+def test_it_agrees_with_scikit_learn():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 5))
+    y = (x @ rng.normal(size=(5, 3)) + rng.gumbel(size=(900, 3))).argmax(1)
+    model = LogisticRegression(C=1e6, max_iter=2000).fit(x[:40], y[:40])
+    theirs = CalibratedClassifierCV(FrozenEstimator(model), method="temperature", ensemble=False).fit(x[40:], y[40:])
+    logits = torch.tensor(model.decision_function(x[40:]))
+    ours = (logits / fit_temperature(logits, torch.tensor(y[40:]))).softmax(1)
+    assert ours.numpy() == pytest.approx(theirs.predict_proba(x[40:]), abs=1e-3)
+
+
+def test_weights_act_like_repeated_rows():
+    logits, labels = overconfident(rows=90)
+    times = torch.arange(90) % 3
+    repeated = fit_temperature(logits.repeat_interleave(times, 0), labels.repeat_interleave(times))
+    assert fit_temperature(logits, labels, times) == pytest.approx(repeated, rel=1e-6)
+
+
+def test_absent_classes_are_allowed_as_columns_and_refused_as_labels():
+    logits, labels = overconfident()
+    wider = torch.cat([logits, torch.full((len(logits), 1), -torch.inf, dtype=torch.float64)], 1)
+    assert fit_temperature(wider, labels) == pytest.approx(fit_temperature(logits, labels), rel=1e-9)
+    with pytest.raises(ValueError, match="needs a class that was trained"):
+        fit_temperature(wider, torch.full_like(labels, 4))
+
+
+def test_no_rows_is_refused():
+    with pytest.raises(ValueError, match="fitted on calibration rows, however: there are none"):
+        fit_temperature(torch.zeros(0, 3), torch.zeros(0, dtype=torch.long))

@@ -1,0 +1,200 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch.nn.functional import cross_entropy
+
+from training.data import Data, Part
+from training.engine import fit
+from training.events import Epoch, Finished, Started
+from training.metrics import decision_metrics
+from training.run import RunSpec
+
+QUICK = {"train": {"schedule": {"epochs": 6, "batch_size": 32}}}
+FULL = {
+    "head": {"preprocess": {"center": True, "std": True}, "body": {"kind": "mlp", "hidden": [16, 8]}},
+    "train": {
+        "loss": {"smoothing": {"epsilon": 0.1}, "class_weight": {"kind": "effective"}, "hardmine": {"keep": 0.5}},
+        "optim": {"kind": "adamw", "lr": 0.02},
+        "schedule": {"epochs": 12, "batch_size": 32},
+    },
+    "posthoc": {"calibration": {"kind": "temperature"}},
+}
+
+
+def run(tree):
+    return RunSpec.model_validate(tree)
+
+
+def finished(data, *trees):
+    return [e for e in fit([run(t) for t in trees], data) if isinstance(e, Finished)]
+
+
+def test_events_come_in_order_and_name_their_run(long_tail):
+    events = list(fit([run(QUICK), run(QUICK | {"seed": 1})], long_tail))
+    kinds = [(type(e), e.run) for e in events]
+    one = [Started] + [Epoch] * 6 + [Finished]
+    assert kinds == [(k, 0) for k in one] + [(k, 1) for k in one]
+    assert [e.epoch for e in events if isinstance(e, Epoch)] == [1, 2, 3, 4, 5, 6] * 2
+
+
+def test_the_same_seed_gives_the_same_head_bit_for_bit(long_tail):
+    torch.manual_seed(1)
+    first, other = finished(long_tail, FULL, FULL | {"seed": 1})
+    torch.manual_seed(2)
+    (again,) = finished(long_tail, FULL)
+    a, b, c = (e.head.logits(long_tail.select.columns) for e in (first, again, other))
+    assert torch.equal(a, b)
+    assert first.head.temperature == again.head.temperature
+    assert not torch.equal(a, c)
+
+
+def test_training_leaves_the_global_random_state_alone(long_tail):
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    finished(long_tail, FULL)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_best_epoch_is_kept(long_tail):
+    events = list(fit([run(FULL)], long_tail))
+    best = max(e.metrics["macro_f1_fg"] for e in events if isinstance(e, Epoch))
+    kept = events[-1]
+    predicted = kept.head.logits(long_tail.select.columns).argmax(1)
+    counts = torch.tensor([120, 40, 15, 5])
+    found = decision_metrics(long_tail.select.labels, predicted, counts)["macro_f1_fg"]
+    assert found == pytest.approx(best, abs=1e-12)
+    first_best = next(e.epoch for e in events if isinstance(e, Epoch) and e.metrics["macro_f1_fg"] == best)
+    assert kept.epoch == first_best
+
+
+def test_patience_ends_a_run_that_no_longer_gets_better(long_tail):
+    tree = {"train": {"early_stop": {"patience": 2}, "schedule": {"epochs": 500, "batch_size": 512}}}
+    (end,) = finished(long_tail, tree)
+    assert end.reason == "early_stop"
+    assert end.epoch < 498
+
+
+def test_a_stopped_run_returns_its_best_head_and_later_runs_are_not_begun(long_tail):
+    asked = []
+
+    def stop():
+        asked.append(1)
+        return len(asked) >= 3
+
+    events = list(fit([run(QUICK), run(QUICK)], long_tail, stop))
+    assert [e.run for e in events] == [0] * 5
+    assert events[-1].reason == "stopped"
+    assert events[-1].head.logits(long_tail.select.columns).isfinite().all()
+
+
+def test_logistic_regression_equals_scikit_learn(long_tail):
+    tree = {
+        "head": {"classifier": {"kind": "logreg", "c": 0.5}, "preprocess": {"center": True, "std": True}},
+    }
+    (end,) = finished(long_tail, tree)
+    x = long_tail.train.columns["avg"].double()
+    mean, std = x.mean(0), x.std(0, correction=0)
+    theirs = LogisticRegression(C=0.5, tol=1e-10, max_iter=10_000).fit(
+        ((x - mean) / std).numpy(), long_tail.train.labels
+    )
+    select = ((long_tail.select.columns["avg"] - mean) / std).numpy()
+    ours = end.head.log_probabilities(long_tail.select.columns).exp().numpy()
+    assert ours == pytest.approx(theirs.predict_proba(select), abs=1e-4)
+    assert (end.reason, end.epoch) == ("solved", 0)
+    assert end.gradient_norm <= 1e-6
+
+
+def test_logistic_regression_with_weights_equals_scikit_learn_with_class_weights(long_tail):
+    tree = {"head": {"classifier": {"kind": "logreg"}}, "train": {"loss": {"class_weight": {"kind": "inverse"}}}}
+    (end,) = finished(long_tail, tree)
+    labels = long_tail.train.labels
+    counts = torch.bincount(labels).double()
+    weight = (1 / counts)[labels]
+    weight = weight * len(labels) / weight.sum()
+    x = long_tail.train.columns["avg"].double().numpy()
+    theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(x, labels, sample_weight=weight)
+    ours = end.head.log_probabilities(long_tail.select.columns).exp().numpy()
+    assert ours == pytest.approx(theirs.predict_proba(long_tail.select.columns["avg"].double().numpy()), abs=1e-4)
+
+
+def test_training_time_and_post_hoc_adjustment_have_the_same_optimum_in_a_head_with_a_free_bias(long_tail):
+    logreg = {"head": {"classifier": {"kind": "logreg", "c": 10}}}
+    trained = logreg | {"train": {"loss": {"logit_adjustment": {"tau": 1}}}}
+    posthoc = logreg | {"posthoc": {"adjustment": {"tau": 1}}}
+    a, b = finished(long_tail, trained, posthoc)
+    columns = long_tail.select.columns
+    wanted = b.head.log_probabilities(columns).exp()
+    assert a.head.log_probabilities(columns).exp().numpy() == pytest.approx(wanted.numpy(), abs=1e-3)
+    for end in (a, b):
+        assert end.head.priors.implied.tolist() == pytest.approx([0.25] * 4)
+
+
+def test_the_temperature_is_fitted_on_the_calibration_rows(long_tail):
+    (end,) = finished(long_tail, FULL)
+    part = long_tail.calibrate
+    logits = end.head.logits(part.columns).double()
+    losses = [
+        cross_entropy(logits / t, part.labels).item() for t in (end.head.temperature * f for f in (0.99, 1, 1.01))
+    ]
+    assert losses[1] == min(losses)
+    wanted = (logits / end.head.temperature).log_softmax(1)
+    assert end.head.log_probabilities(part.columns).numpy() == pytest.approx(wanted.numpy(), abs=1e-5)
+
+
+def test_absent_classes_are_never_predicted(long_tail):
+    kept = long_tail.train.labels != 3
+    train = Part({"avg": long_tail.train.columns["avg"][kept]}, long_tail.train.labels[kept])
+    (end,) = finished(replace(long_tail, train=train), FULL)
+    log_p = end.head.log_probabilities(long_tail.select.columns)
+    assert (log_p[:, 3] == -torch.inf).all()
+    assert log_p[:, :3].exp().sum(1).numpy() == pytest.approx(1, abs=1e-5)
+
+
+def test_columns_are_joined_in_the_order_given(long_tail):
+    def both(part):
+        x = part.columns["avg"]
+        return Part({"cls": x[:, :3], "patch_mean": x[:, 3:]}, part.labels)
+
+    data = Data(both(long_tail.train), both(long_tail.select), both(long_tail.calibrate), long_tail.class_names)
+    (joined,) = finished(data, QUICK | {"columns": ["cls", "patch_mean"]})
+    (plain,) = finished(long_tail, QUICK)
+    assert torch.equal(joined.head.logits(data.select.columns), plain.head.logits(long_tail.select.columns))
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"columns": ["cls"]}, r"\['cls'\] came and the table has \['avg'\]"),
+        ({"background": ["oak"]}, r"background classes must be classes of the table, however: \['oak'\]"),
+        (
+            {"head": {"classifier": {"kind": "logreg"}, "body": {"kind": "mlp"}}},
+            "body in front of it would stay untrained",
+        ),
+        (
+            {"head": {"classifier": {"kind": "logreg"}}, "train": {"loss": {"hardmine": {"keep": 0.5}}}},
+            "logreg has no batches",
+        ),
+    ],
+)
+def test_runs_that_cannot_be_are_refused(long_tail, tree, message):
+    with pytest.raises(ValueError, match=message):
+        list(fit([run(tree)], long_tail))
+
+
+def test_missing_selection_or_calibration_rows_are_named(long_tail):
+    empty = Part({"avg": torch.zeros(0, 8)}, torch.zeros(0, dtype=torch.long))
+    with pytest.raises(ValueError, match="selection rows, however: there are none"):
+        list(fit([run(QUICK)], replace(long_tail, select=empty)))
+    with pytest.raises(ValueError, match="calibration rows, however: there are none"):
+        list(fit([run(FULL)], replace(long_tail, calibrate=empty)))
+
+
+def test_background_classes_leave_the_foreground_metric(long_tail):
+    def last(tree):
+        return [e for e in fit([run(tree)], long_tail) if isinstance(e, Epoch)][-1].metrics
+
+    without = last(QUICK | {"background": ["ash"]})
+    assert without["n_fg_evaluated"] == 3
+    assert without["macro_f1_fg"] != last(QUICK)["macro_f1_fg"]

@@ -1,0 +1,1 @@
+"""Arrays to a trained head."""

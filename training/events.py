@@ -1,0 +1,64 @@
+"""What `fit` reports while it works; each event says which run it belongs to by its place in the list."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from heads.trained import TrainedHead
+
+Reason = Literal["all_epochs", "early_stop", "stopped", "solved", "not_converged"]
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run begins.
+
+    Attributes:
+        run: place of the run in the list given to fit.
+        epochs: the most epochs it can take; 0 where it is solved rather than stepped.
+    """
+
+    run: int
+    epochs: int
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """An epoch ended.
+
+    Attributes:
+        run: place of the run.
+        epoch: 1 for the first.
+        loss: mean training objective over the epoch's steps.
+        metrics: metrics of the selection rows.
+        best_epoch: the best epoch so far.
+    """
+
+    run: int
+    epoch: int
+    loss: float
+    metrics: dict[str, float | None]
+    best_epoch: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run ended with a head.
+
+    Attributes:
+        run: place of the run.
+        head: the head of the best epoch, or the solution.
+        reason: why it ended.
+        epoch: the epoch that was kept; 0 where there are no epochs.
+        seconds: wall time of the run.
+        gradient_norm: the solver's certificate; None for stepped runs.
+    """
+
+    run: int
+    head: TrainedHead
+    reason: Reason
+    epoch: int
+    seconds: float
+    gradient_norm: float | None = None
+
+
+Event = Started | Epoch | Finished

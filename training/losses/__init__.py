@@ -1,0 +1,1 @@
+"""Losses, one file per method; loss.py is the catalogue and the composition."""

@@ -1,0 +1,49 @@
+"""Hard-example mining."""
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from heads.spec import Spec
+
+
+class HardMine(Spec):
+    """Train on the hardest share of each batch, with a quota for every class in it.
+
+    Shrivastava et al., "Training region-based object detectors with online hard example mining", CVPR 2016; the
+    mean over the top k is the average top-k loss of Fan et al., NeurIPS 2017.
+    """
+
+    kind: Literal["hardmine"] = "hardmine"
+    keep: float = Field(default=1.0, ge=0.25, le=1)
+    """Share of a batch that is kept at the end of training; 1 keeps every sample."""
+    warm: float = Field(default=0.3, ge=0, lt=1)
+    """Share of training in which everything is kept, before the kept share falls linearly."""
+    quota: int = Field(default=4, ge=0, le=1024)
+    """Samples of each class in the batch that are always kept, the hardest first."""
+    noise_guard: bool = False
+    """Leave out the hardest 1 % of a batch, which is where wrong labels gather."""
+
+    def share(self, progress: float) -> float:
+        """Kept share at a progress from 0 to 1.
+
+        >>> [HardMine(keep=0.5).share(p) for p in (0.0, 0.3, 0.65, 1.0)]
+        [1.0, 1.0, 0.75, 0.5]
+        """
+        past = max(0.0, (progress - self.warm) / (1 - self.warm))
+        return 1 - (1 - self.keep) * past
+
+    def __call__(self, loss: Tensor, labels: Tensor, classes: int, progress: float) -> Tensor:
+        """Mask [N], 1 for kept samples, from their unweighted, unsmoothed loss [N] (the ranking is detached)."""
+        count = len(loss)
+        guarded = count // 100 if self.noise_guard and self.keep < 1 else 0
+        order = loss.detach().argsort(descending=True, stable=True)[guarded:]
+        size = max(1, math.ceil(self.share(progress) * count))
+        # Rank within the class, hardest first: count the rows of the same class up to each place of the order.
+        rank = one_hot(labels[order], classes).cumsum(0).gather(1, labels[order, None]).squeeze(1)
+        inside = (torch.arange(len(order), device=loss.device) < size) | (rank <= self.quota)
+        return torch.zeros_like(loss.detach()).index_fill(0, order[inside], 1)

@@ -1,0 +1,156 @@
+"""Metrics: pure functions of log-probabilities [N, C], or of predicted classes [N], and labels [N]."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+MANY_ABOVE = 100
+"""Classes with more training rows than this are many-shot (Kang et al., ICLR 2020)."""
+FEW_BELOW = 20
+"""Classes with fewer training rows than this are few-shot; the rest are medium-shot."""
+ECE_BINS = 15
+
+
+@dataclass(frozen=True)
+class PerClass:
+    """One value per class, each [C]; precision, recall and F1 are 0 where their denominator is.
+
+    Attributes:
+        support: rows of the class.
+        predicted: rows predicted as the class.
+        precision: right among the predicted.
+        recall: right among the rows of the class.
+        f1: harmonic mean of precision and recall.
+    """
+
+    support: Tensor
+    predicted: Tensor
+    precision: Tensor
+    recall: Tensor
+    f1: Tensor
+
+
+def confusion(labels: Tensor, predicted: Tensor, classes: int) -> Tensor:
+    """Counts [C, C] int64: row is the label, column the prediction.
+
+    >>> confusion(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), 2)
+    tensor([[1, 0],
+            [1, 1]])
+    """
+    return torch.bincount(labels * classes + predicted, minlength=classes * classes).view(classes, classes)
+
+
+def per_class(table: Tensor) -> PerClass:
+    """Precision, recall and F1 of each class from a confusion matrix [C, C]."""
+    right, support, predicted = table.diagonal().double(), table.sum(1), table.sum(0)
+    precision = right / predicted.clamp(min=1)
+    recall = right / support.clamp(min=1)
+    f1 = 2 * right / (support + predicted).clamp(min=1)
+    return PerClass(support, predicted, precision, recall, f1)
+
+
+def decision_metrics(
+    labels: Tensor, predicted: Tensor, train_counts: Tensor, background: Sequence[int] = ()
+) -> dict[str, float | None]:
+    """Metrics of predicted classes [N] against labels [N]; None where a metric has no class to average.
+
+    Foreground metrics average over the foreground classes with rows, on all rows, so that a background row that is
+    taken for a foreground class counts against that class. `macro_f1_fg_all` also averages over foreground classes
+    that have training rows only.
+
+    Args:
+        labels: class indices [N].
+        predicted: class indices [N].
+        train_counts: training rows per class [C]; they decide which classes are many, medium and few.
+        background: class indices left out of the foreground.
+
+    Raises:
+        ValueError: there are no rows.
+    """
+    if len(labels) == 0:
+        raise ValueError("metrics need at least one row, however: none came. Check the split.")
+    classes = len(train_counts)
+    each = per_class(confusion(labels, predicted, classes))
+    foreground = torch.ones(classes, dtype=torch.bool)
+    foreground[list(background)] = False
+    seen = each.support > 0
+    fg, known = foreground & seen, foreground & (seen | (train_counts > 0))
+    weight = each.support * fg
+    return {
+        "macro_f1_fg": _mean(each.f1, fg),
+        "macro_f1_fg_all": _mean(each.f1, known),
+        "weighted_f1_fg": float((each.f1 * weight).sum() / weight.sum()) if fg.any() else None,
+        "macro_precision_fg": _mean(each.precision, fg),
+        "macro_recall_fg": _mean(each.recall, fg),
+        "accuracy": float((labels == predicted).double().mean()),
+        "balanced_accuracy": _mean(each.recall, seen),
+        "recall_many": _mean(each.recall, seen & (train_counts > MANY_ABOVE)),
+        "recall_medium": _mean(each.recall, seen & (train_counts <= MANY_ABOVE) & (train_counts >= FEW_BELOW)),
+        "recall_few": _mean(each.recall, seen & (train_counts < FEW_BELOW)),
+        "n_fg_evaluated": float(fg.sum()),
+    }
+
+
+def probability_metrics(log_p: Tensor, labels: Tensor) -> dict[str, float | None]:
+    """NLL, Brier score and ECE of log-probabilities [N, C] against labels [N].
+
+    Rows whose class has probability 0 because it was never trained have no finite likelihood: the NLL leaves them
+    out and `n_untrained` counts them.
+    """
+    own = log_p.double().gather(1, labels[:, None]).squeeze(1)
+    finite = own.isfinite()
+    return {
+        "nll": float(-own[finite].mean()) if finite.any() else None,
+        "brier": float(brier(log_p, labels).mean()),
+        "ece": expected_calibration_error(*confidence(log_p, labels)),
+        "n_untrained": float((~finite).sum()),
+    }
+
+
+def brier(log_p: Tensor, labels: Tensor) -> Tensor:
+    """Brier score of each row [N]: squared distance of the probabilities [N, C] to the one-hot label.
+
+    Brier, "Verification of forecasts expressed in terms of probability", 1950; from 0 to 2.
+    """
+    p = log_p.double().exp()
+    own = p.gather(1, labels[:, None]).squeeze(1)
+    return p.square().sum(1) - own.square() + (1 - own).square()
+
+
+def confidence(log_p: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidence [N] of the predicted class and whether it is right [N], both float64."""
+    top, predicted = log_p.double().max(1)
+    return top.exp(), (predicted == labels).double()
+
+
+def confidence_bin(confidences: Tensor, bins: int = ECE_BINS) -> Tensor:
+    """Index [N] of the equal-width bin, closed on the right, that holds each confidence [N]."""
+    return ((confidences * bins).ceil().long() - 1).clamp(0, bins - 1)
+
+
+def expected_calibration_error(confidences: Tensor, right: Tensor, bins: int = ECE_BINS) -> float:
+    """Mean gap of confidence [N] and accuracy, over equal-width bins closed on the right, weighted by their rows.
+
+    Naeini et al., "Obtaining well calibrated probabilities using Bayesian binning", AAAI 2015.
+
+    >>> sure = torch.tensor([0.95, 0.9, 0.85, 0.6, 0.55, 0.3], dtype=torch.float64)
+    >>> round(expected_calibration_error(sure, torch.tensor([1.0, 1, 0, 1, 0, 0]).double(), bins=5), 10)
+    0.1916666667
+    """
+    gap = torch.zeros(bins, dtype=torch.float64)
+    gap.index_add_(0, confidence_bin(confidences, bins), confidences - right)
+    return float(gap.abs().sum() / len(confidences))
+
+
+def all_metrics(
+    log_p: Tensor, labels: Tensor, train_counts: Tensor, background: Sequence[int] = ()
+) -> dict[str, float | None]:
+    """Decision and probability metrics of log-probabilities [N, C] against labels [N]."""
+    decided = decision_metrics(labels, log_p.argmax(1), train_counts, background)
+    return decided | probability_metrics(log_p, labels)
+
+
+def _mean(values: Tensor, chosen: Tensor) -> float | None:
+    return float(values[chosen].double().mean()) if chosen.any() else None

@@ -1,0 +1,79 @@
+"""Optimisers and schedules."""
+
+import math
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from heads.spec import Spec
+
+
+class AdamW(Spec):
+    """Adam with decoupled weight decay.
+
+    Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019.
+    """
+
+    kind: Literal["adamw"] = "adamw"
+    lr: float = Field(default=1e-3, gt=0, le=10)
+    """Peak learning rate."""
+    weight_decay: float = Field(default=0.01, ge=0, le=10)
+    """Decay of the weight matrices; biases and norms are never decayed."""
+
+    def build(self, module: nn.Module) -> torch.optim.Optimizer:
+        """The optimiser over the parameters of module."""
+        return torch.optim.AdamW(parameter_groups(module, self.weight_decay), lr=self.lr)
+
+
+class Sgd(Spec):
+    """Stochastic gradient descent with momentum."""
+
+    kind: Literal["sgd"] = "sgd"
+    lr: float = Field(default=0.1, gt=0, le=100)
+    """Peak learning rate."""
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    """Share of the last step that is kept."""
+    weight_decay: float = Field(default=0.0, ge=0, le=10)
+    """L2 decay of the weight matrices; biases and norms are never decayed."""
+
+    def build(self, module: nn.Module) -> torch.optim.Optimizer:
+        """The optimiser over the parameters of module."""
+        return torch.optim.SGD(parameter_groups(module, self.weight_decay), lr=self.lr, momentum=self.momentum)
+
+
+def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """Matrices with decay; vectors (biases, norms) without: a decayed output bias would undo a prior."""
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+
+
+class Schedule(Spec):
+    """How long and in what steps a stage trains."""
+
+    epochs: int = Field(default=50, ge=1, le=100_000)
+    """Passes over the training rows."""
+    batch_size: int = Field(default=256, ge=1, le=1_000_000)
+    """Rows in one step."""
+    shape: Literal["cosine", "constant"] = "cosine"
+    """Course of the learning rate after the warm-up: down to 0 along a cosine, or level."""
+    warmup: float = Field(default=0.05, ge=0, lt=1)
+    """Share of all steps in which the learning rate rises linearly from 0."""
+
+    def factor(self, progress: float) -> float:
+        """Multiplier of the learning rate at a progress from 0 to 1.
+
+        >>> [round(Schedule(warmup=0.2).factor(p), 3) for p in (0.1, 0.2, 0.6, 1.0)]
+        [0.5, 1.0, 0.5, 0.0]
+        """
+        if progress < self.warmup:
+            return progress / self.warmup
+        past = (progress - self.warmup) / (1 - self.warmup)
+        return 0.5 * (1 + math.cos(math.pi * past)) if self.shape == "cosine" else 1.0
+
+
+OptimSpec = Annotated[AdamW | Sgd, Field(discriminator="kind")]
