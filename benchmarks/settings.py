@@ -105,15 +105,14 @@ def load_yaml(path: Path) -> Tree:
         raise SettingsError(f"a settings file must be YAML, however: {path} is not ({error}).") from error
     if not isinstance(found or {}, dict):
         raise SettingsError(
-            f"a settings file must hold `key: value` lines, however: {path} holds {type(found).__name__}."
+            f"a settings file must hold `key: value` lines, however: {path} holds a {type(found).__name__}."
         )
     return found or {}
 
 
 def preset_names() -> tuple[str, ...]:
     """Names of the presets that come with the package."""
-    folder = resources.files("configs") / "presets"
-    return tuple(sorted(f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")))
+    return _packaged_names("presets")
 
 
 def preset(name: str) -> Tree:
@@ -122,9 +121,29 @@ def preset(name: str) -> Tree:
     Raises:
         SettingsError: there is no such preset.
     """
-    if name not in preset_names():
-        raise SettingsError(f"a preset is one of {', '.join(preset_names())}, however: {name!r} came.")
-    return yaml.safe_load((resources.files("configs") / "presets" / f"{name}.yaml").read_text("utf-8")) or {}
+    return _packaged("presets", name)
+
+
+def packaged_bench(name: str) -> Tree:
+    """A bench file that comes with the package, such as demo.
+
+    Raises:
+        SettingsError: there is no such bench.
+    """
+    return _packaged("benches", name)
+
+
+def _packaged_names(folder: str) -> tuple[str, ...]:
+    files = (resources.files("configs") / folder).iterdir()
+    return tuple(sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml")))
+
+
+def _packaged(folder: str, name: str) -> Tree:
+    known = _packaged_names(folder)
+    if name not in known:
+        raise SettingsError(f"one of the {folder} is {', '.join(known)}, however: {name!r} came.")
+    with resources.as_file(resources.files("configs") / folder / f"{name}.yaml") as path:
+        return load_yaml(path)
 
 
 def run_key(spec: BaseModel, table_hash: str, split_hash: str, engine_version: int) -> str:

@@ -38,3 +38,12 @@ def test_too_few_steps_leave_a_gradient_that_tells():
     found = LogisticRegression(c=100, max_iterations=2).solve(x, lambda z: cross_entropy(z, y), 10)
     assert found.gradient_norm > 1e-3
     assert np.isfinite(found.weight.numpy()).all()
+
+
+def test_a_large_offset_of_the_features_changes_nothing():
+    x, y = digits()
+    here = LogisticRegression().solve(x, lambda z: cross_entropy(z, y), 10)
+    there = LogisticRegression().solve(x + 100, lambda z: cross_entropy(z, y), 10)
+    ours, theirs = (x @ here.weight.T + here.bias).softmax(1), ((x + 100) @ there.weight.T + there.bias).softmax(1)
+    assert ours.numpy() == pytest.approx(theirs.numpy(), abs=1e-4)
+    assert there.gradient_norm <= 1e-6

@@ -1,0 +1,38 @@
+"""The `frostbench` command."""
+
+import sys
+
+import typer
+
+from app.commands import bench, cache, demo, embed, options, predict, train
+
+app = typer.Typer(
+    name="frostbench",
+    help="Get the best classifier out of frozen image embeddings.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("embed")(embed.embed)
+app.command("train")(train.train)
+app.add_typer(bench.app, name="bench")
+app.command("compare")(bench.compare)
+app.command("export")(bench.export)
+app.command("predict")(predict.predict)
+app.add_typer(cache.app, name="cache")
+app.command("options")(options.options)
+app.command("demo")(demo.demo)
+
+
+def main() -> None:
+    """Run the command line; errors that a person can mend are told in words, without a traceback."""
+    try:
+        app()
+    except (ValueError, FileNotFoundError, FileExistsError, ModuleNotFoundError, PermissionError) as error:
+        print(f"frostbench: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""`frostbench cache verify | info | export | import`."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from app.progress import note
+from embedcache.backbones.rebuild import rebuild
+from embedcache.external import import_vectors
+from embedcache.interop import export_cache
+from embedcache.opening import embed_canary
+from embedcache.table import read_table
+from embedcache.verify import cache_info, verify_cache
+
+app = typer.Typer(help="Check, describe, export and import caches.", no_args_is_help=True)
+Cache = Annotated[Path, typer.Argument(help="Folder of the cache.")]
+
+
+@app.command()
+def verify(
+    cache: Cache,
+    canary: Annotated[bool, typer.Option("--canary", help="Load the backbone and embed the canary anew.")] = False,
+    weights: Annotated[Path | None, typer.Option(help="Weights file of the backbone, instead of the hub.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
+) -> None:
+    """Check every file of a cache against its manifest."""
+    embed = None
+    if canary:
+        embed = partial(embed_canary, rebuild(read_table(cache).recipes, weights=weights, device=device))
+    report = verify_cache(cache, embed)
+    for check in report.checks:
+        print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def info(cache: Cache) -> None:
+    """Describe a cache as JSON: rows, classes, groups, columns, quarantine."""
+    print(json.dumps(cache_info(cache), indent=1, ensure_ascii=False))
+
+
+@app.command("export")
+def export_to(
+    cache: Cache,
+    out: Annotated[Path, typer.Argument(help="Parquet file for list, folder for npy.")],
+    to: Annotated[Literal["list", "npy"], typer.Option(help="A Parquet file of float lists, or .npy files.")] = "list",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
+) -> None:
+    """Write a cache in a form that other programs read."""
+    for path in export_cache(cache, out, to=to, overwrite=overwrite):
+        print(path)
+
+
+@app.command("import")
+def import_from(
+    vectors: Annotated[Path, typer.Argument(help=".npy, .pt or .parquet file of vectors, one row per item.")],
+    manifest: Annotated[Path, typer.Argument(help="CSV or Parquet with label and optional id, path, group, split.")],
+    cache: Annotated[Path, typer.Option("--cache", help="New folder of the cache.")],
+    model: Annotated[str, typer.Option(help="What made the vectors, in your words.")],
+    column: Annotated[str, typer.Option(help="Name of the vector column, where the file names none.")] = "features",
+) -> None:
+    """Make a cache of vectors that exist already."""
+    report = import_vectors(vectors, manifest, cache, model, column)
+    for warning in report.warnings:
+        note(warning)
+    dims = ", ".join(f"{name} [{dim}]" for name, dim in report.dims.items())
+    print(f"{cache}: {report.rows} rows, {dims}; largest rounding error {max(report.rounding.values()):.1e}")
+    print(f"unknown in their recipe: {', '.join(report.unknown)}")

@@ -1,0 +1,66 @@
+"""Real images for the demo, from ordinary packages: solar cells, or scikit-learn's digits as a smoke test."""
+
+import csv
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits
+
+ELPV_NOTICE = (
+    "Images: elpv-dataset, electroluminescence pictures of solar cells (Buerhop-Lutz et al., EU PVSEC 2018; Deitsch et "
+    "al., Solar Energy 2019, Machine Vision and Applications 2021). Licence CC BY-NC-SA 4.0: not for commercial use."
+)
+DIGITS_NOTICE = "Images: scikit-learn's digits (UCI optical recognition of handwritten digits), made long-tailed here."
+
+
+@dataclass(frozen=True)
+class DemoImages:
+    """A manifest, the folder where its paths start, and what is to be said about the images."""
+
+    manifest: Path
+    root: Path
+    notice: str
+
+
+def solar_cells(folder: Path) -> DemoImages:
+    """The installed elpv-dataset: 2,624 images, 8 classes by cell type and defect probability in percent.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
+    package = find_spec("elpv_dataset")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError(
+            "the demo's images come with the package elpv-dataset, however: it is not installed. "
+            "Run pip install 'frostbench[demo]', or use --data digits."
+        )
+    data = Path(package.origin).parent / "data"
+    rows = [line.split() for line in (data / "labels.csv").read_text(encoding="utf-8").splitlines() if line.strip()]
+    named = [(path, f"{kind} {100 * float(share):.0f} %") for path, share, kind in rows]
+    return DemoImages(_write_manifest(folder / "solar_cells.csv", named), data, ELPV_NOTICE)
+
+
+def digits(folder: Path) -> DemoImages:
+    """Digits written as PNG files below folder: 10 classes, from 120 images down to 8."""
+    images, labels = load_digits(return_X_y=True)
+    named = []
+    for digit, count in enumerate(np.geomspace(120, 8, 10).astype(int)):
+        for i in np.flatnonzero(labels == digit)[:count]:
+            path = folder / "digits" / str(digit) / f"{i:04d}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pixels = (images[i].reshape(8, 8) * (255 / 16)).astype(np.uint8)
+            Image.fromarray(pixels).resize((64, 64), Image.Resampling.BICUBIC).save(path)
+            named.append((str(path.relative_to(folder)), f"digit {digit}"))
+    return DemoImages(_write_manifest(folder / "digits.csv", named), folder, DIGITS_NOTICE)
+
+
+def _write_manifest(path: Path, rows: list[tuple[str, str]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "label"])
+        writer.writerows(rows)
+    return path

@@ -1,0 +1,52 @@
+"""Progress bars and notes on the terminal."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar that can be moved."""
+
+    progress: Progress
+    task: TaskID
+
+    def move(self, done: float, total: float, text: str | None = None) -> None:
+        """Set how much is done and of how much, and, where it is given, what is at work."""
+        self.progress.update(self.task, completed=done, total=total)
+        if text is not None:
+            self.say(text)
+
+    def say(self, text: str) -> None:
+        """Set what is at work."""
+        self.progress.update(self.task, description=text)
+
+
+@contextmanager
+def bar(text: str) -> Iterator[Bar]:
+    """A progress bar on standard error while the block runs; nothing is drawn where that is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True, markup=False)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield Bar(progress, progress.add_task(text, total=None))
+
+
+def note(text: str) -> None:
+    """Say something that a person should read, on standard error."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+@contextmanager
+def resumable(kept: str) -> Iterator[None]:
+    """Turn Ctrl-C within the block into a sentence about what is kept, and exit status 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"stopped: {kept} Run the same command again to go on.", file=sys.stderr)
+        raise typer.Exit(130) from None

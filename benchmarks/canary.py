@@ -1,0 +1,50 @@
+"""The canary of a cache, as it travels in a bundle, and its check."""
+
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from embedcache.backbones import Backbone
+from embedcache.canary import LIKE, canary_image, canary_sha256, cosine
+from embedcache.table import read_state
+from heads.export import Canary
+
+
+def canary_of(cache_dir: Path) -> Canary | None:
+    """The canary image with the vectors that the cache's backbone gave for it; None for imported vectors.
+
+    Raises:
+        ValueError: the cache was begun with another canary image than this version draws.
+    """
+    stored = read_state(cache_dir)[0].get("canary")
+    if stored is None:
+        return None
+    if stored["pixels_sha256"] != canary_sha256():
+        raise ValueError(
+            f"a bundle carries the canary image of its cache, however: {cache_dir} was begun with image "
+            f"{stored['pixels_sha256'][:12]} and this version draws {canary_sha256()[:12]}. Embed the images anew."
+        )
+    png = BytesIO()
+    Image.fromarray(canary_image()).save(png, "png")
+    return Canary(png.getvalue(), {name: torch.tensor(vector) for name, vector in stored["vectors"].items()})
+
+
+def check_canary(canary: Canary, backbone: Backbone) -> None:
+    """Embed the canary's image and compare it with its stored vectors.
+
+    Raises:
+        ValueError: a cosine is below 0.9999.
+    """
+    with Image.open(BytesIO(canary.png)) as picture:
+        pixels = np.asarray(picture.convert("RGB"))
+    found = backbone.embed(backbone.prepare(pixels)[None])
+    for name, wanted in canary.vectors.items():
+        like = cosine(found[name][0].numpy(), wanted.numpy())
+        if like < LIKE:
+            raise ValueError(
+                f"the backbone must give the vectors the head was trained on, however: for the canary image the cosine "
+                f"is {like:.6f} in column {name!r}, below {LIKE}. Install the versions named in the bundle's card.json."
+            )

@@ -1,0 +1,195 @@
+"""Charts as inline SVG: pure functions from figures to text, for reports and pages alike."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.svg import (
+    DASHES,
+    INK,
+    MUTED,
+    SERIES,
+    SHAPES,
+    Scale,
+    box,
+    figure,
+    line,
+    mark,
+    path,
+    shortened,
+    text,
+    ticks,
+)
+
+WIDTH = 420
+"""Narrow enough for a telephone at its own size."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its interval.
+
+    Attributes:
+        name: what it is of.
+        value: the point.
+        low: lower end.
+        high: upper end.
+        verdict: better, worse, or anything else for neither.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    verdict: str = ""
+
+
+def forest_plot(items: Sequence[Interval], title: str, axis: str, right_is_better: bool = True) -> str:
+    """Differences with their intervals, one below the other, around a line at 0.
+
+    Better is a filled triangle upwards, worse a filled one downwards, neither a hollow circle.
+    """
+    left, top, step = 150.0, 12.0, 24.0
+    bottom = top + step * len(items)
+    ends = [v for item in items for v in (item.low, item.high, item.value) if math.isfinite(v)] + [0.0]
+    margin = 0.06 * ((max(ends) - min(ends)) or 0.1)
+    place = Scale(min(ends) - margin, max(ends) + margin, left, WIDTH - 12)
+    body = [line(place(v), top, place(v), bottom) for v in ticks(place.low, place.high)]
+    body += [
+        text(place(v), bottom + 16, f"{v:+g}" if v else "0", anchor="middle") for v in ticks(place.low, place.high)
+    ]
+    body.append(line(place(0), top - 4, place(0), bottom + 3, color=INK, width=1.5))
+    for number, item in enumerate(items):
+        body.append(_forest_row(item, place, top + step * (number + 0.5), left))
+    toward = "right" if right_is_better else "left"
+    body.append(text((left + WIDTH) / 2, bottom + 34, f"{axis} (better to the {toward})", anchor="middle", color=MUTED))
+    told = "; ".join(f"{i.name} {i.value:+.3f} [{i.low:+.3f}, {i.high:+.3f}] {i.verdict}".strip() for i in items)
+    return figure(body, WIDTH, bottom + 44, title, told)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+g}" if value else "0"
+
+
+def _forest_row(item: Interval, place: Scale, y: float, left: float) -> str:
+    shape, color = {"better": ("triangle", SERIES[2]), "worse": ("down", SERIES[1])}.get(
+        item.verdict, ("circle", MUTED)
+    )
+    parts = [text(left - 8, y + 4, shortened(item.name, 20), anchor="end")]
+    if math.isfinite(item.low) and math.isfinite(item.high):
+        parts.append(line(place(item.low), y, place(item.high), y, color=color, width=2.5))
+        parts += [line(place(end), y - 4, place(end), y + 4, color=color, width=2) for end in (item.low, item.high)]
+    parts.append(mark(place(item.value), y, shape, color=color, hollow=shape == "circle"))
+    return "".join(parts)
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Confidence and correctness of one set of predictions.
+
+    Attributes:
+        name: what it is of.
+        confidence: [N] of the predicted class.
+        right: [N] whether the prediction was right.
+    """
+
+    name: str
+    confidence: npt.NDArray[np.float64]
+    right: npt.NDArray[np.bool_]
+
+
+def reliability_diagram(series: Sequence[Reliability], title: str, bins: int = 15) -> str:
+    """Accuracy against confidence in equal bins, closed on the right, with the rows of each bin below.
+
+    On the diagonal a model is as often right as it says. Marks grow with the rows of their bin.
+    """
+    left, top, side, foot = 46.0, 12.0, 250.0, 60.0
+    across, up = Scale(0, 1, left, WIDTH - 14), Scale(0, 1, top + side, top)
+    body = _grid(across, up, "confidence", "accuracy", top + side + foot)
+    body.append(line(across(0), up(0), across(1), up(1), color=MUTED, dash="4 4"))
+    for number, one in enumerate(series):
+        body += _bins(one, number, len(series), bins, across, up, foot)
+    body += _legend([one.name for one in series], left, top + side + foot + 44)
+    body.append(text(left - 6, top + side + 36, "rows", anchor="end", color=MUTED))
+    told = "; ".join(
+        f"{s.name}: mean confidence {s.confidence.mean():.3f}, accuracy {s.right.mean():.3f}" for s in series
+    )
+    return figure(body, WIDTH, top + side + foot + 44 + 16 * len(series), title, told)
+
+
+def _bins(one: Reliability, number: int, of: int, bins: int, across: Scale, up: Scale, foot: float) -> list[str]:
+    place = np.clip(np.ceil(one.confidence * bins).astype(int) - 1, 0, bins - 1)
+    count = np.bincount(place, minlength=bins)
+    used = np.flatnonzero(count)
+    sure = np.bincount(place, one.confidence, bins)[used] / count[used]
+    right = np.bincount(place, one.right.astype(float), bins)[used] / count[used]
+    color, shape = SERIES[number], SHAPES[number]
+    points = [(across(a), up(b)) for a, b in zip(sure, right, strict=True)]
+    drawn = [path(points, color=color, dash=DASHES[number])]
+    sizes = 3 + 4 * np.sqrt(count[used] / count.max())
+    drawn += [mark(x, y, shape, color=color, size=float(s)) for (x, y), s in zip(points, sizes, strict=True)]
+    wide = (across(1) - across(0)) / bins
+    for index in used:
+        height = (foot - 26) * float(count[index] / count.max())
+        x = across(index / bins) + 1 + number * (wide - 2) / of
+        drawn.append(box(x, up(0) + foot - 4 - height, (wide - 2) / of, height, fill=color, opacity=0.85))
+    return drawn
+
+
+def _grid(across: Scale, up: Scale, x_name: str, y_name: str, label_y: float) -> list[str]:
+    """Axes with round values; the horizontal one's words stand at label_y."""
+    body = []
+    for v in ticks(up.low, up.high):
+        body += [
+            line(across.start, up(v), across.end, up(v)),
+            text(across.start - 6, up(v) + 4, f"{v:g}", anchor="end"),
+        ]
+    for v in ticks(across.low, across.high):
+        body.append(text(across(v), label_y + 12, f"{v:g}", anchor="middle"))
+    middle = (across.start + across.end) / 2
+    body.append(text(middle, label_y + 28, x_name, anchor="middle", color=MUTED))
+    turned = f'<g transform="translate(12 {(up.start + up.end) / 2:.1f}) rotate(-90)">'
+    return [*body, turned + text(0, 0, y_name, anchor="middle", color=MUTED) + "</g>"]
+
+
+def _legend(names: Sequence[str], x: float, y: float, shapes: bool = True) -> list[str]:
+    drawn = []
+    for number, name in enumerate(names):
+        row = y + 16 * number
+        drawn.append(line(x, row, x + 22, row, color=SERIES[number], width=2, dash=DASHES[number]))
+        if shapes:
+            drawn.append(mark(x + 11, row, SHAPES[number], color=SERIES[number], size=4))
+        drawn.append(text(x + 28, row + 4, shortened(name, 34), color=SERIES[number]))
+    return drawn
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of values over epochs from 1; `best` is an epoch to mark, 0 for none."""
+
+    name: str
+    values: Sequence[float]
+    best: int = 0
+
+
+def learning_curves(curves: Sequence[Curve], title: str, axis: str) -> str:
+    """Values by epoch, at most four lines; a diamond marks the epoch that was kept."""
+    left, top, bottom = 52.0, 12.0, 212.0
+    values = [v for curve in curves for v in curve.values if math.isfinite(v)] or [0.0]
+    low, high = min(values), max(values)
+    pad = 0.05 * ((high - low) or 1.0)
+    across = Scale(1, max(2, *(len(curve.values) for curve in curves)), left, WIDTH - 12)
+    up = Scale(low - pad, high + pad, bottom, top)
+    body = _grid(across, up, "epoch", axis, bottom)
+    for number, curve in enumerate(curves):
+        points = [(across(i), up(v)) for i, v in enumerate(curve.values, start=1) if math.isfinite(v)]
+        body.append(path(points, color=SERIES[number], dash=DASHES[number]))
+        if 0 < curve.best <= len(curve.values):
+            value = curve.values[curve.best - 1]
+            body.append(mark(across(curve.best), up(value), "diamond", color=SERIES[number], size=5))
+    body += _legend([curve.name for curve in curves], left, bottom + 46, shapes=False)
+    told = "; ".join(f"{c.name}: {len(c.values)} epochs, last {c.values[-1]:.4g}, kept {c.best}" for c in curves)
+    return figure(body, WIDTH, bottom + 46 + 16 * len(curves), title, told)

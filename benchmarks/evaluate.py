@@ -1,0 +1,167 @@
+"""From a table to training data, and from a trained head to its record."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from torch import Tensor
+
+from benchmarks.record import DataFacts, Evaluation, RunRecord
+from embedcache.cuts import merge_groups
+from embedcache.splits import Split
+from embedcache.table import FeatureTable
+from heads import export
+from heads.spec import canonical
+from heads.trained import TrainedHead
+from training.data import Data, Part
+from training.engine import ENGINE_VERSION
+from training.events import Epoch, Finished
+from training.metrics import FEW_BELOW, MANY_ABOVE, all_metrics, brier, confidence, confusion, per_class
+from training.run import RunSpec
+
+EVALUATED = ("select", "test")
+"""Roles whose rows are evaluated. Training, early stopping and calibration never see the rows of test."""
+
+
+def table_to_data(table: FeatureTable, split: Split, columns: Sequence[str] | None = None, device: str = "cpu") -> Data:
+    """The rows of a table that training may see, as float32 tensors: train, select and calibrate, never test.
+
+    Args:
+        table: the table.
+        split: the role of each of its rows.
+        columns: vector columns to take; None takes all, in the order of the table.
+        device: where the tensors live, such as cpu or cuda.
+    """
+    parts = {role: part_of(table, split.roles == role, columns, device) for role in ("train", "select", "calibrate")}
+    return Data(parts["train"], parts["select"], parts["calibrate"], table.class_names)
+
+
+def part_of(
+    table: FeatureTable, chosen: npt.NDArray[np.bool_], columns: Sequence[str] | None = None, device: str = "cpu"
+) -> Part:
+    """The rows of a table where chosen [N] is true, as float32 tensors."""
+    names = [name for name in table.columns if columns is None or name in columns]
+    vectors = {name: torch.from_numpy(table.columns[name][chosen].astype(np.float32)).to(device) for name in names}
+    return Part(vectors, torch.from_numpy(table.labels[chosen]).to(device))
+
+
+def with_recipes(head: TrainedHead, table: FeatureTable) -> TrainedHead:
+    """The head with the identity of each vector column it reads, so that it refuses vectors of another recipe."""
+    recipes = {name: table.recipes[name] for name in head.columns}
+    known = {name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in recipes.items()}
+    return replace(head, recipes=known)
+
+
+def evaluate(
+    head: TrainedHead, table: FeatureTable, split: Split, background: Sequence[int]
+) -> tuple[dict[str, Evaluation], pd.DataFrame]:
+    """What a head does on the rows of select and test, as far as the split has any: by role, and image by image."""
+    groups = _group_names(table)
+    found, outcomes = {}, []
+    for role in EVALUATED:
+        chosen = split.roles == role
+        if not chosen.any():
+            continue
+        part = part_of(table, chosen, head.columns)
+        log_p = head.log_probabilities(part.columns)
+        found[role] = _evaluation(log_p, part.labels, head.priors.counts, background)
+        known = {"id": table.ids[chosen], "role": role, "group": groups[chosen]}
+        outcomes.append(pd.DataFrame(known | _answers(head, part, log_p)))
+    if not outcomes:
+        raise ValueError(
+            "a head is judged on rows of select or test, however: the split has neither. Give one of them a share."
+        )
+    return found, pd.concat(outcomes, ignore_index=True)
+
+
+def _evaluation(log_p: Tensor, labels: Tensor, counts: Tensor, background: Sequence[int]) -> Evaluation:
+    table = confusion(labels, log_p.argmax(1), len(counts))
+    each = {name: tuple(values.double().tolist()) for name, values in asdict(per_class(table)).items()}
+    pairs = [(*place, int(table[place])) for place in map(tuple, table.nonzero().tolist())]
+    return Evaluation(all_metrics(log_p, labels, counts, background), each, tuple(pairs))
+
+
+def _answers(head: TrainedHead, part: Part, log_p: Tensor) -> dict[str, npt.NDArray[Any]]:
+    labels, raw = part.labels, head.logits(part.columns).double().softmax(1)
+    answers = {
+        "label": labels,
+        "predicted": log_p.argmax(1),
+        "confidence": confidence(log_p, labels)[0],
+        "confidence_raw": raw.max(1).values,
+        "log_p": log_p.double().gather(1, labels[:, None]).squeeze(1),
+        "brier": brier(log_p, labels),
+    }
+    return {name: values.numpy() for name, values in answers.items()}
+
+
+def _group_names(table: FeatureTable) -> npt.NDArray[np.str_]:
+    """The group of each row [N]; groups that hold the same image count as one, as they do in the split."""
+    merged = merge_groups(table.groups, table.content)
+    first = np.unique(merged, return_index=True)[1]
+    return np.asarray(table.groups[first][merged])
+
+
+def record_of(
+    key: str,
+    run: RunSpec,
+    finished: Finished,
+    curve: Sequence[Epoch],
+    data: DataFacts,
+    evaluations: Mapping[str, Evaluation],
+    device: str,
+) -> RunRecord:
+    """The record of a finished run that was trained on a device."""
+    head = finished.head
+    names = list(curve[0].metrics) if curve else []
+    by_epoch: dict[str, tuple[float | None, ...]] = {"loss": tuple(event.loss for event in curve)} if curve else {}
+    return RunRecord(
+        key=key,
+        engine=ENGINE_VERSION,
+        spec=canonical(run),
+        full_spec=run.model_dump(mode="json"),
+        data=data,
+        evaluations=dict(evaluations),
+        shot=tuple(_shot(count) for count in data.train_counts),
+        temperature=head.temperature,
+        reason=finished.reason,
+        epoch=finished.epoch,
+        seconds=finished.seconds,
+        gradient_norm=finished.gradient_norm,
+        curve=by_epoch | {name: tuple(event.metrics[name] for event in curve) for name in names},
+        environment=environment(device),
+    )
+
+
+def data_facts(
+    cache: str, table: FeatureTable, split: Split, head: TrainedHead, background: Sequence[int]
+) -> DataFacts:
+    """What a head was trained and evaluated on."""
+    return DataFacts(
+        cache=cache,
+        table=table.content_hash,
+        split=split.hash,
+        columns=head.columns,
+        class_names=table.class_names,
+        background=tuple(background),
+        rows=dict(split.report.counts),
+        groups=dict(split.report.groups),
+        train_counts=tuple(head.priors.counts.tolist()),
+        warnings=split.report.warnings,
+    )
+
+
+def _shot(count: int) -> str:
+    if count == 0:
+        return "absent"
+    return "many" if count > MANY_ABOVE else "few" if count < FEW_BELOW else "medium"
+
+
+def environment(device: str) -> dict[str, str]:
+    """What may move the low bits of a run: versions, threads, the machine's type and the device."""
+    here = {"python": platform.python_version(), "machine": platform.machine(), "device": device}
+    return here | {"threads": str(torch.get_num_threads())} | export.versions()

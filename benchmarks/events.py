@@ -1,0 +1,98 @@
+"""What a bench reports while it works."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.record import RunRecord
+
+
+@dataclass(frozen=True)
+class CacheOpened:
+    """A cache was read and its split is known.
+
+    Attributes:
+        cache: its folder.
+        table: content hash of its table.
+        split: hash of the split.
+        rows: rows by role.
+        warnings: what the split says about itself.
+    """
+
+    cache: str
+    table: str
+    split: str
+    rows: dict[str, int]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RowStarted:
+    """A row of the bench comes up, with what is to be said about its options; once per row and cache.
+
+    Attributes:
+        cache: folder of the cache.
+        row: name of the row.
+        number: its place, from 1.
+        rows: how many there are.
+        warnings: sentences to show.
+    """
+
+    cache: str
+    row: str
+    number: int
+    rows: int
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunSkipped:
+    """A run is in the store already."""
+
+    cache: str
+    row: str
+    seed: int
+    key: str
+
+
+@dataclass(frozen=True)
+class RunEpoch:
+    """An epoch of a run ended; `epochs` is the most that it can take, `metrics` are those of the selection rows."""
+
+    cache: str
+    row: str
+    seed: int
+    epoch: int
+    epochs: int
+    loss: float
+    metrics: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class RunDone:
+    """A run was trained, evaluated and put into `folder`."""
+
+    cache: str
+    row: str
+    record: RunRecord
+    folder: Path
+
+
+@dataclass(frozen=True)
+class BenchStopped:
+    """The bench was asked to stop; a run that was cut short is not kept, and the next start trains it anew."""
+
+    name: str
+    trained: int
+
+
+@dataclass(frozen=True)
+class BenchDone:
+    """Every run of the bench is in the store; `records` is the flat view of all of them."""
+
+    name: str
+    trained: int
+    skipped: int
+    records: Path
+
+
+BenchEvent = CacheOpened | RowStarted | RunSkipped | RunEpoch | RunDone | BenchStopped | BenchDone

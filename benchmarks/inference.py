@@ -1,0 +1,144 @@
+"""From a bundle and image files to classes and probabilities."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from benchmarks.canary import check_canary
+from benchmarks.settings import SettingsError, load_yaml
+from embedcache.backbones import Backbone
+from embedcache.backbones.rebuild import rebuild
+from embedcache.decode import DecodeError, decode_file
+from embedcache.items import escape_name
+from embedcache.recipe import Recipe
+from heads.export import Bundle, load
+from heads.trained import TrainedHead
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A head with the backbone of its recipe.
+
+    Attributes:
+        head: the head.
+        backbone: rebuilt from the head's recipes, and checked against the bundle's canary.
+    """
+
+    head: TrainedHead
+    backbone: Backbone
+
+
+def open_predictor(folder: Path, *, weights: Path | None = None, device: str = "cpu") -> Predictor:
+    """Load a bundle and the backbone it needs, and embed the canary anew.
+
+    Raises:
+        ValueError: the folder is no bundle, the head has no recipe, the backbone that loads here has another recipe, or
+            it gives other vectors for the canary.
+    """
+    bundle = load(folder)
+    if not bundle.head.recipes:
+        raise ValueError(
+            "images are embedded by the recipe of the head, however: this head has none, for it was trained on arrays. "
+            "Train it on a cache, or give it vectors through heads.export.load."
+        )
+    backbone = rebuild(recipes_of(bundle), weights=weights, device=device)
+    if bundle.canary is not None:
+        check_canary(bundle.canary, backbone)
+    return Predictor(bundle.head, backbone)
+
+
+def recipes_of(bundle: Bundle) -> dict[str, Recipe]:
+    """The recipes of the head's columns, in the order in which it reads them."""
+    recipes = bundle.head.recipes
+    fields = {name: {k: v for k, v in recipes[name].items() if k != "hash"} for name in bundle.head.columns}
+    return {name: Recipe.model_validate(tree) for name, tree in fields.items()}
+
+
+def read_prior(text: str, head: TrainedHead) -> Tensor | None:
+    """The class prior [C] that `trained`, `uniform` or a YAML or JSON file of `class: share` names; None for trained.
+
+    Raises:
+        SettingsError: the file is missing, or names other classes than the head's.
+    """
+    if text == "trained":
+        return None
+    if text == "uniform":
+        return head.uniform_prior()
+    shares = {str(name): share for name, share in load_yaml(Path(text)).items()}
+    unknown, missing = shares.keys() - set(head.class_names), set(head.class_names) - shares.keys()
+    if unknown or missing:
+        raise SettingsError(
+            f"a prior file gives a share for each of the head's classes, however: in {text} {sorted(missing)} are "
+            f"missing and {sorted(unknown)} are unknown. The classes are {list(head.class_names)}."
+        )
+    try:
+        return torch.tensor([float(shares[name]) for name in head.class_names], dtype=torch.float64)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"shares of a prior are numbers, however: {text} holds {shares}.") from error
+
+
+def predict_images(
+    predictor: Predictor, images: Sequence[Path], *, prior: Tensor | None = None, batch_size: int = 64
+) -> pd.DataFrame:
+    """Classes and probabilities of image files, one row each, in the order given.
+
+    The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be decoded
+    has its reason under `error` and nothing under the others.
+    """
+    names = predictor.head.class_names
+    parts = [_predict_batch(predictor, batch, prior) for batch in _batches(images, batch_size)]
+    columns = ["image", "class", "probability", "error", *(f"p:{name}" for name in names)]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def _batches(images: Sequence[Path], size: int) -> Iterator[Sequence[Path]]:
+    return (images[i : i + size] for i in range(0, len(images), size))
+
+
+def _predict_batch(predictor: Predictor, images: Sequence[Path], prior: Tensor | None) -> pd.DataFrame:
+    background = predictor.backbone.recipe.alpha_background or (255, 255, 255)
+
+    def prepare(path: Path) -> Tensor | DecodeError:
+        try:
+            return predictor.backbone.prepare(decode_file(path, background=background))
+        except DecodeError as error:
+            return error
+
+    with ThreadPoolExecutor() as pool:
+        prepared = list(pool.map(prepare, images))
+    good = [x for x in prepared if isinstance(x, Tensor)]
+    names = predictor.head.class_names
+    probabilities = torch.full((len(images), len(names)), torch.nan)
+    embedded = torch.tensor([isinstance(x, Tensor) for x in prepared])
+    if good:
+        vectors = predictor.backbone.embed(torch.stack(good))
+        probabilities[embedded] = predictor.head.log_probabilities(vectors, prior).exp().float()
+    top = probabilities.nan_to_num(-1).max(1)
+    rows = {
+        "image": [escape_name(str(path)) for path in images],
+        "class": [names[i] if ok else None for i, ok in zip(top.indices.tolist(), embedded.tolist(), strict=True)],
+        "probability": [p if p >= 0 else None for p in top.values.tolist()],
+        "error": [str(x) if isinstance(x, DecodeError) else None for x in prepared],
+    }
+    return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(names)})
+
+
+def write_predictions(table: pd.DataFrame, out: Path) -> None:
+    """Write predictions as .csv, .json (records) or .parquet, by the file's ending.
+
+    Raises:
+        ValueError: another ending.
+    """
+    if out.suffix == ".csv":
+        table.to_csv(out, index=False)
+    elif out.suffix == ".json":
+        table.to_json(out, orient="records", indent=1, force_ascii=False)
+    elif out.suffix == ".parquet":
+        table.to_parquet(out, index=False)
+    else:
+        raise ValueError(f"predictions are written as .csv, .json or .parquet, however: {out.name!r} came.")

@@ -1,0 +1,118 @@
+"""What is kept of a finished run, and of a bench."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ConfigDict
+
+OUTCOMES = ("id", "role", "group", "label", "predicted", "confidence", "confidence_raw", "log_p", "brier")
+"""Columns of outcomes: label and predicted index the classes; confidence_raw is that before any temperature."""
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What a run was trained and evaluated on.
+
+    Attributes:
+        cache: folder of the cache, as the bench names it; for the reader, not for identity.
+        table: content hash of the table.
+        split: hash of the split.
+        columns: vector columns that the head reads.
+        class_names: C names; every class index below is a place in it.
+        background: class indices left out of the foreground.
+        rows: rows by role.
+        groups: groups by role.
+        train_counts: [C] training rows.
+        warnings: what the split says about itself.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    cache: str
+    table: str
+    split: str
+    columns: tuple[str, ...]
+    class_names: tuple[str, ...]
+    background: tuple[int, ...]
+    rows: dict[str, int]
+    groups: dict[str, int]
+    train_counts: tuple[int, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the head does on the rows of one role.
+
+    Attributes:
+        metrics: as `training.metrics.all_metrics`.
+        per_class: support, predicted, precision, recall and f1, each [C].
+        confusion: (label, predicted, rows) of every pair that occurs.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    metrics: dict[str, float | None]
+    per_class: dict[str, tuple[float, ...]]
+    confusion: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One finished run. It has no name: names belong to benches.
+
+    Attributes:
+        key: name of the run: its settings, table, split and engine.
+        engine: engine version.
+        spec: the settings that differ from their default.
+        full_spec: all settings.
+        data: what it was trained and evaluated on.
+        evaluations: by role, select and test.
+        shot: [C] many, medium, few or absent, by training rows.
+        temperature: of the head's own prior; 1 where it is not calibrated.
+        reason: why training ended.
+        epoch: the epoch that was kept; 0 where there are no epochs.
+        seconds: wall time of training.
+        gradient_norm: the solver's certificate; None for stepped runs.
+        curve: by epoch, the training loss and the metrics of the selection rows.
+        environment: versions, threads and device.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    key: str
+    engine: int
+    spec: dict[str, Any]
+    full_spec: dict[str, Any]
+    data: DataFacts
+    evaluations: dict[str, Evaluation]
+    shot: tuple[str, ...]
+    temperature: float
+    reason: str
+    epoch: int
+    seconds: float
+    gradient_norm: float | None
+    curve: dict[str, tuple[float | None, ...]]
+    environment: dict[str, str]
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return int(self.full_spec["seed"])
+
+
+@dataclass(frozen=True)
+class BenchRows:
+    """The rows of a bench on one cache.
+
+    Attributes:
+        cache: folder of the cache.
+        rows: row name to its run keys, one per seed; the first row is the base.
+        warnings: row name to what is to be said about its options.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    cache: str
+    rows: dict[str, tuple[str, ...]]
+    warnings: dict[str, tuple[str, ...]]

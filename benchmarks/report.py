@@ -1,0 +1,245 @@
+"""One self-contained HTML file about comparisons: tables, charts, warnings, and how to read them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from benchmarks.bootstrap import Floats, class_f1, group_sums, interval, resamples
+from benchmarks.charts import Curve, Interval, Reliability, forest_plot, learning_curves, reliability_diagram
+from benchmarks.class_charts import MOST_CLASSES, class_histogram, confusion_matrix
+from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
+from benchmarks.paired import Paired, load
+from benchmarks.record import RunRecord
+from benchmarks.store import read_outcomes
+from benchmarks.svg import CHART_CSS
+from benchmarks.tables import MAIN, number, signed
+from embedcache.files import write_bytes
+from training.conflicts import check
+from training.run import RunSpec
+
+TITLES = {
+    "macro_f1_fg": "macro F1",
+    "weighted_f1_fg": "weighted F1",
+    "macro_precision_fg": "macro precision",
+    "macro_recall_fg": "macro recall",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "recall_many": "recall, many",
+    "recall_medium": "recall, medium",
+    "recall_few": "recall, few",
+    "nll": "NLL ↓",
+    "brier": "Brier ↓",
+    "ece": "ECE ↓",
+}
+MARKS = {BETTER: "▲", WORSE: "▼"}
+
+
+def write_report(comparisons: Sequence[Comparison], store: Path, out: Path) -> Path:
+    """Write one HTML file about comparisons whose runs are in a store; it asks no other file or server for anything.
+
+    Raises:
+        StoreError: a run of a comparison is missing from the store or damaged.
+    """
+    template = (resources.files("benchmarks") / "report.html.j2").read_text("utf-8")
+    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    sections = [_section(comparison, store) for comparison in comparisons]
+    page_title = " · ".join(dict.fromkeys(comparison.title for comparison in comparisons))
+    html = page.from_string(template).render(title=page_title, sections=sections, chart_css=Markup(CHART_CSS))
+    write_bytes(out, html.encode("utf-8", "replace"))
+    return out
+
+
+@dataclass(frozen=True)
+class _View:
+    """A comparison with what is drawn of it; `best` is the row with the best validation macro F1 but the baseline."""
+
+    comparison: Comparison
+    paired: Paired
+    store: Path
+    best: str
+
+    @property
+    def base(self) -> str:
+        return self.comparison.baseline
+
+    @property
+    def first(self) -> RunRecord:
+        return self.paired.records[self.base][0]
+
+
+def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
+    paired = load(store, comparison.rows, comparison.role)
+    others = [name for name in comparison.rows if name != comparison.baseline] or [comparison.baseline]
+    view = _View(comparison, paired, store, max(others, key=lambda name: _validation(paired.records[name])))
+    classes = _class_rows(view)
+    return {
+        "comparison": comparison,
+        "rows_words": ROLE_WORDS[comparison.role],
+        "is_test": comparison.role == "test",
+        "summary": _summary(view),
+        "data": view.first.data,
+        "best": view.best,
+        "best_is_better": _validation(paired.records[view.best]) > _validation(paired.records[view.base]),
+        "metrics": [(name, TITLES[name]) for name in comparison.metrics if name != MAIN],
+        "table": [_table_row(comparison, name) for name in comparison.rows],
+        "changes": _changes(paired),
+        "classes": classes,
+        "charts": {name: [Markup(svg) for svg in drawn] for name, drawn in _charts(view, classes).items()},
+        "warnings": _warnings(paired),
+        "environment": view.first.environment,
+        "environments_differ": any(
+            r.environment != view.first.environment for rs in paired.records.values() for r in rs
+        ),
+        "seconds": {name: sum(record.seconds for record in records) for name, records in paired.records.items()},
+    }
+
+
+def _validation(records: Sequence[RunRecord]) -> float:
+    """What rows are ranked by: mean macro F1 of the validation rows; the test rows choose nothing."""
+    found = [r.evaluations["select"].metrics[MAIN] for r in records if "select" in r.evaluations]
+    known = [value for value in found if value is not None]
+    return sum(known) / len(known) if known else -math.inf
+
+
+def _summary(view: _View) -> str:
+    found: dict[str, list[str]] = {BETTER: [], WORSE: [], CANNOT_TELL: []}
+    for name in view.comparison.rows:
+        if name != view.base:
+            found[view.comparison.line(name, MAIN)["verdict"]].append(name)
+    parts = [f"{verdict}: {', '.join(f'“{name}”' for name in names)}" for verdict, names in found.items() if names]
+    return f"Macro F1 against “{view.base}” — " + ("; ".join(parts) if parts else "there is no other row") + "."
+
+
+def _table_row(comparison: Comparison, name: str) -> dict[str, Any]:
+    cell, base = comparison.line(name, MAIN), name == comparison.baseline
+    others = [comparison.line(name, metric) for metric in comparison.metrics if metric != MAIN]
+    return {
+        "name": name,
+        "is_base": base,
+        "value": number(cell["value"]),
+        "delta": signed(cell["delta"]),
+        "span": "" if base else f"{signed(cell['low'])} … {signed(cell['high'])}",
+        "sd": number(cell["seed_sd"]),
+        "verdict": cell["verdict"],
+        "mark": MARKS.get(cell["verdict"], ""),
+        "others": [
+            {"shown": number(o["value"]) if base else signed(o["delta"]), "mark": MARKS.get(o["verdict"], "")}
+            | {"verdict": o["verdict"]}
+            for o in others
+        ],
+    }
+
+
+def _changes(paired: Paired) -> dict[str, list[str]]:
+    """For each row, the options in which it differs from the baseline; defaults of a changed `kind` are left out."""
+    base = next(iter(paired.records.values()))[0]
+    before = dict(_leaves(base.full_spec))
+    changes = {}
+    for name, records in paired.records.items():
+        now, named = dict(_leaves(records[0].full_spec)), _leaves(base.spec) + _leaves(records[0].spec)
+        paths = [path for path, _ in named if path in now and now[path] != before.get(path)]
+        changes[name] = [
+            f"{path}: {f'{before[path]} → ' if path in before else ''}{now[path]}" for path in dict.fromkeys(paths)
+        ]
+    return changes
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in tree.items():
+        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
+    return found
+
+
+def _class_rows(view: _View) -> list[dict[str, Any]]:
+    """Per class: rows, F1 of the baseline and of the best row, and the interval of their difference."""
+    frame, data = view.paired.frame, view.first.data
+    runs = {name: [group_sums(frame, run) for run in view.paired.answers[name]] for name in (view.base, view.best)}
+    ones = np.ones((1, frame.n_groups))
+    f1 = {name: np.mean([class_f1(frame, run, ones)[:, 0] for run in sums], axis=0) for name, sums in runs.items()}
+    drawn = [
+        np.mean([class_f1(frame, run, m) for run in runs[view.best]], axis=0)
+        - np.mean([class_f1(frame, run, m) for run in runs[view.base]], axis=0)
+        for m in resamples(frame.n_groups, view.comparison.resamples, 0, 3 * len(data.class_names))
+    ]
+    deltas: Floats = np.concatenate(drawn, axis=1)
+    support = np.bincount(frame.labels, minlength=len(data.class_names))
+    rows = []
+    for c in sorted(range(len(data.class_names)), key=lambda c: -data.train_counts[c]):
+        low, high = interval(deltas[c])
+        known = {"name": data.class_names[c], "train": data.train_counts[c], "shot": view.first.shot[c]}
+        known |= {"support": int(support[c]), "thin": support[c] < 5, "background": c in data.background}
+        rows.append(known | {"base": f1[view.base][c], "best": f1[view.best][c], "low": low, "high": high})
+    return rows
+
+
+def _charts(view: _View, classes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    both = list(dict.fromkeys((view.base, view.best)))
+    cells = [(name, view.comparison.line(name, MAIN)) for name in view.comparison.rows if name != view.base]
+    items = [Interval(name, c["delta"], c["low"], c["high"], c["verdict"]) for name, c in cells]
+    # The intervals of classes are not corrected for their number, so they carry no verdict.
+    by_class = [
+        Interval(f"{c['name']} ({c['support']})", c["best"] - c["base"], c["low"], c["high"])
+        for c in classes
+        if c["support"]
+    ][:MOST_CLASSES]
+    data = view.first.data
+    return {
+        "deltas": [forest_plot(items, f"Macro F1 against {view.base}", "difference of macro F1")] if items else [],
+        "classes": [forest_plot(by_class, f"F1 by class: {view.best} against {view.base}", "difference of F1")],
+        "reliability": [_reliability(view, name) for name in both],
+        "confusion": [_confusion(view, name) for name in both],
+        "curves": _curves(view),
+        "histogram": [class_histogram(data.class_names, data.train_counts, "Training rows by class")],
+    }
+
+
+def _reliability(view: _View, name: str) -> str:
+    """Over all seeds; before and after the temperature where there is one."""
+    frames = [read_outcomes(view.store, key, view.comparison.role) for key in view.comparison.rows[name]]
+    right = np.concatenate([(frame["label"] == frame["predicted"]).to_numpy(bool) for frame in frames])
+    after = np.concatenate([frame["confidence"].to_numpy(np.float64) for frame in frames])
+    series = [Reliability("as predicted", after, right)]
+    if any(record.temperature != 1 for record in view.paired.records[name]):
+        before = np.concatenate([frame["confidence_raw"].to_numpy(np.float64) for frame in frames])
+        series = [Reliability("with temperature", after, right), Reliability("without temperature", before, right)]
+    return reliability_diagram(series, f"Reliability of {name}, all seeds")
+
+
+def _confusion(view: _View, name: str) -> str:
+    record = view.paired.records[name][0]
+    counts = np.zeros((len(record.data.class_names),) * 2, dtype=np.int64)
+    for label, predicted, rows in record.evaluations[view.comparison.role].confusion:
+        counts[label, predicted] = rows
+    return confusion_matrix(counts, record.data.class_names, f"Confusion of {name}, seed {record.seed}")
+
+
+def _curves(view: _View) -> list[str]:
+    """Loss and validation macro F1 of the first seed, of the baseline, the best row and at most two more."""
+    names = list(dict.fromkeys((view.base, view.best, *view.comparison.rows)))
+    records = {name: view.paired.records[name][0] for name in names if view.paired.records[name][0].curve}
+    shown = dict(list(records.items())[:4])
+    drawn = []
+    for metric, axis in (("loss", "training loss"), (MAIN, "validation macro F1")):
+        lines = [
+            Curve(name, [math.nan if v is None else v for v in record.curve[metric]], record.epoch)
+            for name, record in shown.items()
+        ]
+        if lines:
+            drawn.append(learning_curves(lines, f"{axis.capitalize()} by epoch, seed {view.first.seed}", axis))
+    return drawn
+
+
+def _warnings(paired: Paired) -> list[tuple[str, str]]:
+    return [
+        (name, warning)
+        for name, records in paired.records.items()
+        for warning in check(RunSpec.model_validate(records[0].full_spec))
+    ]

@@ -1,0 +1,130 @@
+"""Running a bench: train what its store lacks, evaluate it, and keep it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from benchmarks.canary import canary_of
+from benchmarks.evaluate import data_facts, evaluate, record_of, with_recipes
+from benchmarks.evaluate import table_to_data as table_to_data
+from benchmarks.events import (
+    BenchDone,
+    BenchEvent,
+    BenchStopped,
+    CacheOpened,
+    RowStarted,
+    RunDone,
+    RunEpoch,
+    RunSkipped,
+)
+from benchmarks.plan import BenchSpec, Row, expand
+from benchmarks.record import BenchRows
+from benchmarks.settings import SettingsError, run_key
+from benchmarks.store import is_finished, save_run, write_bench, write_records
+from embedcache.splits import Split, load_or_make_split
+from embedcache.table import FeatureTable, read_table
+from heads.export import Canary
+from training.data import Data
+from training.engine import ENGINE_VERSION, fit, never
+from training.events import Epoch, Finished
+from training.run import RunSpec
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One cache of a bench."""
+
+    cache: str
+    table: FeatureTable
+    split: Split
+    store: Path
+    canary: Canary | None
+    device: str
+
+
+def run_bench(bench: BenchSpec, *, stop: Callable[[], bool] = never, device: str = "cpu") -> Iterator[BenchEvent]:
+    """Train every run of a bench that its store lacks, and yield what happens.
+
+    Args:
+        bench: what to run.
+        stop: asked after every epoch; the run at work is then dropped, and finished ones stay.
+        device: where training happens, such as cpu or cuda.
+
+    Raises:
+        SettingsError: the bench names no cache, or one of its rows is not possible.
+        ValueError: a cache is unfinished or damaged, its split is not possible, or options do not go together.
+    """
+    rows, store = expand(bench), Path(bench.store)
+    if not bench.caches:
+        raise SettingsError("a bench needs caches, however: none came. Write `caches: [FOLDER]`.")
+    noted: list[BenchRows] = []
+    trained = skipped = 0
+    for cache in bench.caches:
+        table = read_table(Path(cache))
+        split = load_or_make_split(Path(cache), table, bench.split)
+        work = _Work(cache, table, split, store, canary_of(Path(cache)), device)
+        noted.append(_bench_rows(work, rows))
+        write_bench(store, bench.name, noted)
+        yield CacheOpened(cache, table.content_hash, split.hash, split.report.counts, split.report.warnings)
+        for event in _run_cache(work, rows, stop):
+            trained += isinstance(event, RunDone)
+            skipped += isinstance(event, RunSkipped)
+            yield event
+        if stop():
+            yield BenchStopped(bench.name, trained)
+            return
+    yield BenchDone(bench.name, trained, skipped, write_records(store))
+
+
+def _key(work: _Work, spec: RunSpec) -> str:
+    return run_key(spec, work.table.content_hash, work.split.hash, ENGINE_VERSION)
+
+
+def _bench_rows(work: _Work, rows: Sequence[Row]) -> BenchRows:
+    keys = {row.name: tuple(_key(work, spec) for spec in row.specs) for row in rows}
+    return BenchRows(work.cache, keys, {row.name: row.warnings for row in rows})
+
+
+def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool]) -> Iterator[BenchEvent]:
+    """Train the missing runs of every row; vectors are only copied where something is missing."""
+    data: Data | None = None
+    for number, row in enumerate(rows, start=1):
+        yield RowStarted(work.cache, row.name, number, len(rows), row.warnings)
+        missing = []
+        for spec in row.specs:
+            if is_finished(work.store, _key(work, spec)):
+                yield RunSkipped(work.cache, row.name, spec.seed, _key(work, spec))
+            else:
+                missing.append(spec)
+        if missing:
+            data = data or table_to_data(work.table, work.split, device=work.device)
+            yield from _train(work, row.name, missing, data, stop)
+        if stop():
+            return
+
+
+def _train(
+    work: _Work, row: str, specs: Sequence[RunSpec], data: Data, stop: Callable[[], bool]
+) -> Iterator[BenchEvent]:
+    curves: list[list[Epoch]] = [[] for _ in specs]
+    for event in fit(specs, data, stop):
+        spec = specs[event.run]
+        if isinstance(event, Epoch):
+            curves[event.run].append(event)
+            epochs = spec.train.schedule.epochs
+            yield RunEpoch(work.cache, row, spec.seed, event.epoch, epochs, event.loss, event.metrics)
+        elif isinstance(event, Finished) and event.reason != "stopped":
+            yield _keep(work, row, spec, event, curves[event.run])
+
+
+def _keep(work: _Work, row: str, spec: RunSpec, finished: Finished, curve: Sequence[Epoch]) -> RunDone:
+    """Evaluate a finished run and put it into the store."""
+    background = tuple(work.table.class_names.index(name) for name in spec.background)
+    head = with_recipes(finished.head, work.table)
+    evaluations, outcomes = evaluate(head, work.table, work.split, background)
+    data = data_facts(work.cache, work.table, work.split, head, background)
+    record = record_of(_key(work, spec), spec, replace(finished, head=head), curve, data, evaluations, work.device)
+    metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
+    facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics}
+    known = replace(head, facts=facts | {"environment": record.environment})
+    return RunDone(work.cache, row, record, save_run(work.store, record, outcomes, known, work.canary))

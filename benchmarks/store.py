@@ -1,0 +1,172 @@
+"""The run store: one folder per finished run, and flat views of all of them.
+
+    STORE/runs/KEY/record.json        settings, data, metrics, per-class arrays, environment
+    STORE/runs/KEY/outcomes.parquet   one row per evaluated image
+    STORE/runs/KEY/head/              the bundle of the trained head
+    STORE/benches/NAME.json           which runs are the rows of a bench
+    STORE/records.parquet             every record as one flat row
+
+A run folder gets its name when everything in it is written, so a run that is there is finished.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import TypeAdapter, ValidationError
+
+from benchmarks.record import OUTCOMES, BenchRows, RunRecord
+from embedcache.files import write_bytes
+from heads import export
+from heads.export import Canary
+from heads.trained import TrainedHead
+
+
+class StoreError(ValueError):
+    """A file of the run store is missing, damaged or of another version."""
+
+
+def run_folder(store: Path, key: str) -> Path:
+    """Where a run is kept."""
+    return store / "runs" / key
+
+
+def is_finished(store: Path, key: str) -> bool:
+    """Whether a run is in the store."""
+    return (run_folder(store, key) / "record.json").is_file()
+
+
+def save_run(
+    store: Path,
+    record: RunRecord,
+    outcomes: pd.DataFrame,
+    head: TrainedHead,
+    canary: Canary | None,
+) -> Path:
+    """Put a finished run into the store, whole or not at all; returns its folder."""
+    folder = run_folder(store, record.key)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{record.key}-", dir=folder.parent))
+    try:
+        export.save(head, partial / "head", canary)
+        outcomes[list(OUTCOMES)].to_parquet(partial / "outcomes.parquet", index=False)
+        write_bytes(partial / "record.json", TypeAdapter(RunRecord).dump_json(record, indent=1))
+        if not is_finished(store, record.key):
+            partial.replace(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def read_record(store: Path, key: str) -> RunRecord:
+    """A run's record.
+
+    Raises:
+        StoreError: there is none, or it is damaged or of another version.
+    """
+    path = run_folder(store, key) / "record.json"
+    if not path.is_file():
+        raise StoreError(
+            f"a run must be in the store, however: {path} is missing. Run the bench; it trains only what is not there."
+        )
+    record: RunRecord = _read(TypeAdapter(RunRecord), path)
+    return record
+
+
+def read_outcomes(store: Path, key: str, role: str) -> pd.DataFrame:
+    """A run's outcomes on the rows of one role, by id.
+
+    Raises:
+        StoreError: the file is missing or damaged, or the role has no rows.
+    """
+    path = run_folder(store, key) / "outcomes.parquet"
+    try:
+        rows = pd.read_parquet(path, columns=list(OUTCOMES), filters=[("role", "==", role)])
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"a run's outcomes must be readable, however: {path} is not ({error}). Delete its folder and run again."
+        ) from error
+    if rows.empty:
+        raise StoreError(
+            f"a comparison needs rows, however: run {key} has none of role {role!r}. Choose another role, or a split "
+            "with a share for it."
+        )
+    return rows.sort_values("id", ignore_index=True)
+
+
+def read_records(store: Path) -> pd.DataFrame:
+    """Every run of the store as one flat row: key, settings as `spec.…`, metrics as `select.…` and `test.…`.
+
+    Raises:
+        StoreError: a record is damaged or of another version.
+    """
+    keys = sorted(path.parent.name for path in store.glob("runs/*/record.json") if path.parent.name[0] != ".")
+    return pd.DataFrame([_flat(read_record(store, key)) for key in keys])
+
+
+def write_records(store: Path) -> Path:
+    """Refresh STORE/records.parquet, the flat view of all runs."""
+    path = store / "records.parquet"
+    partial = path.with_name(f".records-{os.getpid()}.parquet")
+    frame = read_records(store)
+    # One setting may be a number here and a list there, and Parquet wants one type: settings are kept as JSON.
+    for name in [str(column) for column in frame.columns if str(column).startswith("spec.")]:
+        frame[name] = frame[name].map(json.dumps, na_action="ignore")
+    frame.to_parquet(partial, index=False)
+    partial.replace(path)
+    return path
+
+
+def write_bench(store: Path, name: str, caches: list[BenchRows]) -> Path:
+    """Note which runs are the rows of a bench."""
+    path = store / "benches" / f"{name}.json"
+    write_bytes(path, TypeAdapter(list[BenchRows]).dump_json(caches, indent=1))
+    return path
+
+
+def read_bench(store: Path, name: str) -> list[BenchRows]:
+    """The rows of a bench on each of its caches.
+
+    Raises:
+        StoreError: there is no such bench, or its file is damaged.
+    """
+    path = store / "benches" / f"{name}.json"
+    if not path.is_file():
+        known = sorted(p.stem for p in store.glob("benches/*.json"))
+        raise StoreError(f"a bench of this store is one of {known}, however: {name!r} came. Run it first.")
+    caches: list[BenchRows] = _read(TypeAdapter(list[BenchRows]), path)
+    return caches
+
+
+def _read(adapter: TypeAdapter[Any], path: Path) -> Any:
+    try:
+        return adapter.validate_json(path.read_bytes())
+    except ValidationError as error:
+        told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
+        raise StoreError(
+            f"{path} must be a record as this version writes it, however: {told}. Delete its folder and run the bench "
+            "again, or read it with the version that wrote it."
+        ) from error
+
+
+def _flat(record: RunRecord) -> dict[str, Any]:
+    data = record.data
+    row: dict[str, Any] = {"key": record.key, "cache": data.cache, "table": data.table, "split": data.split}
+    row |= {"engine": record.engine, "seed": record.seed, "columns": ",".join(data.columns)}
+    row |= {"reason": record.reason, "epoch": record.epoch, "seconds": record.seconds}
+    row |= {"temperature": record.temperature, "gradient_norm": record.gradient_norm}
+    row |= {f"spec.{path}": value for path, value in _leaves(record.spec)}
+    for role, evaluation in record.evaluations.items():
+        row |= {f"{role}.{name}": value for name, value in evaluation.metrics.items()}
+    return row
+
+
+def _leaves(tree: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found = []
+    for key, value in tree.items():
+        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
+    return found

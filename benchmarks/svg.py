@@ -1,0 +1,134 @@
+"""The few pieces every chart is made of: escaped text, marks, axes and the frame around them.
+
+Colours are CSS variables with a fallback, so that a page sets them once for light and dark, and a chart that stands
+alone is still readable. What a colour says is also said by a shape, a dash or a word.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+INK, MUTED, GRID, PAPER = (
+    "var(--chart-ink, #1f2328)",
+    "var(--chart-muted, #59636e)",
+    "var(--chart-grid, #d1d9e0)",
+    "var(--chart-paper, #ffffff)",
+)
+SERIES = (
+    "var(--chart-1, #0b62a8)",
+    "var(--chart-2, #b34700)",
+    "var(--chart-3, #00755a)",
+    "var(--chart-4, #8a3a86)",
+)
+"""Colours of series; each stands out from the paper by more than 4.5:1, so that words may have them too."""
+DASHES = ("", "6 3", "2 3", "8 3 2 3")
+SHAPES = ("circle", "square", "triangle", "diamond")
+FONT = "font-family:system-ui,sans-serif;font-size:12px"
+
+CHART_CSS = """
+:root { --chart-ink: #1f2328; --chart-muted: #59636e; --chart-grid: #d1d9e0; --chart-paper: #ffffff;
+  --chart-1: #0b62a8; --chart-2: #b34700; --chart-3: #00755a; --chart-4: #8a3a86; }
+@media (prefers-color-scheme: dark) { :root { --chart-ink: #e6edf3; --chart-muted: #9da7b1; --chart-grid: #3d444d;
+  --chart-paper: #14181d; --chart-1: #6cb6ff; --chart-2: #f0a35e; --chart-3: #56d3a5; --chart-4: #dd9bda; } }
+"""
+"""The variables for a page in light and dark."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A straight line from values [low, high] to places [start, end] in a drawing."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The place of a value; values outside stop at the ends."""
+        share = (min(max(value, self.low), self.high) - self.low) / ((self.high - self.low) or 1.0)
+        return self.start + share * (self.end - self.start)
+
+
+def text(x: float, y: float, words: str, *, anchor: str = "start", color: str = INK, size: int = 12) -> str:
+    """Words at a place; every character that means something to XML is escaped."""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" '
+        f'style="fill:{color};font-size:{size}px">{escape(printable(words))}</text>'
+    )
+
+
+def printable(words: str) -> str:
+    r"""Words without the control characters that XML cannot hold; every kind of space is a plain one.
+
+    >>> printable("a\x00b")
+    'a�b'
+    """
+    return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in words)
+
+
+def shortened(words: str, most: int) -> str:
+    """Words cut to a number of characters, with an ellipsis where something is missing."""
+    return words if len(words) <= most else words[: most - 1].rstrip() + "…"
+
+
+def line(x1: float, y1: float, x2: float, y2: float, *, color: str = GRID, width: float = 1.0, dash: str = "") -> str:
+    """A straight line."""
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
+        f'style="stroke:{color};stroke-width:{width};stroke-dasharray:{dash or "none"}"/>'
+    )
+
+
+def path(points: Sequence[tuple[float, float]], *, color: str, dash: str = "") -> str:
+    """A line through points."""
+    steps = " ".join(f"{'L' if i else 'M'}{x:.1f},{y:.1f}" for i, (x, y) in enumerate(points))
+    return f'<path d="{steps}" style="fill:none;stroke:{color};stroke-width:2;stroke-dasharray:{dash or "none"}"/>'
+
+
+def box(
+    x: float, y: float, width: float, height: float, *, fill: str, opacity: float = 1.0, stroke: str = "none"
+) -> str:
+    """A rectangle."""
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}" '
+        f'style="fill:{fill};fill-opacity:{opacity:.3f};stroke:{stroke}"/>'
+    )
+
+
+def mark(x: float, y: float, shape: str, *, color: str, hollow: bool = False, size: float = 4.5) -> str:
+    """A mark of one of SHAPES, or a triangle that points down."""
+    style = f"fill:{PAPER if hollow else color};stroke:{color};stroke-width:1.5"
+    if shape == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" style="{style}"/>'
+    corners = {
+        "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+        "triangle": ((0, -1.2), (1.2, 1), (-1.2, 1)),
+        "down": ((0, 1.2), (1.2, -1), (-1.2, -1)),
+        "diamond": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
+    }[shape]
+    points = " ".join(f"{x + size * a:.1f},{y + size * b:.1f}" for a, b in corners)
+    return f'<polygon points="{points}" style="{style}"/>'
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round values inside [low, high], at most so many.
+
+    >>> ticks(-0.11, 0.24)
+    [-0.1, 0.0, 0.1, 0.2]
+    """
+    if not high > low:
+        return [low]
+    steps = (factor * 10.0**power for power in range(-9, 12) for factor in (1, 2, 5))
+    step = next(step for step in steps if math.floor(high / step) - math.ceil(low / step) < most)
+    return [round(i * step, 10) for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def figure(body: Sequence[str], width: float, height: float, title: str, description: str) -> str:
+    """The drawing with its title and description, which screen readers speak."""
+    head = f"<title>{escape(printable(title))}</title><desc>{escape(printable(description))}</desc>"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(printable(title))}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" style="{FONT}">'
+        f"{head}{''.join(body)}</svg>"
+    )

@@ -1,0 +1,110 @@
+"""A comparison as aligned text, and as CSV, JSON or Parquet."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.compare import BETTER, ROLE_WORDS, WORSE, Comparison
+from benchmarks.settings import SettingsError
+
+MAIN = "macro_f1_fg"
+MARKS = {BETTER: "*", WORSE: "!"}
+
+
+def to_text(comparison: Comparison, main: str = MAIN) -> str:
+    """The comparison as plain text: one table of the main metric, one of the differences of the others."""
+    head = _head(comparison)
+    others = [name for name in comparison.metrics if name != main]
+    parts = [head, aligned(_main_lines(comparison, main))]
+    for start in range(0, len(others), 6):
+        parts.append(aligned(_other_lines(comparison, others[start : start + 6])))
+    parts.append(
+        "Other metrics are differences from the baseline: * better, ! worse, neither: can't tell. "
+        "Of nll, brier and ece, less is better."
+    )
+    parts += [f"Note: {note}" for note in comparison.notes]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(comparison: Comparison) -> str:
+    made = (len(comparison.rows) - 1) * len(comparison.metrics)
+    return "\n".join(
+        [
+            f"{comparison.title}: {ROLE_WORDS[comparison.role]}, baseline {comparison.baseline!r}",
+            f"{comparison.n_rows} rows in {comparison.n_groups} groups; seeds {', '.join(map(str, comparison.seeds))}; "
+            f"95 % intervals from {comparison.resamples} resamples of the groups",
+            f"{made} comparisons ({len(comparison.rows) - 1} rows x {len(comparison.metrics)} metrics); "
+            f"{comparison.runs_seen} runs of this store were evaluated on these rows",
+        ]
+    )
+
+
+def _main_lines(comparison: Comparison, metric: str) -> list[list[str]]:
+    lines = [["row", metric, "delta", "95 % interval", "seed sd", "verdict"]]
+    for row in comparison.rows:
+        cell = comparison.line(row, metric)
+        span = "" if math.isnan(cell["delta"]) else f"[{cell['low']:+.4f}, {cell['high']:+.4f}]"
+        shown = [f"{cell['value']:.4f}", signed(cell["delta"]), span, number(cell["seed_sd"]), cell["verdict"]]
+        lines.append([row, *shown])
+    return lines
+
+
+def _other_lines(comparison: Comparison, metrics: Sequence[str]) -> list[list[str]]:
+    lines = [["row", *metrics]]
+    for row in comparison.rows:
+        cells = [comparison.line(row, metric) for metric in metrics]
+        base = row == comparison.baseline
+        lines.append([row, *(number(c["value"]) if base else _marked(c["delta"], c["verdict"]) for c in cells)])
+    return lines
+
+
+def _marked(delta: float, verdict: str) -> str:
+    return signed(delta) + MARKS.get(verdict, " ")
+
+
+def signed(value: float) -> str:
+    """A difference with its sign; empty where there is none."""
+    return "" if math.isnan(value) else f"{value:+.4f}"
+
+
+def number(value: float) -> str:
+    """A figure; empty where there is none."""
+    return "" if math.isnan(value) else f"{value:.4f}"
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as columns; the first is set left and the others right.
+
+    >>> print(aligned([["row", "f1"], ["plain", "0.5"]]))
+    row     f1
+    plain  0.5
+    """
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    shown = [
+        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
+    ]
+    return "\n".join(line.rstrip() for line in shown)
+
+
+def save(comparison: Comparison, path: Path) -> None:
+    """Write the table to a .csv, .parquet or .json file; the last also holds what was compared.
+
+    Raises:
+        SettingsError: the file has another ending.
+    """
+    if path.suffix not in (".csv", ".parquet", ".json"):
+        raise SettingsError(
+            f"a table is saved as .csv, .parquet or .json, however: {path.name} came. Change its ending."
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = comparison.table.assign(role=comparison.role, baseline=comparison.baseline)
+    if path.suffix == ".csv":
+        table.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        table.to_parquet(path, index=False)
+    else:
+        about = {name: value for name, value in vars(comparison).items() if name != "table"}
+        lines = json.loads(table.to_json(orient="records"))
+        path.write_text(json.dumps(about | {"table": lines}, indent=1), encoding="utf-8")

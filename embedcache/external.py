@@ -1,0 +1,188 @@
+"""Vectors that someone already has, as .npy, .pt or Parquet beside a manifest, brought into a cache."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from embedcache import store
+from embedcache.external_files import read_vector_file
+from embedcache.files import CacheError
+from embedcache.items import NO_GROUPS, Item, escape_name, natural_key
+from embedcache.recipe import Recipe, unknown_fields
+
+SHARD_ROWS = 65_536
+MANIFEST_COLUMNS = ("id", "path", "label", "group", "split")
+LARGEST = float(np.finfo(np.float16).max)
+NOTABLE_ROUNDING = 1e-3
+"""float16 rounds ordinary vectors by about 3e-4; more means that many values are below its normal range."""
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import stored.
+
+    Attributes:
+        rows: number of rows.
+        dims: length of a vector, by column.
+        rounding: by column, the largest over rows of |x - float16(x)| / |x| (Euclidean norms).
+        unknown: recipe fields that nobody can know of these vectors.
+        warnings: sentences to show.
+    """
+
+    rows: int
+    dims: dict[str, int]
+    rounding: dict[str, float]
+    unknown: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def import_vectors(
+    vectors: Path, manifest: Path, cache_dir: Path, model: str, column: str = "features"
+) -> ImportReport:
+    """Store existing vectors as a finished cache with recipes of provider "external".
+
+    Row r of the vectors belongs to row r of the manifest. A row's content hash is the SHA-256 of its stored vectors.
+
+    Args:
+        vectors: .npy [N, D]; .pt with a tensor [N, D] or a dict of them; .parquet with list, fixed-size list or
+            (with `dim` and `dtype` in the field's metadata) fixed-size binary columns.
+        manifest: .csv or .parquet with the column label and optionally id, path, group and split.
+        cache_dir: a new or empty folder.
+        model: what made the vectors, in your words; it goes into the recipe.
+        column: name of the column, where the file does not name any.
+
+    Raises:
+        CacheError: files, shapes, counts or cells are not as above, or a vector does not fit float16.
+    """
+    if cache_dir.exists() and any(cache_dir.iterdir()):
+        raise CacheError(f"an import needs a new or empty folder, however: {cache_dir} holds files. Choose another.")
+    items = _read_manifest(manifest)
+    arrays = read_vector_file(vectors, column)
+    for name, x in arrays.items():
+        if len(x) != len(items):
+            raise CacheError(
+                f"vectors and manifest must have one row per item, however: column {name!r} of {vectors.name} has "
+                f"{len(x)} rows and {manifest.name} has {len(items)}. Were failed images dropped from one of them?"
+            )
+        _check_range(name, x, items)
+    recipes = {name: Recipe(provider="external", model=model) for name in arrays}
+    dims = {name: x.shape[1] for name, x in arrays.items()}
+    _write_head(cache_dir, items, recipes, dims, vectors)
+    rounding = _write_rows(cache_dir, items, recipes, arrays)
+    store.write_manifest(cache_dir)
+    unknown = tuple(unknown_fields(Recipe(provider="external", model=model)))
+    return ImportReport(len(items), dims, rounding, unknown, _warnings(items, rounding))
+
+
+def _check_range(name: str, x: np.ndarray, items: list[Item]) -> None:
+    for start in range(0, len(x), SHARD_ROWS):
+        part = x[start : start + SHARD_ROWS]
+        fits = np.abs(part) <= LARGEST
+        if not fits.all():
+            row, place = np.argwhere(~fits)[0]
+            raise CacheError(
+                f"vectors must be finite and within ±65504 to be stored as float16, however: column {name!r} of "
+                f"{items[start + row].id!r} holds {part[row, place]}. Drop this row, or scale the vectors."
+            )
+
+
+def _write_head(
+    cache_dir: Path, items: list[Item], recipes: dict[str, Recipe], dims: dict[str, int], vectors: Path
+) -> None:
+    cache: dict[str, Any] = {
+        "format_version": store.FORMAT_VERSION,
+        "source": {"kind": "external", "file": escape_name(vectors.name)},
+        "class_names": sorted({item.label for item in items}, key=natural_key),
+        "columns": store.describe_columns(recipes, dims),
+        "provenance": {},
+        "shard_rows": SHARD_ROWS,
+        "canary": None,
+    }
+    store.write_json(cache_dir / "cache.json", cache)
+    store.write_items(cache_dir, items)
+
+
+def _write_rows(
+    cache_dir: Path, items: list[Item], recipes: dict[str, Recipe], arrays: dict[str, np.ndarray]
+) -> dict[str, float]:
+    """Write the shards; returns the largest relative rounding error of a row, by column."""
+    dims = {name: x.shape[1] for name, x in arrays.items()}
+    rounding = dict.fromkeys(arrays, 0.0)
+    for i, start in enumerate(range(0, len(items), SHARD_ROWS)):
+        rows = slice(start, start + SHARD_ROWS)
+        ids = [item.id for item in items[rows]]
+        stored = {name: x[rows].astype(np.float16) for name, x in arrays.items()}
+        for name, x in arrays.items():
+            rounding[name] = max(rounding[name], _rounding(x[rows], stored[name]))
+        store.write_shard(cache_dir, i, ids, _row_hashes(stored, len(ids)), stored, [], recipes, dims)
+    return rounding
+
+
+def _rounding(x: np.ndarray, stored: np.ndarray) -> float:
+    """The largest over rows of |x - stored| / |x|."""
+    wide = x.astype(np.float64)
+    lengths = np.linalg.norm(wide, axis=1)
+    errors = np.linalg.norm(wide - stored.astype(np.float64), axis=1)
+    return float(np.divide(errors, lengths, out=np.zeros_like(errors), where=lengths > 0).max(initial=0.0))
+
+
+def _row_hashes(stored: dict[str, np.ndarray], n: int) -> list[bytes]:
+    rows = [np.ascontiguousarray(stored[name], dtype="<f2") for name in sorted(stored)]
+    return [hashlib.sha256(b"".join(x[r].tobytes() for x in rows)).digest() for r in range(n)]
+
+
+def _warnings(items: list[Item], rounding: dict[str, float]) -> tuple[str, ...]:
+    notes = [] if any(item.group for item in items) else [NO_GROUPS]
+    for name, error in rounding.items():
+        if error > NOTABLE_ROUNDING:
+            notes.append(
+                f"Storing column {name!r} as float16 changes a vector by up to {error:.1e} of its length: "
+                "its values are very small. Scale the vectors before the import."
+            )
+    return tuple(notes)
+
+
+def _read_manifest(manifest: Path) -> list[Item]:
+    table = _read_rows(manifest)
+    n = table.num_rows
+    cells = {name: _as_text(table[name]) for name in MANIFEST_COLUMNS if name in table.column_names}
+    if n == 0 or None in cells.get("label", [None]) or None in cells.get("id", []):
+        raise CacheError(
+            f"a manifest of vectors needs a label (and an id, if it has ids) as text in every row, however: "
+            f"{manifest.name} has {n} rows and the columns {table.column_names}. Name, fill or convert them."
+        )
+    paths = cells.get("path", [None] * n)
+    ids = cells.get("id", [f"row-{r:08d}" if p is None else escape_name(p) for r, p in enumerate(paths)])
+    unknown: list[str | None] = [None] * n
+    columns = (ids, paths, cells["label"], cells.get("group", unknown), cells.get("split", unknown))
+    return [
+        Item(str(one), None if path is None else Path(path), str(label), group, split)
+        for one, path, label, group, split in zip(*columns, strict=True)
+    ]
+
+
+def _as_text(column: pa.ChunkedArray) -> list[str | None]:
+    """Text and integers as text; all None where another type makes class names doubtful, such as 1.0 for 1."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not any(fits(kind) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)):
+        return [None] * len(column)
+    return [value or None for value in column.cast(pa.string()).to_pylist()]
+
+
+def _read_rows(manifest: Path) -> pa.Table:
+    kinds = dict.fromkeys(MANIFEST_COLUMNS, pa.string())
+    options = pyarrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=False)
+    try:
+        if manifest.suffix.lower() == ".csv":
+            return pyarrow.csv.read_csv(manifest, convert_options=options)
+        if manifest.suffix.lower() == ".parquet":
+            return pq.read_table(manifest, partitioning=None)
+    except (OSError, pa.ArrowException) as error:
+        raise CacheError(f"a manifest must be readable, however: {manifest}: {error}. Check the file.") from error
+    raise CacheError(f"a manifest must be a .csv or .parquet file, however: {manifest.name} came. Convert it.")

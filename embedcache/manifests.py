@@ -1,0 +1,115 @@
+"""Manifests: a CSV or Parquet table with the columns path and label, and optionally group and split."""
+
+import os
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from embedcache.items import Item, Listing, escape_name, make_listing
+
+COLUMNS = ("path", "label", "group", "split")
+REQUIRED = ("path", "label")
+LOOKED_AT = 1000
+
+
+def list_manifest(manifest: Path, *, root: Path | None = None, group_regex: str | None = None) -> Listing:
+    """List the images that a table names.
+
+    Relative paths are relative to `root`, or else to the manifest's folder. Ids are the paths as written, or
+    relative to the root where the manifest holds absolute paths below it. A file that does not exist is listed, and
+    quarantined when it is read. Empty cells of group and split mean "unknown".
+
+    Args:
+        manifest: a .csv (UTF-8, with a header) or .parquet file.
+        root: folder that relative paths start from.
+        group_regex: takes groups from the ids, where the table has no group column.
+
+    Raises:
+        ValueError: the file, its columns or its cells are not as above, or none of the first 1000 files exists.
+    """
+    base = (manifest.parent if root is None else root).absolute()
+    columns, ignored = _read(manifest)
+    items = [
+        Item(id=_id(path, base), path=base / path, label=label, group=group or None, split=split or None)
+        for path, label, group, split in zip(*(columns[name] for name in COLUMNS), strict=True)
+    ]
+    _check_some_exist(items, base)
+    warnings = (
+        [f"Columns of the manifest that mean nothing here were ignored: {', '.join(ignored)}."] if ignored else []
+    )
+    description = {
+        "kind": "manifest",
+        "manifest": escape_name(os.fspath(manifest.absolute())),
+        "root": escape_name(os.fspath(base)),
+    }
+    return make_listing(items, {item.label for item in items}, warnings, description, group_regex)
+
+
+def _read(manifest: Path) -> tuple[dict[str, list[str]], list[str]]:
+    """The four columns as text ("" where a cell or an optional column is missing), and the names of the others."""
+    table = _read_table(manifest)
+    names = table.column_names
+    missing = [name for name in REQUIRED if name not in names]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if missing or repeated:
+        raise ValueError(
+            f"a manifest must have the columns path and label once each, however: {manifest} has {names}. "
+            "Rename or remove columns."
+        )
+    columns = {
+        name: _as_text(table[name], name, manifest) if name in names else [""] * table.num_rows for name in COLUMNS
+    }
+    for name in REQUIRED:
+        empty = [row for row, value in enumerate(columns[name]) if not value]
+        if empty:
+            raise ValueError(
+                f"every row of a manifest must have a {name}, however: {len(empty)} rows of {manifest} have none, the "
+                f"first is row {empty[0]} (counted from 0 after the header). Fill or remove them."
+            )
+    return columns, [name for name in names if name not in COLUMNS]
+
+
+def _read_table(manifest: Path) -> pa.Table:
+    if not manifest.is_file():
+        raise ValueError(f"a manifest must be a file, however: {manifest} is none. Is the path right?")
+    suffix = manifest.suffix.lower()
+    try:
+        if suffix == ".csv":
+            # Read as text: 'NA' and '007' are good class names.
+            options = pyarrow.csv.ConvertOptions(
+                column_types={name: pa.string() for name in COLUMNS}, strings_can_be_null=False
+            )
+            return pyarrow.csv.read_csv(manifest, convert_options=options)
+        if suffix == ".parquet":
+            return pq.read_table(manifest)
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        raise ValueError(f"a manifest must be a readable {suffix} file, however: {manifest}: {error}") from error
+    raise ValueError(f"a manifest must be a .csv or .parquet file, however: {manifest} ends in {suffix!r}. Convert it.")
+
+
+def _as_text(column: pa.ChunkedArray, name: str, manifest: Path) -> list[str]:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    fits = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_null)
+    if not any(is_kind(kind) for is_kind in fits):
+        raise ValueError(
+            f"column {name!r} of a manifest must hold text or integers, however: {manifest} holds {kind}. Convert it: "
+            "a class named 1.0 is no class 1."
+        )
+    return [value or "" for value in column.cast(pa.string()).to_pylist()]
+
+
+def _id(path: str, base: Path) -> str:
+    written = PurePosixPath(path)
+    inside = written.is_absolute() and written.is_relative_to(base.as_posix())
+    return escape_name(str(written.relative_to(base.as_posix()) if inside else written))
+
+
+def _check_some_exist(items: list[Item], base: Path) -> None:
+    looked_at = items[:LOOKED_AT]
+    if looked_at and not any(item.path is not None and item.path.exists() for item in looked_at):
+        raise ValueError(
+            f"the files of a manifest must exist, however: none of the first {len(looked_at)} does, for example "
+            f"{looked_at[0].path}. Relative paths were taken from {base}: give the right root."
+        )

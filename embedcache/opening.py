@@ -1,0 +1,152 @@
+"""Opening a cache for extraction: a new one is described first, an old one must be what is asked for now."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from embedcache.canary import LIKE, canary_image, canary_sha256, cosine
+from embedcache.events import Embedder
+from embedcache.items import Item, Listing
+from embedcache.recipe import Recipe, differences
+from embedcache.store import (
+    FORMAT_VERSION,
+    CacheError,
+    describe_columns,
+    finished_shards,
+    read_items,
+    read_json,
+    remove_partial,
+    write_items,
+    write_json,
+)
+
+
+def embed_canary(backbone: Embedder) -> dict[str, np.ndarray]:
+    """The canary's vector [D], float32, for each column."""
+    vectors = backbone.embed(backbone.prepare(canary_image()).unsqueeze(0))
+    return {name: value[0].to(torch.float32).cpu().numpy() for name, value in vectors.items()}
+
+
+def open_cache(
+    cache_dir: Path, listing: Listing, backbone: Embedder, *, shard_rows: int, batch: int, pixel_limit: int
+) -> list[str]:
+    """Describe a new cache in cache.json and items.parquet, or check that an old one is the same.
+
+    Returns:
+        Warnings about an environment that is not the one the cache was begun in.
+
+    Raises:
+        CacheError: the cache was begun with another recipe, listing, shard size or pixel limit, or the canary shows
+            that today's environment gives other vectors.
+    """
+    remove_partial(cache_dir)
+    canary = embed_canary(backbone)
+    asked = {
+        "format_version": FORMAT_VERSION,
+        "source": listing.description,
+        "class_names": list(listing.class_names),
+        "columns": describe_columns(backbone.recipes, backbone.dims),
+        "shard_rows": shard_rows,
+        "pixel_limit": pixel_limit,
+    }
+    path = cache_dir / "cache.json"
+    if not path.exists():
+        _refuse_orphans(cache_dir)
+        provenance = dict(backbone.provenance) | {"batch": str(batch)}
+        # Nine digits hold a float32 exactly.
+        vectors = {name: [float(f"{number:.9g}") for number in vector] for name, vector in canary.items()}
+        extra = {"provenance": provenance, "canary": {"pixels_sha256": canary_sha256(), "vectors": vectors}}
+        write_json(path, asked | extra)
+        write_items(cache_dir, listing.items)
+        return []
+    stored = read_json(path)
+    _check_same(cache_dir, stored, asked)
+    _check_items(cache_dir, listing.items)
+    _check_canary(cache_dir, stored["canary"], canary)
+    return _environment_warnings(stored["provenance"], dict(backbone.provenance) | {"batch": str(batch)})
+
+
+def _refuse_orphans(cache_dir: Path) -> None:
+    if finished_shards(cache_dir):
+        raise CacheError(
+            f"a cache is described by its cache.json, however: {cache_dir} holds shards without one. Restore the file, "
+            "or choose an empty folder."
+        )
+
+
+def _check_same(cache_dir: Path, stored: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    wanted = json.loads(json.dumps(asked))
+    changed = [name for name, value in wanted.items() if stored.get(name) != value]
+    if not changed:
+        return
+    told = []
+    for name in changed:
+        if name == "columns":
+            told += _column_differences(stored.get(name, {}), wanted[name])
+        else:
+            told.append(f"{name} was {stored.get(name)!r:.200} and is {wanted[name]!r:.200}")
+    raise CacheError(
+        f"a cache is resumed only as it was begun, however: in {cache_dir} {'; '.join(told)}. Use another folder, or "
+        "ask for the same."
+    )
+
+
+def _column_differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    told = []
+    for name in sorted(stored.keys() | wanted.keys()):
+        if name not in stored or name not in wanted:
+            told.append(f"column {name} is {'new' if name in wanted else 'missing'}")
+        elif stored[name] != wanted[name]:
+            old, new = (Recipe.model_validate(columns[name]["recipe"]) for columns in (stored, wanted))
+            pairs = differences(old, new) or {"dim": (stored[name]["dim"], wanted[name]["dim"])}
+            told += [f"{field} of column {name} was {a!r} and is {b!r}" for field, (a, b) in pairs.items()]
+    return told
+
+
+def _check_items(cache_dir: Path, items: tuple[Item, ...]) -> None:
+    if not (cache_dir / "items.parquet").exists():
+        write_items(cache_dir, items)
+        return
+    stored = read_items(cache_dir)
+    if stored == items:
+        return
+    old, new = ({item.id: item for item in some} for some in (stored, items))
+    added, gone = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
+    moved = [one for one in sorted(old.keys() & new.keys()) if old[one] != new[one]]
+    raise CacheError(
+        f"a cache is resumed only with the listing it was begun with, however: in {cache_dir} {len(added)} images are "
+        f"new {added[:3]}, {len(gone)} are gone {gone[:3]}, {len(moved)} have another path, label, group or split "
+        f"{moved[:3]}. Use another folder for the new listing."
+    )
+
+
+def _check_canary(cache_dir: Path, stored: Mapping[str, Any], now: Mapping[str, np.ndarray]) -> None:
+    if stored["pixels_sha256"] != canary_sha256():
+        raise CacheError(
+            f"the canary must be the picture that the cache was begun with, however: in {cache_dir} it is "
+            f"{stored['pixels_sha256'][:12]}, not {canary_sha256()[:12]}. Resume with the version that began it."
+        )
+    for name, vector in stored["vectors"].items():
+        like = cosine(np.asarray(vector), now[name])
+        if like < LIKE:
+            raise CacheError(
+                f"a resumed cache must give the vectors it was begun with, however: for the canary the cosine of "
+                f"column {name} is {like:.6f}, below {LIKE}. Use the library versions and device in the provenance of "
+                f"{cache_dir / 'cache.json'}, or another folder."
+            )
+
+
+def _environment_warnings(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    changed = [
+        f"{name} was {stored.get(name)} and is {now.get(name)}"
+        for name in sorted(stored.keys() | now.keys())
+        if stored.get(name) != now.get(name)
+    ]
+    if not changed:
+        return []
+    told = "; ".join(changed)
+    return [f"The cache was begun in another environment ({told}). The canary still agrees; low bits may differ."]

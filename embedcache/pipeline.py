@@ -1,0 +1,75 @@
+"""Reading and decoding in threads, ahead of the forward pass, in listing order."""
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+
+from embedcache.decode import DecodeError, decode_bytes, read_image_file
+from embedcache.events import Embedder
+from embedcache.items import Item
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """An image that is ready for the backbone: uint8 [3, S, S], and the SHA-256 of its file's bytes."""
+
+    item: Item
+    image: torch.Tensor
+    sha256: bytes
+
+
+@dataclass(frozen=True)
+class Failed:
+    """An item for the quarantine."""
+
+    item: Item
+    reason: str
+
+
+Outcome = Decoded | Failed
+
+
+def decode_item(item: Item, backbone: Embedder, pixel_limit: int) -> Outcome:
+    """Read, hash, decode and prepare one item; whatever is wrong with its file becomes its reason."""
+    background = next(iter(backbone.recipes.values())).alpha_background
+    if item.path is None or background is None:
+        raise ValueError(
+            f"items are embedded from files by a resolved recipe, however: {item.id!r} has path {item.path} and the "
+            f"recipe's background is {background}. Imported vectors cannot be embedded again."
+        )
+    try:
+        data = read_image_file(item.path)
+        image = decode_bytes(data, background=background, pixel_limit=pixel_limit)
+        return Decoded(item, backbone.prepare(image), hashlib.sha256(data).digest())
+    except DecodeError as error:
+        return Failed(item, str(error))
+
+
+def decode_ahead(
+    items: Iterable[Item], backbone: Embedder, pixel_limit: int, workers: int, ahead: int
+) -> Generator[Outcome, None, None]:
+    """The outcome of each item in order, with at most `ahead` of them in memory.
+
+    Threads suffice: Pillow lets others run while it decodes and resizes.
+    """
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
+    pending: deque[Future[Outcome]] = deque()
+    try:
+        for item in items:
+            if len(pending) >= ahead:
+                yield pending.popleft().result()
+            pending.append(pool.submit(decode_item, item, backbone, pixel_limit))
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def usable_cores() -> int:
+    """The CPU cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

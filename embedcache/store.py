@@ -1,0 +1,214 @@
+"""The files of a cache: written once, each by write-then-rename, and the manifest last.
+
+docs/cache_format.md describes every file. Nothing here holds a time or a path of the machine that wrote it (except
+where the images were), so a run that was killed and resumed leaves the same bytes as one that was not.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from embedcache.files import CacheError as CacheError
+from embedcache.files import read_json as read_json
+from embedcache.files import write_json as write_json
+from embedcache.files import write_parquet as write_parquet
+from embedcache.hashes import file_sha256, hash_rows, hash_table
+from embedcache.listing import check_unique as check_unique
+from embedcache.listing import effective_groups, read_item_columns, rows_of
+from embedcache.listing import read_items as read_items
+from embedcache.listing import write_items as write_items
+from embedcache.recipe import Recipe
+
+FORMAT_VERSION = 1
+METADATA_KEY = b"embedcache"
+RESERVED = ("id", "sha256", "label", "group")
+DECODER = "numpy.frombuffer(b''.join(values), '<f2').reshape(-1, dim)"
+
+
+def shard_name(i: int) -> str:
+    """The name of shard i.
+
+    >>> shard_name(7)
+    'part-00007'
+    """
+    return f"part-{i:05d}"
+
+
+def shard_path(cache_dir: Path, i: int) -> Path:
+    """The Parquet file of shard i."""
+    return cache_dir / "shards" / f"{shard_name(i)}.parquet"
+
+
+def bad_path(cache_dir: Path, i: int) -> Path:
+    """The quarantine of shard i: what was listed there and could not be embedded, with the reason."""
+    return cache_dir / "shards" / f"{shard_name(i)}.bad.json"
+
+
+def describe_columns(columns: Mapping[str, Recipe], dims: Mapping[str, int]) -> dict[str, Any]:
+    """The `columns` part of cache.json and of every shard: recipe, its hash, and the length of a vector."""
+    return {
+        name: {"recipe": recipe.model_dump(mode="json"), "recipe_hash": recipe.hash, "dim": dims[name]}
+        for name, recipe in columns.items()
+    }
+
+
+def write_shard(
+    cache_dir: Path,
+    i: int,
+    ids: Sequence[str],
+    content: Sequence[bytes],
+    vectors: Mapping[str, np.ndarray],
+    bad: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, Recipe],
+    dims: Mapping[str, int],
+) -> None:
+    """Write shard i: the quarantine first, then the rows; the shard is finished when its Parquet file has its name.
+
+    Args:
+        cache_dir: the cache.
+        i: which shard: listing rows [i * shard_rows, (i + 1) * shard_rows).
+        ids: of the rows that embedded, in listing order, [n].
+        content: SHA-256 digest of each row's file, 32 bytes each, [n].
+        vectors: by column, float16 [n, D].
+        bad: {id, path, reason} of each row that did not embed.
+        columns: the recipe of each column.
+        dims: D of each column.
+
+    Raises:
+        CacheError: shapes or types disagree, or a vector holds NaN or infinity; names the item.
+    """
+    for name in columns:
+        if name in RESERVED or name not in vectors:
+            raise CacheError(
+                f"a column needs vectors and a name other than {RESERVED}, however: {name!r} came. Rename it."
+            )
+        _check_vectors(name, vectors[name], ids, dims[name])
+    arrays = [pa.array(ids, pa.string()), pa.array(content, pa.binary(32)), *(_as_binary(vectors[n]) for n in columns)]
+    write_json(bad_path(cache_dir, i), list(bad))
+    write_parquet(shard_path(cache_dir, i), pa.Table.from_arrays(arrays, schema=_schema(len(ids), columns, dims)))
+
+
+def _schema(n: int, columns: Mapping[str, Recipe], dims: Mapping[str, int]) -> pa.Schema:
+    about = {
+        "format_version": FORMAT_VERSION,
+        "n": n,
+        "dtype": "float16",
+        "decoder": DECODER,
+        "columns": describe_columns(columns, dims),
+    }
+    fields = [pa.field("id", pa.string(), nullable=False), pa.field("sha256", pa.binary(32), nullable=False)]
+    for name in columns:
+        facts = {"dtype": "float16", "dim": str(dims[name])}
+        fields.append(pa.field(name, pa.binary(2 * dims[name]), nullable=False, metadata=facts))
+    return pa.schema(fields, metadata={METADATA_KEY: json.dumps(about, sort_keys=True)})
+
+
+def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], dim: int) -> None:
+    if x.dtype != np.float16 or x.shape != (len(ids), dim):
+        raise CacheError(
+            f"column {name!r} must be float16 [{len(ids)}, {dim}], however: {x.dtype} {list(x.shape)} came. "
+            "Check the dtype and the pooling of the backbone."
+        )
+    finite = np.isfinite(x).all(axis=1)
+    if not finite.all():
+        raise CacheError(
+            f"stored vectors must be finite, however: column {name!r} of {ids[int(np.argmin(finite))]!r} is not. "
+            "float16 ends at 65504: run the backbone in bfloat16 or float32, or check its weights."
+        )
+
+
+def _as_binary(x: np.ndarray) -> pa.Array:
+    """A float16 matrix as one fixed-size binary array over the same memory."""
+    little = np.ascontiguousarray(x, dtype="<f2")
+    return pa.Array.from_buffers(pa.binary(2 * x.shape[1]), len(x), [None, pa.py_buffer(little)])
+
+
+def finished_shards(cache_dir: Path) -> set[int]:
+    """The numbers of the shards whose Parquet file exists; a resumed run skips them."""
+    found = (cache_dir / "shards").glob("part-*.parquet")
+    return {int(path.stem.removeprefix("part-")) for path in found}
+
+
+def remove_partial(cache_dir: Path) -> None:
+    """Delete what a killed run left half-written."""
+    for path in sorted(cache_dir.rglob("*.tmp")):
+        path.unlink()
+
+
+def read_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:
+    """The quarantine of shard i: {id, path, reason} of each row that did not embed."""
+    rows: list[dict[str, Any]] = read_json(bad_path(cache_dir, i))
+    return rows
+
+
+def read_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
+    """The ids and the SHA-256 hex digests of the rows of shard i, without their vectors."""
+    table = pq.read_table(shard_path(cache_dir, i), columns=["id", "sha256"], partitioning=None)
+    return table["id"].to_pylist(), [digest.hex() for digest in table["sha256"].to_pylist()]
+
+
+def read_about(cache_dir: Path, i: int) -> dict[str, Any]:
+    """What shard i says of itself: format version, rows, dtype, decoder, and each column's recipe and dim."""
+    about: dict[str, Any] = json.loads(pq.read_schema(shard_path(cache_dir, i)).metadata[METADATA_KEY])
+    return about
+
+
+def write_manifest(cache_dir: Path) -> None:
+    """Count the shards and write manifest.json, which makes the cache complete.
+
+    Raises:
+        CacheError: a shard is missing, or rows and quarantine do not add up to the listing.
+    """
+    cache = read_json(cache_dir / "cache.json")
+    listing = read_item_columns(cache_dir)
+    shards, ids, content = _count_shards(cache_dir, listing["id"], cache["shard_rows"])
+    rows = rows_of(listing["id"], ids)
+    labels = [listing["label"][row] for row in rows]
+    groups = effective_groups([listing["group"][row] for row in rows], content)
+    recipe_hashes = {name: column["recipe_hash"] for name, column in cache["columns"].items()}
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "n_listed": len(listing["id"]),
+        "n_ok": len(ids),
+        "n_bad": len(listing["id"]) - len(ids),
+        "shards": shards,
+        "items_sha256": file_sha256(cache_dir / "items.parquet"),
+        "content_hash": hash_table(recipe_hashes, hash_rows(ids, content, labels, groups, cache["class_names"])),
+    }
+    write_json(cache_dir / "manifest.json", manifest)
+
+
+def _count_shards(
+    cache_dir: Path, listed: list[str], shard_rows: int
+) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    """What the manifest says of each shard, and the ids and digests of all rows."""
+    wanted = range(-(-len(listed) // shard_rows))
+    wrong = sorted(set(wanted) ^ finished_shards(cache_dir))
+    if wrong:
+        raise CacheError(
+            f"a listing of {len(listed)} items has {len(wanted)} shards of {shard_rows} rows, however: "
+            f"{shard_name(wrong[0])} is {'missing' if wrong[0] in wanted else 'too much'}. Resume the embed command."
+        )
+    shards, all_ids, all_content = [], [], []
+    for i in wanted:
+        ids, content = read_keys(cache_dir, i)
+        bad = [row["id"] for row in read_bad(cache_dir, i)]
+        _check_counts(shard_name(i), listed[i * shard_rows : (i + 1) * shard_rows], ids, bad)
+        digest = file_sha256(shard_path(cache_dir, i))
+        shards.append({"name": shard_name(i), "rows": len(ids), "bad": len(bad), "sha256": digest})
+        all_ids += ids
+        all_content += content
+    return shards, all_ids, all_content
+
+
+def _check_counts(name: str, listed: list[str], ok: list[str], bad: list[str]) -> None:
+    if len(ok) + len(bad) != len(listed) or set(ok) | set(bad) != set(listed):
+        raise CacheError(
+            f"the rows and the quarantine of {name} must be the {len(listed)} items listed there, however: it holds "
+            f"{len(ok)} rows and {len(bad)} quarantined. Delete this shard and resume the embed command."
+        )

@@ -1,0 +1,152 @@
+import json
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+import torch
+
+from benchmarks.evaluate import environment
+from benchmarks.plan import BenchSpec
+from benchmarks.record import OUTCOMES
+from benchmarks.runner import run_bench
+from benchmarks.store import (
+    StoreError,
+    is_finished,
+    read_bench,
+    read_outcomes,
+    read_record,
+    read_records,
+    run_folder,
+    save_run,
+    write_records,
+)
+from heads.export import load
+from training.metrics import confusion, per_class
+
+ROWS = {"narrow": {"preset": "full", "head.body.hidden": [8], "train.schedule.epochs": 2}}
+
+
+@pytest.fixture
+def store(cache):
+    base = {"train.schedule.epochs": 2, "train.optim.lr": 0.02}
+    list(run_bench(BenchSpec(caches=(str(cache),), store=str(cache.parent / "s"), base=base, seeds=(4,), toggles=ROWS)))
+    return cache.parent / "s"
+
+
+def base_key(store):
+    return read_bench(store, "bench")[0].rows["baseline"][0]
+
+
+def test_a_record_reads_back_as_it_was_written(store):
+    record = read_record(store, base_key(store))
+    assert (record.seed, record.reason, record.epoch > 0, record.engine) == (4, "all_epochs", True, 1)
+    assert record.spec["train"]["optim"] == {"kind": "adamw", "lr": 0.02}
+    assert record.full_spec["train"]["optim"] == {"kind": "adamw", "lr": 0.02, "weight_decay": 0.01}
+    assert record.data.rows == {"train": 142, "select": 44, "calibrate": 30, "test": 56}
+    assert sum(record.data.train_counts) == 142
+    assert record.shot == tuple("medium" if n >= 20 else "few" for n in record.data.train_counts)
+    assert len(record.curve["loss"]) == len(record.curve["macro_f1_fg"]) == 2
+    assert record.environment["torch"] == torch.__version__.split("+")[0]
+    assert set(record.evaluations) == {"select", "test"}
+
+
+@pytest.mark.parametrize("role", ["select", "test"])
+def test_arrays_of_a_record_agree_with_its_outcomes(store, role):
+    record = read_record(store, base_key(store))
+    rows = read_outcomes(store, record.key, role)
+    assert tuple(rows.columns) == OUTCOMES
+    table = confusion(torch.tensor(rows["label"].to_numpy()), torch.tensor(rows["predicted"].to_numpy()), 6)
+    found = torch.zeros(6, 6, dtype=torch.int64)
+    for label, predicted, count in record.evaluations[role].confusion:
+        found[label, predicted] = count
+    assert torch.equal(found, table)
+    assert record.evaluations[role].per_class["f1"] == tuple(per_class(table).f1.tolist())
+    assert record.evaluations[role].per_class["support"] == tuple(table.sum(1).tolist())
+    metrics = record.evaluations[role].metrics
+    assert metrics["accuracy"] == pytest.approx((rows["label"] == rows["predicted"]).mean())
+    assert metrics["nll"] == pytest.approx(-rows["log_p"].mean())
+    assert metrics["brier"] == pytest.approx(rows["brier"].mean())
+
+
+def test_the_flat_view_has_one_row_per_run(store):
+    flat = read_records(store).set_index("key")
+    assert len(flat) == 2
+    record = read_record(store, base_key(store))
+    assert flat.loc[record.key, "spec.train.optim.lr"] == 0.02
+    assert flat.loc[record.key, "select.accuracy"] == record.evaluations["select"].metrics["accuracy"]
+    assert flat.loc[record.key, "table"] == record.data.table
+    narrow = flat.drop(record.key).iloc[0]
+    assert narrow["spec.head.body.hidden"] == [8]
+
+
+def test_the_flat_file_keeps_settings_as_json(store):
+    flat = pd.read_parquet(write_records(store))
+    settings = {json.loads(value)[0] for value in flat["spec.head.body.hidden"].dropna()}
+    assert settings == {8}
+    assert flat["test.nll"].dtype == "float64"
+
+
+def test_an_empty_store_has_no_runs(tmp_path):
+    assert len(read_records(tmp_path)) == 0
+
+
+def test_a_run_appears_whole_or_not_at_all(store):
+    key = base_key(store)
+    record, outcomes = read_record(store, key), pd.read_parquet(run_folder(store, key) / "outcomes.parquet")
+    head = load(run_folder(store, key) / "head").head
+
+    def failing(head, folder):
+        folder.mkdir()
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        save_run(store, replace(record, key="new"), outcomes, head, failing)
+    assert not is_finished(store, "new")
+    assert len(list((store / "runs").iterdir())) == 2
+
+
+def test_a_run_saved_twice_keeps_the_first(store):
+    key = base_key(store)
+    record, outcomes = read_record(store, key), pd.read_parquet(run_folder(store, key) / "outcomes.parquet")
+    head = load(run_folder(store, key) / "head").head
+    save_run(store, replace(record, seconds=1e9), outcomes, head, lambda head, folder: folder.mkdir())
+    assert read_record(store, key) == record
+    assert len(list((store / "runs").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda text: text[: len(text) // 2], "must be a record as this version writes it, however: : Invalid JSON"),
+        (lambda text: text.replace('"engine"', '"motor"'), "engine: Field required; motor: Unexpected"),
+        (
+            lambda text: text.replace('"seconds": ', '"seconds": "fast", "x": '),
+            "seconds: Input should be a valid number",
+        ),
+    ],
+)
+def test_a_broken_record_is_an_error_that_names_the_file(store, spoil, words):
+    path = run_folder(store, base_key(store)) / "record.json"
+    path.write_text(spoil(path.read_text()))
+    with pytest.raises(StoreError, match=words) as told:
+        read_records(store)
+    assert str(path) in str(told.value)
+    assert "Delete its folder" in str(told.value)
+
+
+def test_missing_things_are_told_with_what_to_do(store):
+    with pytest.raises(StoreError, match="a run must be in the store"):
+        read_record(store, "0123456789abcdef")
+    with pytest.raises(StoreError, match=r"a bench of this store is one of \['bench'\], however: 'other'"):
+        read_bench(store, "other")
+    with pytest.raises(StoreError, match="has none of role 'train'"):
+        read_outcomes(store, base_key(store), "train")
+    (run_folder(store, base_key(store)) / "outcomes.parquet").write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match="outcomes must be readable"):
+        read_outcomes(store, base_key(store), "select")
+
+
+def test_the_environment_names_device_threads_and_versions():
+    here = environment("cpu")
+    assert here["device"] == "cpu"
+    assert {"python", "machine", "threads", "torch", "numpy", "frostbench"} <= set(here)

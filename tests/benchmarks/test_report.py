@@ -1,0 +1,138 @@
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from benchmarks.compare import compare
+from benchmarks.plan import BenchSpec
+from benchmarks.report import write_report
+from benchmarks.runner import run_bench
+from benchmarks.store import read_bench
+
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and words, and whether tags close in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.words, self.wrong = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory, write_cache):
+    folder = tmp_path_factory.mktemp("reported")
+    cache = write_cache(folder / "cache")
+    base = {"train.schedule.epochs": 12, "train.schedule.batch_size": 32, "train.optim.lr": 0.03}
+    toggles = {
+        "<script>alert(1)</script>": {"posthoc.calibration.kind": "temperature"},
+        "untrained": {"train.optim.lr": 1e-9},
+        "adjusted": {"train.loss.class_weight.kind": "none", "posthoc.adjustment.tau": 1},
+        "solved": {"head.classifier.kind": "logreg"},
+    }
+    bench = BenchSpec(caches=(str(cache),), store=str(folder / "s"), base=base, toggles=toggles)
+    list(run_bench(bench))
+    rows = read_bench(folder / "s", "bench")[0].rows
+    both = [compare(folder / "s", rows, role=role, title="toy", resamples=200) for role in ("select", "test")]
+    return write_report(both, folder / "s", folder / "out" / "report.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    page = Page()
+    page.feed(html)
+    return page
+
+
+def test_the_page_is_whole(page):
+    assert page.wrong == []
+    assert page.open == []
+
+
+def test_the_page_asks_nothing_of_anybody(html, page):
+    assert not {"script", "link", "iframe", "img", "object", "base"} & {tag for tag, _ in page.tags}
+    assert not [attrs for _, attrs in page.tags if {"src", "href", "srcset", "onerror"} & set(attrs)]
+    assert not re.search(r"url\(|@import", html)
+
+
+def test_names_are_text(html):
+    assert "<script>" not in html
+    assert "<img" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert "&lt;img onerror=alert(1)&gt;" in html
+
+
+def test_the_page_says_what_was_compared(page):
+    words = " ".join(" ".join(page.words).split())
+    assert "44 rows in 22 groups, seeds 0, 1, 2." in words
+    assert "train 142 in 71 groups, select 44 in 22 groups, calibrate 30 in 15 groups, test 56 in 28 groups" in words
+    assert "44 in this table; 15 runs of the store were evaluated on these rows" in words
+    assert "posthoc.adjustment.tau: 0.0 → 1.0" in words
+    assert "train.loss.class_weight.kind: effective → none" in words
+    assert "class_weight.beta" not in words
+    assert "flips confident predictions" in words
+    assert "How to read this" in words
+
+
+def test_the_test_rows_are_named_as_such_and_only_there(html):
+    select, test = html.split("<section>")[1:3]
+    assert "These are the test rows." not in select
+    assert "These are the test rows." in test
+
+
+def test_the_best_row_is_chosen_on_validation_rows_for_both(html):
+    best = re.findall(r"<h3>By class: (.*) against baseline</h3>", html)
+    assert len(best) == 2
+    assert best[0] == best[1]
+
+
+def test_every_chart_is_there(page):
+    titles = [attrs["aria-label"] for tag, attrs in page.tags if tag == "svg"]
+    for start in (
+        "Macro F1 against",
+        "F1 by class",
+        "Training rows",
+        "Reliability of",
+        "Confusion of",
+        "Training loss",
+    ):
+        assert sum(title.startswith(start) for title in titles) >= 2, start
+
+
+def test_the_page_follows_the_colour_scheme_and_fits_a_telephone(html):
+    assert "@media (prefers-color-scheme: dark)" in html
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in html
+
+
+def test_tables_scroll_and_have_headers(page):
+    tables = sum(tag == "table" for tag, _ in page.tags)
+    regions = [attrs for tag, attrs in page.tags if attrs.get("class") == "scroll"]
+    assert tables == len(regions) == 6
+    assert all(attrs.get("aria-label") and attrs.get("tabindex") == "0" for attrs in regions)
+    assert all(attrs.get("scope") in ("row", "col") for tag, attrs in page.tags if tag == "th")
+
+
+def test_a_row_alone_is_reported(tmp_path, write_cache):
+    cache = write_cache(tmp_path / "cache")
+    base = {"head.classifier.kind": "logreg", "head.classifier.tolerance": 1e-3}
+    list(run_bench(BenchSpec(caches=(str(cache),), store=str(tmp_path / "s"), preset="plain", base=base, seeds=(0,))))
+    found = compare(tmp_path / "s", read_bench(tmp_path / "s", "bench")[0].rows, resamples=20)
+    text = write_report([found], tmp_path / "s", tmp_path / "r.html").read_text("utf-8")
+    assert "there is no other row" in text
+    assert "Learning curves" not in text

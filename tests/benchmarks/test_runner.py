@@ -1,0 +1,212 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import benchmarks.runner as runner
+from benchmarks.evaluate import table_to_data
+from benchmarks.events import BenchDone, BenchStopped, CacheOpened, RowStarted, RunDone, RunEpoch, RunSkipped
+from benchmarks.plan import BenchSpec
+from benchmarks.runner import run_bench
+from benchmarks.settings import SettingsError, run_key
+from benchmarks.store import is_finished, read_bench, read_outcomes, read_records
+from embedcache.splits import SplitSpec, load_or_make_split
+from embedcache.table import read_table
+from heads.export import load
+from training.engine import ENGINE_VERSION
+from training.metrics import all_metrics
+from training.run import RunSpec
+
+SHORT = {"train.schedule.epochs": 3, "train.schedule.batch_size": 64, "train.optim.lr": 0.02}
+
+
+def bench_of(cache, **fields):
+    known = {"caches": (str(cache),), "store": str(cache.parent / "runs"), "base": SHORT, "seeds": (0, 1)}
+    return BenchSpec(**(known | fields))
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """How many runs each call of fit was given."""
+    calls = []
+    real = runner.fit
+
+    def counted(runs, data, stop):
+        calls.append(len(runs))
+        return real(runs, data, stop)
+
+    monkeypatch.setattr(runner, "fit", counted)
+    return calls
+
+
+def kinds(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+def test_a_second_run_of_a_bench_trains_nothing(cache, fits):
+    bench = bench_of(cache, toggles={"calibrated": {"posthoc.calibration.kind": "temperature"}})
+    first = list(run_bench(bench))
+    assert (fits, len(kinds(first, RunDone))) == ([2, 2], 4)
+    second = list(run_bench(bench))
+    assert fits == [2, 2]
+    assert not kinds(second, RunDone)
+    assert [event.key for event in kinds(second, RunSkipped)] == [event.record.key for event in kinds(first, RunDone)]
+    assert (second[-1].trained, second[-1].skipped) == (0, 4)
+
+
+def test_only_what_is_new_is_trained(cache, fits):
+    list(run_bench(bench_of(cache)))
+    list(run_bench(bench_of(cache, seeds=(0, 1, 2), toggles={"slow": {"train.optim.lr": 0.001}})))
+    assert fits == [2, 1, 3]
+
+
+def test_events_tell_rows_epochs_and_warnings_once(cache):
+    events = list(run_bench(bench_of(cache, toggles={"adjusted": {"posthoc.adjustment.tau": 1}})))
+    assert isinstance(events[0], CacheOpened)
+    assert events[0].rows == {"train": 142, "select": 44, "calibrate": 30, "test": 56}
+    rows = kinds(events, RowStarted)
+    assert [(row.row, row.number, row.rows, len(row.warnings)) for row in rows] == [
+        ("baseline", 1, 2, 0),
+        ("adjusted", 2, 2, 1),
+    ]
+    assert [(e.row, e.seed, e.epoch, e.epochs) for e in kinds(events, RunEpoch)][:4] == [
+        ("baseline", 0, 1, 3),
+        ("baseline", 0, 2, 3),
+        ("baseline", 0, 3, 3),
+        ("baseline", 1, 1, 3),
+    ]
+    assert isinstance(events[-1], BenchDone)
+
+
+def test_a_stopped_run_is_not_kept_and_finished_ones_are(cache, fits):
+    asked = iter([False, False, False, True])
+    events = list(run_bench(bench_of(cache), stop=lambda: next(asked, True)))
+    assert isinstance(events[-1], BenchStopped)
+    done = kinds(events, RunDone)
+    assert [event.record.seed for event in done] == [0]
+    assert len(read_records(cache.parent / "runs")) == 1
+    assert [event.record.seed for event in kinds(run_bench(bench_of(cache)), RunDone)] == [1]
+
+
+def test_training_never_sees_test_rows(cache):
+    table = read_table(cache)
+    split = load_or_make_split(cache, table, SplitSpec())
+    data = table_to_data(table, split)
+    for role, part in (("train", data.train), ("select", data.select), ("calibrate", data.calibrate)):
+        chosen = np.flatnonzero(split.roles == role)
+        assert part.columns["toy"].dtype == torch.float32
+        assert torch.equal(part.columns["toy"], torch.from_numpy(table.columns["toy"][chosen].astype(np.float32)))
+        assert part.labels.tolist() == table.labels[chosen].tolist()
+    assert len(data.train) + len(data.select) + len(data.calibrate) == 272 - 56
+    assert data.class_names == table.class_names
+
+
+def test_changed_test_vectors_change_nothing_but_the_test_figures(cache, tmp_path, monkeypatch):
+    done = kinds(run_bench(bench_of(cache, seeds=(0,))), RunDone)[0].record
+
+    def spoiled(folder):
+        table = read_table(folder)
+        vectors = table.columns["toy"].copy()
+        vectors[load_or_make_split(cache, table, SplitSpec()).roles == "test"] *= -1
+        return replace(table, columns={"toy": vectors})
+
+    monkeypatch.setattr(runner, "read_table", spoiled)
+    other = kinds(run_bench(bench_of(cache, seeds=(0,), store=str(tmp_path / "other"))), RunDone)[0].record
+    assert other.curve == done.curve
+    assert other.evaluations["select"] == done.evaluations["select"]
+    assert other.evaluations["test"] != done.evaluations["test"]
+
+
+def test_the_kept_head_gives_the_kept_figures_and_knows_its_recipe(cache):
+    calibrated = SHORT | {"posthoc.calibration.kind": "temperature"}
+    event = kinds(run_bench(bench_of(cache, seeds=(0,), base=calibrated)), RunDone)[0]
+    head, record = load(event.folder / "head").head, event.record
+    table = read_table(cache)
+    recipe = table.recipes["toy"]
+    head.check_recipes({"toy": recipe.model_dump(mode="json") | {"hash": recipe.hash}})
+    with pytest.raises(ValueError, match="model: head 'gaussian', vectors 'other'"):
+        head.check_recipes({"toy": {"hash": "other", "model": "other"}})
+    roles = load_or_make_split(cache, table, SplitSpec()).roles
+    for role in ("select", "test"):
+        chosen = roles == role
+        log_p = head.log_probabilities({"toy": torch.from_numpy(table.columns["toy"][chosen])})
+        labels = torch.from_numpy(table.labels[chosen])
+        assert record.evaluations[role].metrics == pytest.approx(all_metrics(log_p, labels, head.priors.counts))
+        outcomes = read_outcomes(cache.parent / "runs", record.key, role).set_index("id")
+        assert len(outcomes) == chosen.sum()
+        row = np.flatnonzero(chosen)[5]
+        kept = outcomes.loc[table.ids[row]]
+        assert kept["group"] == table.groups[row]
+        assert kept["predicted"] == int(log_p[5].argmax())
+        assert kept["log_p"] == pytest.approx(float(log_p[5, table.labels[row]]), abs=1e-6)
+        assert kept["confidence"] == pytest.approx(float(log_p[5].exp().max()), abs=1e-6)
+        assert kept["confidence_raw"] != pytest.approx(kept["confidence"], abs=1e-4)
+    assert record.temperature == head.temperature != 1
+    assert head.facts["key"] == record.key
+
+
+def test_background_classes_are_left_out_of_the_foreground(cache):
+    event = kinds(run_bench(bench_of(cache, seeds=(0,), background=("ash", "fir"))), RunDone)[0]
+    names = event.record.data.class_names
+    assert [names[i] for i in event.record.data.background] == ["ash", "fir"]
+    assert event.record.evaluations["select"].metrics["n_fg_evaluated"] == 4
+
+
+def test_a_bench_notes_its_rows(cache):
+    bench = bench_of(cache, name="mine", toggles={"slow": {"train.optim.lr": 0.001}})
+    list(run_bench(bench))
+    (noted,) = read_bench(cache.parent / "runs", "mine")
+    assert list(noted.rows) == ["baseline", "slow"]
+    assert all(is_finished(cache.parent / "runs", key) for keys in noted.rows.values() for key in keys)
+    flat = pd.read_parquet(cache.parent / "runs" / "records.parquet")
+    assert sorted(flat["key"]) == sorted(key for keys in noted.rows.values() for key in keys)
+
+
+def test_a_bench_without_caches_is_refused():
+    with pytest.raises(SettingsError, match="a bench needs caches"):
+        list(run_bench(BenchSpec()))
+
+
+def keys_of(cache, **fields):
+    """Keys of the runs that had to be trained."""
+    return [event.record.key for event in kinds(run_bench(bench_of(cache, seeds=(0,), **fields)), RunDone)]
+
+
+def test_a_new_image_gives_a_new_key(cache, write_cache, tmp_path):
+    grown = write_cache(tmp_path / "grown", counts=(121, 60, 40, 24, 16, 12))
+    assert keys_of(cache) != keys_of(grown, store=str(tmp_path / "other"))
+
+
+def test_a_changed_label_gives_a_new_key(cache, write_cache, tmp_path):
+    relabelled = write_cache(tmp_path / "relabelled", relabel={0: "beech"})
+    assert keys_of(cache) != keys_of(relabelled, store=str(tmp_path / "other"))
+
+
+def test_the_same_images_in_another_folder_keep_their_key(cache, write_cache, tmp_path, fits):
+    copy = write_cache(tmp_path / "copy")
+    assert len(keys_of(cache)) == 1
+    assert keys_of(copy) == []
+    assert fits == [1]
+
+
+def test_another_split_gives_a_new_key(cache):
+    first = keys_of(cache)
+    second = keys_of(cache, split=SplitSpec(seed=43))
+    assert len(first + second) == len({*first, *second}) == 2
+
+
+def test_a_raised_engine_version_gives_a_new_key(cache, monkeypatch):
+    first = keys_of(cache)
+    monkeypatch.setattr(runner, "ENGINE_VERSION", ENGINE_VERSION + 1)
+    second = keys_of(cache)
+    assert len(first + second) == len({*first, *second}) == 2
+
+
+def test_a_new_option_at_its_default_keeps_the_key():
+    class Grown(RunSpec):
+        novelty: float = 0.5
+
+    assert run_key(Grown(), "table", "split", 1) == run_key(RunSpec(), "table", "split", 1)
+    assert run_key(Grown(novelty=0.6), "table", "split", 1) != run_key(RunSpec(), "table", "split", 1)

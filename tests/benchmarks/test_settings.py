@@ -1,0 +1,142 @@
+import pytest
+
+from benchmarks.settings import (
+    SettingsError,
+    load_yaml,
+    merge,
+    parse,
+    preset,
+    preset_names,
+    run_key,
+    split_override,
+    with_changes,
+)
+from heads.body import Identity, Mlp
+from training.conflicts import check
+from training.losses.loss import LossSpec
+from training.run import RunSpec
+from training.weights import EffectiveWeight, NoWeight
+
+
+class TestParse:
+    def test_yaml_differences_and_overrides_lie_over_the_defaults(self):
+        spec = parse(RunSpec, {"train": {"optim": {"lr": 0.01}}}, ["train.optim.weight_decay=0", "seed=3"])
+        assert (spec.train.optim.lr, spec.train.optim.weight_decay, spec.seed) == (0.01, 0, 3)
+
+    def test_a_field_of_the_default_kind_needs_no_kind(self):
+        assert parse(RunSpec, {}, ["train.optim.lr=1e-2"]).train.optim.lr == 0.01
+
+    def test_a_new_kind_starts_its_branch_anew_whatever_the_order(self):
+        base = {"train": {"loss": {"class_weight": {"kind": "effective", "beta": 0.9}}}}
+        assert parse(RunSpec, base, ["train.loss.class_weight.kind=none"]).train.loss.class_weight == NoWeight()
+        both = ["train.loss.class_weight.beta=0.99", "train.loss.class_weight.kind=effective"]
+        assert parse(RunSpec, {}, both).train.loss.class_weight == EffectiveWeight(beta=0.99)
+
+    def test_the_same_kind_keeps_its_branch(self):
+        base = {"head": {"body": {"kind": "mlp", "dropout": 0.5}}}
+        found = parse(RunSpec, base, ["head.body.kind=mlp", "head.body.hidden=[64]"])
+        assert found.head.body == Mlp(hidden=(64,), dropout=0.5)
+        assert parse(RunSpec, base, ["head.body.kind=identity"]).head.body == Identity()
+
+    @pytest.mark.parametrize(
+        ("override", "said"),
+        [
+            ("train.loss.hardmine.kep=0.5", "Did you mean train.loss.hardmine.keep?"),
+            ("train.loss.smoothing.epsilon=2", "train.loss.smoothing.epsilon: Input should be less than 1, however: 2"),
+            ("head.body.kind=cnn", "does not match any of the expected tags: 'identity', 'mlp'"),
+            ("head.body.dropout=0.1", "head.body.identity.dropout: Extra inputs are not permitted"),
+            ("seed", "an override has the form a.b=value, however: 'seed' came"),
+            ("seed=[1", "the value of an override must be YAML"),
+            ("head=3", "head: Input should be"),
+        ],
+    )
+    def test_a_wrong_override_is_told_in_words(self, override, said):
+        with pytest.raises(SettingsError) as error:
+            parse(RunSpec, {}, [override])
+        assert said in str(error.value)
+
+    def test_all_errors_are_told_at_once(self):
+        with pytest.raises(SettingsError) as error:
+            parse(RunSpec, {}, ["seed=-1", "train.optim.lr=0"])
+        assert "seed:" in str(error.value)
+        assert "train.optim" in str(error.value)
+
+
+def test_numbers_without_a_dot_are_numbers_and_names_stay_names():
+    assert split_override("a=1e-3") == ("a", 0.001)
+    assert split_override("a=[1E4, '07', no_bird]") == ("a", [10000.0, "07", "no_bird"])
+    assert merge({}, {"a": {"b": "2.5e+2"}}) == {"a": {"b": 250.0}}
+
+
+def test_changes_lie_over_a_tree_without_touching_it():
+    tree = {"a": {"b": 1, "c": 2}}
+    assert with_changes(tree, {"a.b": 5, "d": {"e": 1}}) == {"a": {"b": 5, "c": 2}, "d": {"e": 1}}
+    assert tree == {"a": {"b": 1, "c": 2}}
+
+
+def test_files_that_hold_no_settings_are_told(tmp_path):
+    with pytest.raises(SettingsError, match="must exist"):
+        load_yaml(tmp_path / "none.yaml")
+    (tmp_path / "list.yaml").write_text("- 1")
+    with pytest.raises(SettingsError, match="holds a list"):
+        load_yaml(tmp_path / "list.yaml")
+    (tmp_path / "bad.yaml").write_text("a: [1")
+    with pytest.raises(SettingsError, match="must be YAML"):
+        load_yaml(tmp_path / "bad.yaml")
+    (tmp_path / "empty.yaml").write_text("# nothing\n")
+    assert load_yaml(tmp_path / "empty.yaml") == {}
+
+
+class TestPresets:
+    def test_there_are_three(self):
+        assert preset_names() == ("baseline", "full", "plain")
+        with pytest.raises(SettingsError, match="one of the presets is baseline, full, plain, however: 'best' came"):
+            preset("best")
+
+    @pytest.mark.parametrize("name", ["baseline", "full", "plain"])
+    def test_each_is_valid_and_without_warnings(self, name):
+        assert check(parse(RunSpec, preset(name))) == ()
+
+    def test_plain_leaves_every_option_neutral(self):
+        spec = parse(RunSpec, preset("plain"))
+        assert spec == RunSpec()
+        assert spec.train.loss == LossSpec()
+        assert spec.train.loss.smoothing.epsilon == 0
+        assert spec.train.loss.class_weight == NoWeight()
+        assert spec.train.loss.logit_adjustment.tau == 0
+        assert spec.train.loss.hardmine.keep == 1
+        assert spec.posthoc.adjustment.tau == 0
+
+    def test_baseline_is_smoothing_and_effective_weights_and_nothing_else(self):
+        changes = {"train.loss.smoothing.epsilon": 0.1, "train.loss.class_weight": {"kind": "effective"}}
+        assert parse(RunSpec, preset("baseline")) == parse(RunSpec, with_changes({}, changes))
+
+    def test_full_is_what_it_says(self):
+        spec = parse(RunSpec, preset("full"))
+        assert (spec.head.preprocess.center, spec.head.preprocess.std) == (True, True)
+        assert spec.head.body == Mlp(hidden=(768, 384), block_order="ln_gelu")
+        assert spec.train.loss.smoothing.epsilon == 0.1
+        assert spec.train.loss.class_weight == EffectiveWeight(beta=0.9999)
+        assert spec.train.loss.hardmine.keep == 0.5
+        assert spec.posthoc.calibration.kind == "temperature"
+
+
+class TestRunKey:
+    def test_a_key_is_what_it_was(self):
+        """A change here renames every run that anybody has: raise the spec_version of what changed instead."""
+        assert run_key(parse(RunSpec, preset("full")), "table", "split", 1) == "859258631e6a5456"
+
+    def test_every_part_counts(self):
+        spec = RunSpec()
+        keys = {
+            run_key(spec, "table", "split", 1),
+            run_key(RunSpec(seed=1), "table", "split", 1),
+            run_key(spec, "other", "split", 1),
+            run_key(spec, "table", "other", 1),
+            run_key(spec, "table", "split", 2),
+        }
+        assert len(keys) == 5
+
+    def test_an_option_at_its_default_does_not_count(self):
+        written = RunSpec.model_validate({"train": {"optim": {"kind": "adamw", "lr": 0.001}}, "seed": 0})
+        assert run_key(written, "t", "s", 1) == run_key(RunSpec(), "t", "s", 1)

@@ -1,0 +1,187 @@
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from embedcache.external import import_vectors
+from embedcache.store import CacheError
+from embedcache.table import read_table
+
+X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+LABELS = ["bee", "ant", "10", "2"]
+
+
+def write_npy(path: Path) -> Path:
+    np.save(path / "x.npy", X.astype(np.float64))
+    return path / "x.npy"
+
+
+def write_tensor(path: Path) -> Path:
+    torch.save(torch.from_numpy(X.copy()), path / "x.pt")
+    return path / "x.pt"
+
+
+def write_list(path: Path) -> Path:
+    pq.write_table(
+        pa.table({"features": pa.array(X.tolist(), pa.list_(pa.float32())), "n": range(4)}), path / "x.parquet"
+    )
+    return path / "x.parquet"
+
+
+def write_fixed_list(path: Path) -> Path:
+    table = pa.table({"features": pa.array(X.tolist(), pa.list_(pa.float64(), 3))})
+    pq.write_table(table, path / "x.parquet")
+    return path / "x.parquet"
+
+
+def write_binary(path: Path) -> Path:
+    field = pa.field("features", pa.binary(12), metadata={"dim": "3", "dtype": "float32"})
+    rows = pa.array([row.tobytes() for row in X], pa.binary(12))
+    pq.write_table(pa.table([rows], schema=pa.schema([field])), path / "x.parquet")
+    return path / "x.parquet"
+
+
+def manifest(folder: Path, suffix: str = "csv", **columns: Any) -> Path:
+    frame = pd.DataFrame({"label": LABELS} | columns)
+    target = folder / f"manifest.{suffix}"
+    frame.to_csv(target, index=False) if suffix == "csv" else frame.to_parquet(target)
+    return target
+
+
+@pytest.mark.parametrize("write", [write_npy, write_tensor, write_list, write_fixed_list, write_binary])
+def test_every_kind_of_file_gives_the_same_table(tmp_path: Path, write: Any) -> None:
+    report = import_vectors(write(tmp_path), manifest(tmp_path), tmp_path / "c", "my model")
+    table = read_table(tmp_path / "c", verify=True)
+    stored = X.astype(np.float16)
+    np.testing.assert_array_equal(table.columns["features"], stored)
+    assert table.class_names == ("2", "10", "ant", "bee")
+    assert table.labels.tolist() == [3, 2, 1, 0]
+    assert table.ids.tolist() == [f"row-{r:08d}" for r in range(4)]
+    assert table.content.tolist() == [hashlib.sha256(row.tobytes()).hexdigest() for row in stored]
+    assert (table.recipes["features"].provider, table.recipes["features"].model) == ("external", "my model")
+    assert (report.rows, report.dims) == (4, {"features": 3})
+    worst = max(np.linalg.norm(a - b) / np.linalg.norm(a) for a, b in zip(X, stored.astype(np.float32), strict=True))
+    assert report.rounding["features"] == pytest.approx(worst, rel=1e-4)
+    assert {"weights_sha256", "size", "pooling"} <= set(report.unknown)
+    assert "NO GROUPS" in report.warnings[0]
+
+
+def test_a_dict_of_tensors_gives_several_columns(tmp_path: Path) -> None:
+    x = torch.from_numpy(X.copy())
+    torch.save({"cls": x.bfloat16(), "mean": x.half()}, tmp_path / "x.pt")
+    import_vectors(tmp_path / "x.pt", manifest(tmp_path), tmp_path / "c", "m")
+    table = read_table(tmp_path / "c")
+    np.testing.assert_array_equal(table.columns["mean"], X.astype(np.float16))
+    np.testing.assert_array_equal(table.columns["cls"], x.bfloat16().float().numpy().astype(np.float16))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_the_manifest_gives_ids_paths_groups_and_splits(tmp_path: Path, suffix: str) -> None:
+    columns = {"id": ["a", "b", "c", "d"], "path": ["/i/1", "/i/2", "/i/3", "/i/4"], "group": ["g", "g", "h", "h"]}
+    split = ["train", "train", "test", "test"]
+    path = manifest(tmp_path, suffix, split=split, **columns)
+    report = import_vectors(write_npy(tmp_path), path, tmp_path / "c", "m")
+    table = read_table(tmp_path / "c")
+    assert table.ids.tolist() == ["a", "b", "c", "d"]
+    assert table.groups.tolist() == ["g", "g", "h", "h"]
+    assert table.split is not None
+    assert table.split.tolist() == split
+    assert report.warnings == ()
+
+
+def test_ids_come_from_paths_and_given_ids_stay_as_they_are(tmp_path: Path) -> None:
+    paths = ["a/1.png", "a\\2.png", "b/1.png", "b/2.png"]
+    import_vectors(write_npy(tmp_path), manifest(tmp_path, path=paths), tmp_path / "c", "m")
+    assert read_table(tmp_path / "c").ids.tolist() == ["a/1.png", "a\\\\2.png", "b/1.png", "b/2.png"]
+    import_vectors(write_npy(tmp_path), manifest(tmp_path, id=paths), tmp_path / "d", "m")
+    assert read_table(tmp_path / "d").ids.tolist() == paths
+
+
+def test_large_imports_are_cut_into_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("embedcache.external.SHARD_ROWS", 3)
+    import_vectors(write_npy(tmp_path), manifest(tmp_path), tmp_path / "c", "m")
+    assert len(list((tmp_path / "c" / "shards").glob("*.parquet"))) == 2
+    np.testing.assert_array_equal(read_table(tmp_path / "c").columns["features"], X.astype(np.float16))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 70_000.0])
+def test_what_does_not_fit_float16_is_refused_by_row(tmp_path: Path, value: float) -> None:
+    x = X.copy()
+    x[2, 1] = value
+    np.save(tmp_path / "x.npy", x)
+    with pytest.raises(CacheError, match=r"within ±65504.*'features' of 'row-00000002' holds (nan|inf|70000)"):
+        import_vectors(tmp_path / "x.npy", manifest(tmp_path), tmp_path / "c", "m")
+    assert not (tmp_path / "c").exists()
+
+
+def test_tiny_values_are_warned_of(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X * 1e-6)
+    report = import_vectors(tmp_path / "x.npy", manifest(tmp_path), tmp_path / "c", "m")
+    assert report.rounding["features"] > 1e-3
+    assert "Scale the vectors before the import" in report.warnings[1]
+
+
+def test_counts_must_agree(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X[:3])
+    with pytest.raises(CacheError, match=r"x.npy has 3 rows and manifest.csv has 4"):
+        import_vectors(tmp_path / "x.npy", manifest(tmp_path), tmp_path / "c", "m")
+    assert not (tmp_path / "c").exists()
+
+
+def save_array(path: Path, x: np.ndarray) -> Path:
+    np.save(path / "w.npy", x, allow_pickle=True)
+    return path / "w.npy"
+
+
+def save_torch(path: Path, held: Any) -> Path:
+    torch.save(held, path / "w.pt")
+    return path / "w.pt"
+
+
+def save_lists(path: Path, rows: list[Any]) -> Path:
+    pq.write_table(pa.table({"v": pa.array(rows, pa.list_(pa.float32()))}), path / "w.parquet")
+    return path / "w.parquet"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda p: save_array(p, np.zeros((4, 3, 2), np.float32)), r"must be a matrix \[N, D\].*Pool tokens"),
+        (lambda p: save_array(p, np.zeros((4, 3), np.int64)), "is int64"),
+        (lambda p: save_array(p, np.array([{}] * 4, object)), "one array of numbers"),
+        (lambda p: save_torch(p, {"a": [1, 2]}), "a tensor or a dict of tensors"),
+        (lambda p: save_torch(p, Path("x")), "without pickled code"),
+        (lambda p: save_lists(p, [[1.0], [1.0, 2.0], [1.0], [1.0]]), r"one length.*\[1, 2\]"),
+        (lambda p: save_lists(p, [[1.0], None, [1.0], [1.0]]), "1 of 'v' are null"),
+        (lambda p: save_lists(p, [[1.0], [None], [1.0], [1.0]]), "1 empty places"),
+        (lambda p: p / "none.npy", "Is the path right"),
+        (lambda p: p / "vectors.csv", "must be a .npy, .pt or .parquet"),
+    ],
+)
+def test_other_vectors_are_refused(tmp_path: Path, make: Any, message: str) -> None:
+    with pytest.raises(CacheError, match=message):
+        import_vectors(make(tmp_path), manifest(tmp_path), tmp_path / "c", "m")
+
+
+def test_manifests_and_folders_are_checked(tmp_path: Path) -> None:
+    vectors = write_npy(tmp_path)
+    (tmp_path / "m.csv").write_text("name\na\nb\nc\nd\n")
+    (tmp_path / "m.txt").write_text("label\n")
+    with pytest.raises(CacheError, match=r"needs a label .*\['name'\]"):
+        import_vectors(vectors, tmp_path / "m.csv", tmp_path / "c", "m")
+    with pytest.raises(CacheError, match="in every row"):
+        import_vectors(vectors, manifest(tmp_path, "parquet", label=[1.0, 2.0, 1.0, 2.0]), tmp_path / "c", "m")
+    with pytest.raises(CacheError, match="in every row"):
+        import_vectors(vectors, manifest(tmp_path, id=["a", "", "b", "c"]), tmp_path / "c", "m")
+    with pytest.raises(CacheError, match=r"must be a .csv or .parquet file"):
+        import_vectors(vectors, tmp_path / "m.txt", tmp_path / "c", "m")
+    with pytest.raises(CacheError, match="unique among the items, however: 'a' occurs twice"):
+        import_vectors(vectors, manifest(tmp_path, id=["a", "a", "b", "c"]), tmp_path / "c", "m")
+    with pytest.raises(CacheError, match="needs a new or empty folder"):
+        import_vectors(vectors, manifest(tmp_path), tmp_path, "m")

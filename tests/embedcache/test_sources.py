@@ -1,0 +1,210 @@
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from embedcache.items import NO_GROUPS, escape_name
+from embedcache.sources import Listing, list_folder, list_manifest, list_source
+
+
+def touch(root: Path, *names: str) -> Path:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    return root
+
+
+def ids(listing: Listing) -> list[str]:
+    return [item.id for item in listing.items]
+
+
+def test_the_first_folder_level_is_the_class_and_items_are_sorted_by_id(tmp_path: Path) -> None:
+    touch(tmp_path, "b/2.png", "b/10.png", "a/deep/er/1.JPG", "a/0.webp")
+    listing = list_folder(tmp_path)
+    assert ids(listing) == ["a/0.webp", "a/deep/er/1.JPG", "b/10.png", "b/2.png"]
+    assert [item.label for item in listing.items] == ["a", "a", "b", "b"]
+    assert listing.class_names == ("a", "b")
+    assert all(item.path == tmp_path / item.id for item in listing.items)
+
+
+def test_the_order_does_not_depend_on_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch(tmp_path, *(f"{c}/{i}.png" for c in "cab" for i in range(9)))
+    expected = list_folder(tmp_path)
+    real = os.scandir
+
+    class Backwards:
+        def __init__(self, path: Path) -> None:
+            with real(path) as scan:
+                self.entries = sorted(scan, key=lambda entry: entry.name, reverse=True)
+
+        def __enter__(self) -> list[os.DirEntry[str]]:
+            return self.entries
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+    monkeypatch.setattr(os, "scandir", Backwards)
+    assert list_folder(tmp_path) == expected
+
+
+def test_integer_classes_are_sorted_as_numbers_with_a_warning(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{c}/1.png" for c in (0, 1, 10, 2)))
+    listing = list_folder(tmp_path)
+    assert listing.class_names == ("0", "1", "2", "10")
+    assert any("class names are integers" in warning for warning in listing.warnings)
+    assert not any("integers" in w for w in list_folder(touch(tmp_path / "other", "x1/1.png")).warnings)
+
+
+def test_hidden_things_are_skipped_and_reported(tmp_path: Path) -> None:
+    touch(tmp_path, ".ipynb_checkpoints/1.png", "a/.hidden.png", "a/.git/2.png", "a/3.png", ".DS_Store")
+    listing = list_folder(tmp_path)
+    assert (ids(listing), listing.class_names) == (["a/3.png"], ("a",))
+    assert any(w.startswith("4 hidden") and "a/.git" in w for w in listing.warnings)
+
+
+def test_an_empty_class_stays_in_the_list(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.png", "c/readme.txt")
+    (tmp_path / "b").mkdir()
+    listing = list_folder(tmp_path)
+    assert listing.class_names == ("a", "b", "c")
+    assert "2 class folders hold no image; they stay in the class list: b, c." in listing.warnings
+
+
+def test_files_without_an_image_suffix_are_counted_by_suffix(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.png", "a/notes.txt", "a/Thumbs.db", "a/more.TXT", "a/README", "stray.png")
+    warnings = list_folder(tmp_path).warnings
+    assert "4 files without an image's extension were skipped: 1 × (none), 1 × .db, 2 × .txt." in warnings
+    assert any("1 images lie directly in the root" in w and "stray.png" in w for w in warnings)
+
+
+def test_a_flat_folder_is_refused(tmp_path: Path) -> None:
+    touch(tmp_path, "1.png", "2.png", ".hidden/3.png")
+    with pytest.raises(ValueError, match=r"must name the classes, however: there are none \(2 images lie flat"):
+        list_folder(tmp_path)
+
+
+def test_missing_and_imageless_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="must be a folder"):
+        list_folder(tmp_path / "nowhere")
+    (tmp_path / "a").mkdir()
+    with pytest.raises(ValueError, match="at least one image, however: none"):
+        list_folder(tmp_path)
+
+
+def test_links_are_followed_except_loops_and_dangling_ones(tmp_path: Path) -> None:
+    root, elsewhere = touch(tmp_path / "root", "a/1.png"), touch(tmp_path / "elsewhere", "2.png", "sub/3.png")
+    (root / "linked").symlink_to(elsewhere)
+    (root / "a" / "image.png").symlink_to(elsewhere / "2.png")
+    (root / "a" / "up").symlink_to(root)
+    (root / "a" / "self.png").symlink_to(root / "a" / "self.png")
+    (root / "a" / "gone.png").symlink_to(root / "nothing.png")
+    (elsewhere / "sub" / "again").symlink_to(elsewhere)
+    listing = list_folder(root)
+    assert ids(listing) == ["a/1.png", "a/image.png", "linked/2.png", "linked/sub/3.png"]
+    assert any(w.startswith("2 links that lead nowhere") and "a/gone.png, a/self.png" in w for w in listing.warnings)
+    assert any(w.startswith("2 links that lead back") and "a/up, linked/sub/again" in w for w in listing.warnings)
+
+
+def test_unicode_and_undecodable_names_become_valid_ids(tmp_path: Path) -> None:
+    touch(tmp_path, "größe/日本 語.png", "größe/back\\slash.png")
+    odd = os.fsencode(tmp_path / "größe") + b"/caf\xe9.png"
+    Path(os.fsdecode(odd)).write_bytes(b"x")
+    listing = list_folder(tmp_path)
+    assert ids(listing) == [r"größe/back\\slash.png", r"größe/caf\xe9.png", "größe/日本 語.png"]
+    assert {os.fsencode(item.path) for item in listing.items if item.path} >= {odd}
+    assert all(item.path is not None and item.path.exists() for item in listing.items)
+
+
+def test_escaped_names_are_distinct() -> None:
+    names = ["caf\udce9", r"caf\xe9", r"caf\\xe9", "café"]
+    assert len({escape_name(name) for name in names}) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("regex", "groups"),
+    [(r"/(\w+)_", ["p1", "p1", "p2"]), (r"p\d", ["p1", "p1", "p2"]), (r"^(?:a|b)/(p)", ["p", "p", "p"])],
+)
+def test_groups_come_from_the_first_capture_or_the_match(tmp_path: Path, regex: str, groups: list[str]) -> None:
+    touch(tmp_path, "a/p1_1.png", "a/p1_2.png", "b/p2_1.png")
+    listing = list_folder(tmp_path, group_regex=regex)
+    assert [item.group for item in listing.items] == groups
+    assert NO_GROUPS not in listing.warnings
+    assert listing.description["group_regex"] == regex
+
+
+def test_a_path_that_the_regex_misses_is_an_error_with_examples(tmp_path: Path) -> None:
+    touch(tmp_path, "a/p1_1.png", "a/other.png")
+    with pytest.raises(ValueError, match=r"finds none in 1 of 2 paths, for example 'a/other.png'"):
+        list_folder(tmp_path, group_regex=r"(p\d)_")
+    with pytest.raises(ValueError, match="must be valid"):
+        list_folder(tmp_path, group_regex="(")
+
+
+def test_no_groups_is_the_first_warning(tmp_path: Path) -> None:
+    assert list_folder(touch(tmp_path, "a/1.png")).warnings[0] == NO_GROUPS
+
+
+def write_csv(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_csv_manifest_keeps_texts_as_written(tmp_path: Path) -> None:
+    touch(tmp_path, "x/1.png")
+    rows = "path,label,group,split,colour\nx/1.png,NA,007,train,red\n./x/2.png,010,,,\n"
+    listing = list_manifest(write_csv(tmp_path / "m.csv", rows))
+    assert [(i.id, i.label, i.group, i.split) for i in listing.items] == [
+        ("x/1.png", "NA", "007", "train"),
+        ("x/2.png", "010", None, None),
+    ]
+    assert [item.path for item in listing.items] == [tmp_path / "x/1.png", tmp_path / "x/2.png"]
+    assert any("ignored: colour" in w for w in listing.warnings)
+    assert any("1 of 2 images have no group" in w for w in listing.warnings)
+
+
+def test_a_parquet_manifest_takes_integers_and_a_root(tmp_path: Path) -> None:
+    touch(tmp_path / "images", "1.png", "2.png")
+    table = pa.table({"path": ["2.png", str(tmp_path / "images" / "1.png")], "label": [10, 9], "group": [None, 3]})
+    pq.write_table(table, tmp_path / "m.parquet")
+    listing = list_manifest(tmp_path / "m.parquet", root=tmp_path / "images")
+    assert [(i.id, i.label, i.group) for i in listing.items] == [("1.png", "9", "3"), ("2.png", "10", None)]
+    assert listing.class_names == ("9", "10")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("path,klass\n1.png,a\n", "must have the columns path and label"),
+        ("path,label\n1.png,\n", "every row of a manifest must have a label, however: 1 rows"),
+        ("path,label\n1.png,a\n./1.png,b\n", "1 ids occur more than once, for example '1.png'"),
+        ("path,label\nelsewhere/1.png,a\n", "none of the first 1 does"),
+        ("path,label\n", "none was found"),
+        ("", "must be a readable .csv file"),
+    ],
+)
+def test_bad_manifests_are_refused(tmp_path: Path, rows: str, message: str) -> None:
+    touch(tmp_path, "1.png")
+    with pytest.raises(ValueError, match=message):
+        list_manifest(write_csv(tmp_path / "m.csv", rows))
+
+
+def test_float_labels_and_two_sources_of_groups_are_refused(tmp_path: Path) -> None:
+    touch(tmp_path, "1.png")
+    pq.write_table(pa.table({"path": ["1.png"], "label": [1.0]}), tmp_path / "m.parquet")
+    with pytest.raises(ValueError, match="must hold text or integers"):
+        list_manifest(tmp_path / "m.parquet")
+    with pytest.raises(ValueError, match="groups must come from one place"):
+        list_manifest(write_csv(tmp_path / "m.csv", "path,label,group\n1.png,a,g\n"), group_regex=".")
+
+
+def test_list_source_tells_folders_from_manifests(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.png")
+    manifest = write_csv(tmp_path / "m.csv", "path,label\na/1.png,a\n")
+    assert list_source(tmp_path).items == list_source(manifest).items == list_source(manifest, root=tmp_path).items
+    with pytest.raises(ValueError, match="a root belongs to a manifest"):
+        list_source(tmp_path, root=tmp_path)
+    with pytest.raises(ValueError, match=r"\.csv or \.parquet"):
+        list_source(tmp_path / "a" / "1.png")

@@ -1,0 +1,118 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from embedcache import store
+from embedcache.splits import SplitSpec, load_or_make_split
+from embedcache.store import CacheError
+from embedcache.table import read_table
+from embedcache.verify import cache_info, verify_cache
+
+LABELS = ("ant", "bee") * 20
+
+
+def failed(path: Path) -> list[str]:
+    return [check.name for check in verify_cache(path).checks if not check.ok]
+
+
+def test_a_sound_cache_passes_every_check(make_cache) -> None:
+    path = make_cache(labels=LABELS, bad=(3, 4))
+    load_or_make_split(path, read_table(path), SplitSpec())
+    report = verify_cache(path)
+    assert report.ok
+    details = {check.name: check.detail for check in report.checks}
+    assert len(details) == 6
+    assert details["rows + quarantine = listing"] == "38 + 2 = 40"
+    assert details["SHA-256 of each shard"] == "14 shards"
+    assert details["splits"] == "1 splits"
+
+
+def test_an_unfinished_cache_is_one_failed_check(make_cache) -> None:
+    report = verify_cache(make_cache(finish=False))
+    assert [check.ok for check in report.checks] == [False]
+    assert "it resumes where it stopped" in report.checks[0].detail
+
+
+def test_a_flipped_bit_fails_two_checks(make_cache) -> None:
+    path = make_cache(dims={"cls": 64})
+    shard = store.shard_path(path, 1)
+    content = bytearray(shard.read_bytes())
+    content[content.index(read_table(path).columns["cls"][4].tobytes())] ^= 1
+    shard.write_bytes(content)
+    assert failed(path) == ["SHA-256 of each shard", "page checksums, ids and finite vectors"]
+
+
+def test_a_lost_quarantine_row_fails(make_cache) -> None:
+    path = make_cache(bad=(1,))
+    store.write_json(store.bad_path(path, 0), [])
+    assert failed(path) == ["rows + quarantine = listing"]
+
+
+def test_swapped_shards_fail(make_cache) -> None:
+    path = make_cache(labels=LABELS, shard_rows=20)
+    first, second = (store.shard_path(path, i) for i in range(2))
+    a, b = first.read_bytes(), second.read_bytes()
+    first.write_bytes(b)
+    second.write_bytes(a)
+    assert {"SHA-256 of each shard", "rows + quarantine = listing"} <= set(failed(path))
+
+
+def test_a_changed_recipe_fails(make_cache) -> None:
+    path, other = make_cache(), make_cache(models={"cls": "other"})
+    (path / "cache.json").write_bytes((other / "cache.json").read_bytes())
+    assert failed(path) == ["recipes of the shards", "page checksums, ids and finite vectors"]
+
+
+def test_a_missing_shard_and_a_changed_split_fail(make_cache) -> None:
+    path = make_cache(labels=LABELS)
+    load_or_make_split(path, read_table(path), SplitSpec())
+    [file] = (path / "splits").iterdir()
+    rows = pq.read_table(file, partitioning=None)
+    pq.write_table(rows.slice(1), file)
+    assert failed(path) == ["splits"]
+    store.shard_path(path, 0).unlink()
+    assert len(failed(path)) == 5
+
+
+def with_canary(path: Path, vector: list[float]) -> Path:
+    store.write_json(
+        path / "cache.json", store.read_json(path / "cache.json") | {"canary": {"vectors": {"cls": vector}}}
+    )
+    return path
+
+
+@pytest.mark.parametrize(("now", "ok"), [([2.0, 0.0], True), ([1.0, 0.01], True), ([1.0, 0.02], False)])
+def test_the_canary_compares_by_cosine(make_cache, now: list[float], ok: bool) -> None:
+    path = with_canary(make_cache(), [1.0, 0.0])
+    check = verify_cache(path, lambda: {"cls": np.array(now)}).checks[-1]
+    assert (check.name, check.ok) == ("canary", ok)
+    assert "cls 0.999" in check.detail or "cls 1.000" in check.detail
+
+
+def test_a_canary_that_is_not_there_fails(make_cache) -> None:
+    def forgotten() -> dict[str, Any]:
+        return {}
+
+    assert "imported vectors have none" in verify_cache(make_cache(), forgotten).checks[-1].detail
+    assert not verify_cache(with_canary(make_cache(), [1.0]), forgotten).ok
+
+
+def test_info_counts(make_cache) -> None:
+    path = make_cache(bad=(1, 2), groups=["g", "g", None, "h", "h", "i", "i"], class_names=["ant", "bee", "cow", "dog"])
+    info = cache_info(path)
+    assert (info["n_listed"], info["n_ok"], info["n_bad"]) == (7, 5, 2)
+    assert info["classes"] == {"ant": 2, "bee": 1, "cow": 2, "dog": 0}
+    assert info["groups"] == 3
+    assert info["quarantine"] == {"truncated": 2}
+    assert info["columns"]["cls"] == {
+        "dim": 4,
+        "recipe_hash": read_table(path).recipes["cls"].hash,
+        "model": "m",
+    }
+    assert info["bytes"] == sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+    assert cache_info(make_cache())["groups"] is None
+    with pytest.raises(CacheError, match="embed command again"):
+        cache_info(make_cache(finish=False))

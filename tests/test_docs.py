@@ -1,0 +1,77 @@
+"""Documents: options.md in step, links that lead somewhere, commands that exist."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.commands.options import ROOTS
+from benchmarks.options import options_markdown
+from benchmarks.plan import BenchSpec, expand
+from benchmarks.settings import parse
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_options_are_in_step_with_the_code():
+    assert (ROOT / "docs" / "options.md").read_text(encoding="utf-8") == options_markdown(ROOTS), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
+    missing = [link for link in links if not link.startswith("https://") and not (page.parent / link).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_files_that_are_named_exist(page):
+    named = re.findall(
+        r"`((?:app|benchmarks|configs|embedcache|heads|training|tests|docs)/[\w/.]*)`", page.read_text(encoding="utf-8")
+    )
+    missing = [name for name in named if not (ROOT / name).exists() and "yours" not in name]
+    assert missing == []
+
+
+def test_rooms_of_the_architecture_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    folder, missing = "", []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) != 5 or cells[1] in ("folder", "---"):
+            continue
+        folder = cells[1] or folder
+        missing += [n for n in re.findall(r"`([\w/.]+)`", cells[2]) if not (ROOT / folder / n).exists()]
+    assert missing == []
+
+
+def test_the_bench_of_the_readme_is_valid():
+    (text,) = blocks("yaml")
+    rows = expand(parse(BenchSpec, yaml.safe_load(text)))
+    assert [row.name for row in rows] == ["baseline", "logit adjustment instead of weights", "full"]
+
+
+def commands():
+    lines = [line.split("#")[0].strip() for block in blocks("bash") for line in block.splitlines()]
+    return [line for line in lines if line.startswith("frostbench ")]
+
+
+def test_commands_of_the_readme_name_options_that_exist():
+    assert len(commands()) >= 6
+    for line in commands():
+        words = shlex.split(line)[1:]
+        name = words[:2] if words[0] in ("bench", "cache") else words[:1]
+        run = subprocess.run([sys.executable, "-m", "app.cli", *name, "--help"], capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        for option in (word for word in words if word.startswith("--")):
+            assert option in run.stdout, f"{option} of `{line}`"
