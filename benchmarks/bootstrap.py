@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
 
 from training.metrics import ECE_BINS, FEW_BELOW, MANY_ABOVE
 
@@ -197,7 +197,7 @@ def grown(deltas: Floats, point: float, n_groups: int) -> Floats:
     """
     if n_groups < 2:
         return deltas
-    ratio = float(t.ppf(0.975, n_groups - 1) / norm.ppf(0.975))
+    ratio = float(stdtrit(n_groups - 1, 0.975) / ndtri(0.975))
     return point + (deltas - point) * math.sqrt(n_groups / (n_groups - 1)) * ratio
 
 

@@ -14,7 +14,7 @@ from benchmarks.settings import SettingsError, load_yaml
 from embedcache.backbones import Backbone
 from embedcache.backbones.rebuild import rebuild
 from embedcache.decode import DecodeError, decode_file
-from embedcache.items import escape_name
+from embedcache.items import IMAGE_SUFFIXES, escape_name
 from embedcache.recipe import Recipe
 from heads.export import Bundle, load
 from heads.trained import TrainedHead
@@ -82,6 +82,24 @@ def read_prior(text: str, head: TrainedHead) -> Tensor | None:
         raise SettingsError(f"shares of a prior are numbers, however: {text} holds {shares}.") from error
 
 
+def images_below(folder: Path) -> list[Path]:
+    """Image files in a folder and below, sorted, without hidden ones.
+
+    Raises:
+        ValueError: there are none.
+    """
+    found = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in IMAGE_SUFFIXES
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+    if not found:
+        raise ValueError(f"a folder to predict must hold images, however: {folder} holds none. Is the path right?")
+    return found
+
+
 def predict_images(
     predictor: Predictor, images: Sequence[Path], *, prior: Tensor | None = None, batch_size: int = 64
 ) -> pd.DataFrame:
@@ -128,17 +146,26 @@ def _predict_batch(predictor: Predictor, images: Sequence[Path], prior: Tensor |
     return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(names)})
 
 
+def check_ending(out: Path) -> None:
+    """Refuse a file for predictions that is neither .csv, .json nor .parquet, before anything is computed.
+
+    Raises:
+        ValueError: it has another ending.
+    """
+    if out.suffix not in (".csv", ".json", ".parquet"):
+        raise ValueError(f"predictions are written as .csv, .json or .parquet, however: {out.name!r} came.")
+
+
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
     """Write predictions as .csv, .json (records) or .parquet, by the file's ending.
 
     Raises:
         ValueError: another ending.
     """
+    check_ending(out)
     if out.suffix == ".csv":
         table.to_csv(out, index=False)
     elif out.suffix == ".json":
         table.to_json(out, orient="records", indent=1, force_ascii=False)
-    elif out.suffix == ".parquet":
-        table.to_parquet(out, index=False)
     else:
-        raise ValueError(f"predictions are written as .csv, .json or .parquet, however: {out.name!r} came.")
+        table.to_parquet(out, index=False)

@@ -61,9 +61,9 @@ class Row:
 def expand(bench: BenchSpec) -> tuple[Row, ...]:
     """The rows of a bench: the base first, then the toggles, then the grid.
 
-    >>> bench = BenchSpec(preset="plain", grid={"train.optim.lr": (0.001, 0.01)}, seeds=(0, 1))
+    >>> bench = BenchSpec(preset="plain", grid={"train.optim.lr": (0.003, 0.01)}, seeds=(0, 1))
     >>> [(row.name, [spec.train.optim.lr for spec in row.specs]) for row in expand(bench)]
-    [('plain', [0.001, 0.001]), ('lr=0.01', [0.01, 0.01])]
+    [('plain', [0.003, 0.003]), ('lr=0.01', [0.01, 0.01])]
 
     Raises:
         SettingsError: an option is unknown or not allowed, a row equals another, or two rows share a name.

@@ -111,7 +111,7 @@ def _train(
         spec = specs[event.run]
         if isinstance(event, Epoch):
             curves[event.run].append(event)
-            epochs = spec.train.schedule.epochs
+            epochs = spec.train.schedule.epochs_for(len(data.train))
             yield RunEpoch(work.cache, row, spec.seed, event.epoch, epochs, event.loss, event.metrics)
         elif isinstance(event, Finished) and event.reason != "stopped":
             yield _keep(work, row, spec, event, curves[event.run])

@@ -2,14 +2,14 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
-from app.commands.options import ROOTS
+from app.actions.options import ROOTS
+from app.cli import app
 from benchmarks.options import options_markdown
 from benchmarks.plan import BenchSpec, expand
 from benchmarks.settings import parse
@@ -71,7 +71,7 @@ def test_commands_of_the_readme_name_options_that_exist():
     for line in commands():
         words = shlex.split(line)[1:]
         name = words[:2] if words[0] in ("bench", "cache") else words[:1]
-        run = subprocess.run([sys.executable, "-m", "app.cli", *name, "--help"], capture_output=True, text=True)
-        assert run.returncode == 0, run.stderr
+        run = CliRunner().invoke(app, [*name, "--help"], env={"COLUMNS": "200"})
+        assert run.exit_code == 0, run.output
         for option in (word for word in words if word.startswith("--")):
             assert option in run.stdout, f"{option} of `{line}`"

@@ -70,7 +70,7 @@ def _fit_one(number: int, run: RunSpec, data: Data, stop: Callable[[], bool]) ->
         yield Started(number, 0)
         yield _solve(setting, head, run.head.classifier, x)
     else:
-        yield Started(number, run.train.schedule.epochs)
+        yield Started(number, run.train.schedule.epochs_for(len(x)))
         yield from _step(setting, head, x, generator, stop)
 
 
@@ -110,7 +110,8 @@ def _step(
     optimiser = stage.optim.build(head)
     best, best_value, best_epoch = _copy(head), float("-inf"), 0
     reason: Reason = "all_epochs"
-    for epoch in range(1, stage.schedule.epochs + 1):
+    epochs = stage.schedule.epochs_for(len(x))
+    for epoch in range(1, epochs + 1):
         loss = _epoch(setting, head, x, optimiser, generator, epoch)
         metrics = _selection_metrics(setting, head)
         value = _value(metrics, stage.early_stop.metric)
@@ -120,7 +121,7 @@ def _step(
         if epoch - best_epoch >= stage.early_stop.patience:
             reason = "early_stop"
             break
-        if epoch < stage.schedule.epochs and stop():
+        if epoch < epochs and stop():
             reason = "stopped"
             break
     head.load_state_dict(best)
@@ -139,7 +140,7 @@ def _epoch(
     stage, labels = setting.run.train, setting.data.train.labels
     order = torch.randperm(len(labels), generator=generator).to(x.device)
     batches = torch.split(order, stage.schedule.batch_size)
-    total_steps = stage.schedule.epochs * len(batches)
+    total_steps = stage.schedule.epochs_for(len(x)) * len(batches)
     losses = []
     head.train()
     for step, batch in enumerate(batches, start=(epoch - 1) * len(batches)):

@@ -17,7 +17,7 @@ class AdamW(Spec):
     """
 
     kind: Literal["adamw"] = "adamw"
-    lr: float = Field(default=1e-3, gt=0, le=10)
+    lr: float = Field(default=3e-3, gt=0, le=10)
     """Peak learning rate."""
     weight_decay: float = Field(default=0.01, ge=0, le=10)
     """Decay of the weight matrices; biases and norms are never decayed."""
@@ -57,12 +57,22 @@ class Schedule(Spec):
 
     epochs: int = Field(default=50, ge=1, le=100_000)
     """Passes over the training rows."""
-    batch_size: int = Field(default=256, ge=1, le=1_000_000)
+    min_steps: int = Field(default=1000, ge=0, le=10_000_000)
+    """Least number of steps: a small table is passed over more often than the epochs say."""
+    batch_size: int = Field(default=64, ge=1, le=1_000_000)
     """Rows in one step."""
     shape: Literal["cosine", "constant"] = "cosine"
     """Course of the learning rate after the warm-up: down to 0 along a cosine, or level."""
     warmup: float = Field(default=0.05, ge=0, lt=1)
     """Share of all steps in which the learning rate rises linearly from 0."""
+
+    def epochs_for(self, rows: int) -> int:
+        """Passes over that many training rows.
+
+        >>> Schedule(epochs=10, batch_size=50, min_steps=100).epochs_for(200)
+        25
+        """
+        return max(self.epochs, math.ceil(self.min_steps / math.ceil(rows / self.batch_size)))
 
     def factor(self, progress: float) -> float:
         """Multiplier of the learning rate at a progress from 0 to 1.

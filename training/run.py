@@ -18,7 +18,7 @@ class EarlyStop(Spec):
 
     metric: Literal["macro_f1_fg", "balanced_accuracy", "accuracy", "nll"] = "macro_f1_fg"
     """Metric of the selection rows that decides; nll is the lower the better, the others the higher."""
-    patience: int = Field(default=10, ge=1, le=100_000)
+    patience: int = Field(default=20, ge=1, le=100_000)
     """Epochs without a better value after which training ends; the best epoch is kept."""
 
 

@@ -1,26 +1,19 @@
 """`frostbench bench run`, `frostbench compare` and `frostbench export`."""
 
-import shutil
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from app.progress import bar, note, resumable
-from benchmarks.compare import Comparison
-from benchmarks.compare import compare as compare_rows
-from benchmarks.events import BenchDone, CacheOpened, RowStarted, RunDone, RunEpoch
-from benchmarks.plan import BenchSpec
-from benchmarks.report import write_report
-from benchmarks.runner import run_bench
-from benchmarks.settings import SettingsError, load_yaml, parse
-from benchmarks.store import read_bench, read_record, run_folder
-from benchmarks.tables import save, to_text
-
 app = typer.Typer(help="Train the rows of a bench.", no_args_is_help=True)
 BenchFile = Annotated[Path, typer.Argument(help="YAML file of a bench.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE over the file's keys; repeat.")]
-Role = Annotated[Literal["select", "test"], typer.Option("--on", help="Rows to compare on; test only at the end.")]
+
+
+# Without a second command typer would fold `bench run` into `bench`; the callback keeps the word.
+@app.callback()
+def bench() -> None:
+    """Train the rows of a bench."""
 
 
 @app.command("run")
@@ -30,92 +23,32 @@ def run(
     device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
 ) -> None:
     """Train every run of a bench that its store lacks."""
+    from app.actions.benches import read_bench_file, run_rows
+
     run_rows(read_bench_file(bench, overrides), device)
-
-
-def read_bench_file(path: Path, overrides: list[str] | None) -> BenchSpec:
-    """The bench in a YAML file, with overrides on top."""
-    return parse(BenchSpec, load_yaml(path), overrides or ())
-
-
-def run_rows(bench: BenchSpec, device: str = "cpu") -> BenchDone | None:
-    """Run a bench with a progress bar, one line for each trained run; None where it was stopped."""
-    end, at = None, 0
-    with resumable("finished runs are kept."), bar("training") as progress:
-        for event in run_bench(bench, device=device):
-            if isinstance(event, CacheOpened):
-                print(f"{event.cache}: " + ", ".join(f"{role} {rows}" for role, rows in event.rows.items()))
-                for warning in event.warnings:
-                    note(warning)
-            elif isinstance(event, RowStarted):
-                at = event.number
-                for warning in event.warnings:
-                    note(f"{event.row}: {warning}")
-                progress.move(at - 1, event.rows, event.row)
-            elif isinstance(event, RunEpoch):
-                progress.say(f"{event.row}, seed {event.seed}, epoch {event.epoch} of {event.epochs}")
-            elif isinstance(event, RunDone):
-                print(told(event))
-            elif isinstance(event, BenchDone):
-                end = event
-    if end is not None:
-        print(f"{bench.name}: {end.trained} runs trained, {end.skipped} found in {bench.store}")
-    return end
-
-
-def told(event: RunDone) -> str:
-    """One line about a finished run."""
-    record = event.record
-    found = record.evaluations["select"].metrics["macro_f1_fg"]
-    shown = "none" if found is None else f"{found:.4f}"
-    how = f"epoch {record.epoch}" if record.gradient_norm is None else f"gradient {record.gradient_norm:.1e}"
-    late = "; DID NOT CONVERGE" if record.reason == "not_converged" else ""
-    return f"  {event.row}, seed {record.seed}: macro F1 {shown} ({how}, {record.seconds:.1f} s{late})"
 
 
 def compare(
     bench: BenchFile,
-    baseline: Annotated[str | None, typer.Option(help="Row to compare with; the first by default.")] = None,
-    role: Role = "select",
+    baseline: Annotated[str | None, typer.Option(help="Row to compare with; the first if left out.")] = None,
+    role: Annotated[
+        Literal["select", "test"], typer.Option("--on", help="Rows to compare on; test only at the end.")
+    ] = "select",
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the table and the report; STORE/compare/NAME by default.")
+        Path | None, typer.Option(help="Folder of table and report; STORE/compare/NAME-ROLE if left out.")
     ] = None,
     overrides: Overrides = None,
 ) -> None:
     """Compare the rows of a bench with a baseline: paired differences with intervals, and an HTML report."""
+    from app.actions.benches import compare_bench, read_bench_file, save_comparisons
+    from benchmarks.tables import to_text
+
     spec = read_bench_file(bench, overrides)
     comparisons = compare_bench(spec, baseline, role)
     for comparison in comparisons:
         print(to_text(comparison))
     for path in save_comparisons(spec, comparisons, out or Path(spec.store) / "compare" / f"{spec.name}-{role}"):
         print(path)
-
-
-def compare_bench(
-    bench: BenchSpec,
-    baseline: str | None = None,
-    role: Literal["select", "test"] = "select",
-    only: list[str] | None = None,
-) -> list[Comparison]:
-    """The comparison of a bench that was run, one for each cache; `only` names the rows that take part."""
-    store = Path(bench.store)
-    parts = read_bench(store, bench.name)
-    chosen = [{name: row for name, row in p.rows.items() if only is None or name in only} for p in parts]
-    return [
-        compare_rows(store, rows, baseline, role, title=f"{bench.name} on {part.cache}")
-        for part, rows in zip(parts, chosen, strict=True)
-    ]
-
-
-def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
-    """Write each table as CSV and JSON, and one report; returns the paths."""
-    written = []
-    for number, comparison in enumerate(comparisons):
-        stem = "table" if len(comparisons) == 1 else f"table-{number}"
-        for ending in (".csv", ".json"):
-            save(comparison, folder / f"{stem}{ending}")
-            written.append(folder / f"{stem}{ending}")
-    return [*written, write_report(comparisons, Path(bench.store), folder / "report.html")]
 
 
 def export(
@@ -126,26 +59,6 @@ def export(
     overrides: Overrides = None,
 ) -> None:
     """Export the head of a row, of the seed that is best on the selection rows."""
+    from app.actions.benches import export_row, read_bench_file
+
     print(export_row(read_bench_file(bench, overrides), row, out, cache))
-
-
-def export_row(bench: BenchSpec, row: str, out: Path, cache: str | None = None) -> str:
-    """Copy the bundle of a row's best seed to a new folder; returns a sentence about it.
-
-    Raises:
-        SettingsError: the bench has no such row or cache.
-        FileExistsError: the folder exists already.
-    """
-    store = Path(bench.store)
-    parts = {part.cache: part for part in read_bench(store, bench.name)}
-    name = cache or (next(iter(parts)) if len(parts) == 1 else "")
-    if name not in parts:
-        raise SettingsError(f"a cache of this bench is one of {list(parts)}, however: {name!r} came. Give --cache.")
-    if row not in parts[name].rows:
-        raise SettingsError(f"a row of this bench is one of {list(parts[name].rows)}, however: {row!r} came.")
-    records = [read_record(store, key) for key in parts[name].rows[row]]
-    best = max(records, key=lambda record: record.evaluations["select"].metrics["macro_f1_fg"] or 0.0)
-    if out.exists():
-        raise FileExistsError(f"an export is a new folder, however: {out} exists. Choose another name or remove it.")
-    shutil.copytree(run_folder(store, best.key) / "head", out)
-    return f"{out}: row {row!r}, seed {best.seed}, run {best.key}"

@@ -1,19 +1,9 @@
 """`frostbench cache verify | info | export | import`."""
 
-import json
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-
-from app.progress import note
-from embedcache.backbones.rebuild import rebuild
-from embedcache.external import import_vectors
-from embedcache.interop import export_cache
-from embedcache.opening import embed_canary
-from embedcache.table import read_table
-from embedcache.verify import cache_info, verify_cache
 
 app = typer.Typer(help="Check, describe, export and import caches.", no_args_is_help=True)
 Cache = Annotated[Path, typer.Argument(help="Folder of the cache.")]
@@ -26,7 +16,14 @@ def verify(
     weights: Annotated[Path | None, typer.Option(help="Weights file of the backbone, instead of the hub.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
 ) -> None:
-    """Check every file of a cache against its manifest."""
+    """Check every file of a cache against its manifest; exit status 1 if a check fails."""
+    from functools import partial
+
+    from embedcache.backbones.rebuild import rebuild
+    from embedcache.opening import embed_canary
+    from embedcache.table import read_table
+    from embedcache.verify import verify_cache
+
     embed = None
     if canary:
         embed = partial(embed_canary, rebuild(read_table(cache).recipes, weights=weights, device=device))
@@ -40,6 +37,10 @@ def verify(
 @app.command()
 def info(cache: Cache) -> None:
     """Describe a cache as JSON: rows, classes, groups, columns, quarantine."""
+    import json
+
+    from embedcache.verify import cache_info
+
     print(json.dumps(cache_info(cache), indent=1, ensure_ascii=False))
 
 
@@ -51,6 +52,8 @@ def export_to(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
 ) -> None:
     """Write a cache in a form that other programs read."""
+    from embedcache.interop import export_cache
+
     for path in export_cache(cache, out, to=to, overwrite=overwrite):
         print(path)
 
@@ -64,6 +67,9 @@ def import_from(
     column: Annotated[str, typer.Option(help="Name of the vector column, where the file names none.")] = "features",
 ) -> None:
     """Make a cache of vectors that exist already."""
+    from app.progress import note
+    from embedcache.external import import_vectors
+
     report = import_vectors(vectors, manifest, cache, model, column)
     for warning in report.warnings:
         note(warning)

@@ -5,11 +5,6 @@ from typing import Annotated
 
 import typer
 
-from app.commands.bench import export_row, run_rows
-from benchmarks.plan import BenchSpec
-from benchmarks.settings import parse, split_override
-from benchmarks.store import read_bench, read_record
-
 
 def train(
     cache: Annotated[Path, typer.Argument(help="Folder of the cache.")],
@@ -18,18 +13,11 @@ def train(
         list[str] | None, typer.Option("--set", help="OPTION=VALUE over the preset, see `frostbench options`; repeat.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seeds initialisation, batch order and dropout.")] = 0,
-    store: Annotated[str, typer.Option(help="Folder in which finished runs are kept.")] = "results",
+    store: Annotated[str, typer.Option(help="Folder of the run store.")] = "results",
     out: Annotated[Path | None, typer.Option(help="New folder for the head's bundle.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
 ) -> None:
     """Train one head on a cache and say how it does on the selection rows."""
-    base = dict(split_override(item) for item in overrides or ())
-    tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
-    bench = parse(BenchSpec, tree)
-    if run_rows(bench, device) is None:
-        return
-    record = read_record(Path(store), read_bench(Path(store), bench.name)[0].rows[preset][0])
-    for name, value in record.evaluations["select"].metrics.items():
-        print(f"  {name:20} {'none' if value is None else f'{value:.4f}'}")
-    if out is not None:
-        print(export_row(bench, preset, out))
+    from app.actions.benches import train_one
+
+    train_one(cache, preset, overrides or [], seed, store, out, device)

@@ -2,7 +2,8 @@
 
 All files are in the page cache, and both sides of a pair end with the matrix in memory and one value of each 2 KB read
 from it (`touch`), so that neither gains by putting the work off. Only vectors are read, on both sides: np.load knows no
-ids, and pandas is asked for the one column.
+ids, and pandas is asked for the one column. Our sides read into Arrow's memory pool, which keeps freed pages, so part
+of their gain is that of a program's second read; in the first, both ask the system for new memory.
 
 - view: one shard, as small and imported caches have, against np.load of the same matrix.
 - copy: many shards, as the embed command writes, into one fresh array, against np.load.

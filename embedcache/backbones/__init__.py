@@ -11,10 +11,9 @@ from torch import nn
 from embedcache.backbones.backbone import Backbone as Backbone
 from embedcache.backbones.backbone import NotFiniteError as NotFiniteError
 from embedcache.backbones.backbone import resolve_autocast
-from embedcache.backbones.bundled import load_bundled
 from embedcache.backbones.folding import fold_batch_norms
 from embedcache.backbones.pooling import choose_pooling, make_pool
-from embedcache.backbones.timm_models import load_timm, probe, set_size
+from embedcache.backbones.sizing import probe, set_size
 from embedcache.preprocess import resize_length
 from embedcache.recipe import Recipe
 
@@ -75,7 +74,10 @@ def load_backbone(
 
 
 def _load(provider: str, model: str, weights: Path | None) -> tuple[nn.Module, dict[str, Any]]:
+    # A provider's library takes seconds to import, so it waits until the provider is asked for.
     if provider == "timm":
+        from embedcache.backbones.timm_models import load_timm
+
         return load_timm(model, weights)
     if provider != "bundled":
         raise ValueError(f"the provider must be bundled or timm, however: {provider!r} came. Choose one of them.")
@@ -83,6 +85,8 @@ def _load(provider: str, model: str, weights: Path | None) -> tuple[nn.Module, d
         raise ValueError(
             f"bundled models bring their weights, however: {weights} was given. Leave it out, or use timm."
         )
+    from embedcache.backbones.bundled import load_bundled
+
     return load_bundled(model)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import timm
 import timm.data
 import timm.models
-import torch
 from torch import nn
+
+from embedcache.backbones.sizing import first_line
 
 
 def load_timm(name: str, weights: Path | None) -> tuple[nn.Module, dict[str, Any]]:
@@ -45,7 +46,7 @@ def _from_hub(name: str) -> Any:
     except (OSError, ValueError, RuntimeError) as error:
         raise FileNotFoundError(
             f"the weights of {name} must be in the Hugging Face cache or downloadable, however: "
-            f"{type(error).__name__}: {_first_line(error)} Either connect to the hub (for a gated repository accept "
+            f"{type(error).__name__}: {first_line(error)} Either connect to the hub (for a gated repository accept "
             "the licence on the model's page and log in), or give a file by `weights=`, or use provider 'bundled', "
             "which needs no hub."
         ) from error
@@ -79,41 +80,3 @@ def _classes_in(weights: Path, name: str) -> int:
     state = timm.models.load_state_dict(str(weights))
     found = [state[f"{one}.weight"] for one in names if f"{one}.weight" in state]
     return int(found[0].shape[0]) if found else 0
-
-
-def set_size(model: Any, size: int, name: str) -> None:
-    """Make a model take images of size x size pixels, resampling position embeddings where it has some.
-
-    Raises:
-        ValueError: the size is not a multiple of the patch size.
-    """
-    patch = getattr(getattr(model, "patch_embed", None), "patch_size", None)
-    if patch is not None and any(size % side for side in patch):
-        raise ValueError(
-            f"the size must be a multiple of the patch size, however: {name} has patches of {patch[0]} pixels and size "
-            f"{size} was asked for. Nearest: {size // patch[0] * patch[0]} or {(size // patch[0] + 1) * patch[0]}."
-        )
-    if hasattr(model, "set_input_size"):
-        model.set_input_size(img_size=(size, size))
-
-
-def probe(model: nn.Module, size: int, name: str) -> torch.Tensor:
-    """The model's features of one black image, [1, T, D], [1, C, H, W] or [1, H, W, C].
-
-    Raises:
-        ValueError: the model cannot take this size.
-    """
-    image = torch.zeros(1, 3, size, size, device=next(model.parameters()).device)
-    try:
-        with torch.inference_mode():
-            features: torch.Tensor = model.forward_features(image)  # type: ignore[operator]
-    except (RuntimeError, AssertionError, ValueError) as error:
-        raise ValueError(
-            f"the model must take colour images of {size} x {size} pixels, however: {name} says: {_first_line(error)} "
-            "Choose another size."
-        ) from error
-    return features
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

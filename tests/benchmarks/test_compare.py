@@ -162,7 +162,12 @@ def test_equal_methods_are_rarely_told_apart(n_groups, seeds, seed_noise):
 def store(tmp_path_factory, write_cache):
     folder = tmp_path_factory.mktemp("compared")
     cache = write_cache(folder / "cache")
-    base = {"train.schedule.epochs": 15, "train.schedule.batch_size": 32, "train.optim.lr": 0.03}
+    base = {
+        "train.schedule.epochs": 15,
+        "train.schedule.min_steps": 0,
+        "train.schedule.batch_size": 32,
+        "train.optim.lr": 0.03,
+    }
     toggles = {
         "untrained": {"train.optim.lr": 1e-9},
         "calibrated": {"posthoc.calibration.kind": "temperature"},

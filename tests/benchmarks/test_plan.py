@@ -30,7 +30,7 @@ def test_a_toggle_may_start_from_another_preset_instead_of_the_base():
     base, row = expand(bench(base={"train.optim.lr": 0.5}, toggles={"full": {"preset": "full", "seed": 7}}))
     assert isinstance(base.specs[0].head.body, Identity)
     assert isinstance(row.specs[0].head.body, Mlp)
-    assert (base.specs[0].train.optim.lr, row.specs[0].train.optim.lr) == (0.5, 0.001)
+    assert (base.specs[0].train.optim.lr, row.specs[0].train.optim.lr) == (0.5, 0.003)
     assert [spec.seed for spec in row.specs] == [0, 1]
 
 
@@ -41,9 +41,9 @@ def test_naming_the_present_kind_keeps_its_other_options():
 
 
 def test_a_grid_is_every_combination_but_the_base():
-    grid = {"train.optim.lr": (0.001, 0.01), "head.body.dropout": (0.2, 0.5)}
+    grid = {"train.optim.lr": (0.003, 0.01), "head.body.dropout": (0.2, 0.5)}
     names = [row.name for row in expand(bench(preset="full", grid=grid))]
-    assert names == ["full", "lr=0.001, dropout=0.5", "lr=0.01, dropout=0.2", "lr=0.01, dropout=0.5"]
+    assert names == ["full", "lr=0.003, dropout=0.5", "lr=0.01, dropout=0.2", "lr=0.01, dropout=0.5"]
 
 
 def test_options_of_a_grid_with_one_last_name_are_named_in_full():

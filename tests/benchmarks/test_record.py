@@ -23,12 +23,14 @@ from benchmarks.store import (
 from heads.export import load
 from training.metrics import confusion, per_class
 
-ROWS = {"narrow": {"preset": "full", "head.body.hidden": [8], "train.schedule.epochs": 2}}
+ROWS = {
+    "narrow": {"preset": "full", "head.body.hidden": [8], "train.schedule.epochs": 2, "train.schedule.min_steps": 0}
+}
 
 
 @pytest.fixture
 def store(cache):
-    base = {"train.schedule.epochs": 2, "train.optim.lr": 0.02}
+    base = {"train.schedule.epochs": 2, "train.schedule.min_steps": 0, "train.optim.lr": 0.02}
     list(run_bench(BenchSpec(caches=(str(cache),), store=str(cache.parent / "s"), base=base, seeds=(4,), toggles=ROWS)))
     return cache.parent / "s"
 
@@ -90,17 +92,18 @@ def test_an_empty_store_has_no_runs(tmp_path):
     assert len(read_records(tmp_path)) == 0
 
 
-def test_a_run_appears_whole_or_not_at_all(store):
+def test_a_run_appears_whole_or_not_at_all(store, monkeypatch):
     key = base_key(store)
     record, outcomes = read_record(store, key), pd.read_parquet(run_folder(store, key) / "outcomes.parquet")
     head = load(run_folder(store, key) / "head").head
 
-    def failing(head, folder):
+    def failing(head, folder, canary):
         folder.mkdir()
         raise OSError("disk full")
 
+    monkeypatch.setattr("benchmarks.store.export.save", failing)
     with pytest.raises(OSError, match="disk full"):
-        save_run(store, replace(record, key="new"), outcomes, head, failing)
+        save_run(store, replace(record, key="new"), outcomes, head, None)
     assert not is_finished(store, "new")
     assert len(list((store / "runs").iterdir())) == 2
 
@@ -109,7 +112,7 @@ def test_a_run_saved_twice_keeps_the_first(store):
     key = base_key(store)
     record, outcomes = read_record(store, key), pd.read_parquet(run_folder(store, key) / "outcomes.parquet")
     head = load(run_folder(store, key) / "head").head
-    save_run(store, replace(record, seconds=1e9), outcomes, head, lambda head, folder: folder.mkdir())
+    save_run(store, replace(record, seconds=1e9), outcomes, head, None)
     assert read_record(store, key) == record
     assert len(list((store / "runs").iterdir())) == 2
 

@@ -39,7 +39,12 @@ class Page(HTMLParser):
 def html(tmp_path_factory, write_cache):
     folder = tmp_path_factory.mktemp("reported")
     cache = write_cache(folder / "cache")
-    base = {"train.schedule.epochs": 12, "train.schedule.batch_size": 32, "train.optim.lr": 0.03}
+    base = {
+        "train.schedule.epochs": 12,
+        "train.schedule.min_steps": 0,
+        "train.schedule.batch_size": 32,
+        "train.optim.lr": 0.03,
+    }
     toggles = {
         "<script>alert(1)</script>": {"posthoc.calibration.kind": "temperature"},
         "untrained": {"train.optim.lr": 1e-9},

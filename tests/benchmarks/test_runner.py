@@ -19,7 +19,12 @@ from training.engine import ENGINE_VERSION
 from training.metrics import all_metrics
 from training.run import RunSpec
 
-SHORT = {"train.schedule.epochs": 3, "train.schedule.batch_size": 64, "train.optim.lr": 0.02}
+SHORT = {
+    "train.schedule.epochs": 3,
+    "train.schedule.min_steps": 0,
+    "train.schedule.batch_size": 64,
+    "train.optim.lr": 0.02,
+}
 
 
 def bench_of(cache, **fields):

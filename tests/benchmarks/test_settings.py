@@ -138,5 +138,5 @@ class TestRunKey:
         assert len(keys) == 5
 
     def test_an_option_at_its_default_does_not_count(self):
-        written = RunSpec.model_validate({"train": {"optim": {"kind": "adamw", "lr": 0.001}}, "seed": 0})
+        written = RunSpec.model_validate({"train": {"optim": {"kind": "adamw", "lr": 0.003}}, "seed": 0})
         assert run_key(written, "t", "s", 1) == run_key(RunSpec(), "t", "s", 1)

@@ -11,13 +11,13 @@ from training.events import Epoch, Finished, Started
 from training.metrics import decision_metrics
 from training.run import RunSpec
 
-QUICK = {"train": {"schedule": {"epochs": 6, "batch_size": 32}}}
+QUICK = {"train": {"schedule": {"epochs": 6, "min_steps": 0, "batch_size": 32}}}
 FULL = {
     "head": {"preprocess": {"center": True, "std": True}, "body": {"kind": "mlp", "hidden": [16, 8]}},
     "train": {
         "loss": {"smoothing": {"epsilon": 0.1}, "class_weight": {"kind": "effective"}, "hardmine": {"keep": 0.5}},
         "optim": {"kind": "adamw", "lr": 0.02},
-        "schedule": {"epochs": 12, "batch_size": 32},
+        "schedule": {"epochs": 12, "min_steps": 0, "batch_size": 32},
     },
     "posthoc": {"calibration": {"kind": "temperature"}},
 }
@@ -70,7 +70,7 @@ def test_the_best_epoch_is_kept(long_tail):
 
 
 def test_patience_ends_a_run_that_no_longer_gets_better(long_tail):
-    tree = {"train": {"early_stop": {"patience": 2}, "schedule": {"epochs": 500, "batch_size": 512}}}
+    tree = {"train": {"early_stop": {"patience": 2}, "schedule": {"epochs": 500, "min_steps": 0, "batch_size": 512}}}
     (end,) = finished(long_tail, tree)
     assert end.reason == "early_stop"
     assert end.epoch < 498

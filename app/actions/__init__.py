@@ -1,0 +1,1 @@
+"""What the commands do; heavy imports live here."""

@@ -1,0 +1,121 @@
+"""Running, comparing and exporting the rows of a bench."""
+
+import shutil
+from pathlib import Path
+from typing import Literal
+
+from app.progress import bar, note, resumable
+from benchmarks.compare import Comparison
+from benchmarks.compare import compare as compare_rows
+from benchmarks.events import BenchDone, CacheOpened, RowStarted, RunDone, RunEpoch
+from benchmarks.plan import BenchSpec
+from benchmarks.report import write_report
+from benchmarks.runner import run_bench
+from benchmarks.settings import SettingsError, load_yaml, parse, split_override
+from benchmarks.store import read_bench, read_record, run_folder
+from benchmarks.tables import save
+
+
+def read_bench_file(path: Path, overrides: list[str] | None) -> BenchSpec:
+    """The bench in a YAML file, with overrides on top."""
+    return parse(BenchSpec, load_yaml(path), overrides or ())
+
+
+def run_rows(bench: BenchSpec, device: str = "cpu") -> BenchDone | None:
+    """Run a bench with a progress bar, one line for each trained run; None where it was stopped."""
+    end, at = None, 0
+    with resumable("finished runs are kept."), bar("training") as progress:
+        for event in run_bench(bench, device=device):
+            if isinstance(event, CacheOpened):
+                print(f"{event.cache}: " + ", ".join(f"{role} {rows}" for role, rows in event.rows.items()))
+                for warning in event.warnings:
+                    note(warning)
+            elif isinstance(event, RowStarted):
+                at = event.number
+                for warning in event.warnings:
+                    note(f"{event.row}: {warning}")
+                progress.move(at - 1, event.rows, event.row)
+            elif isinstance(event, RunEpoch):
+                progress.say(f"{event.row}, seed {event.seed}, epoch {event.epoch} of {event.epochs}")
+            elif isinstance(event, RunDone):
+                print(told(event))
+            elif isinstance(event, BenchDone):
+                end = event
+    if end is not None:
+        print(f"{bench.name}: {end.trained} runs trained, {end.skipped} found in {bench.store}")
+    return end
+
+
+def told(event: RunDone) -> str:
+    """One line about a finished run."""
+    record = event.record
+    found = record.evaluations["select"].metrics["macro_f1_fg"]
+    shown = "none" if found is None else f"{found:.4f}"
+    how = f"epoch {record.epoch}" if record.gradient_norm is None else f"gradient {record.gradient_norm:.1e}"
+    late = "; DID NOT CONVERGE" if record.reason == "not_converged" else ""
+    return f"  {event.row}, seed {record.seed}: macro F1 {shown} ({how}, {record.seconds:.1f} s{late})"
+
+
+def compare_bench(
+    bench: BenchSpec,
+    baseline: str | None = None,
+    role: Literal["select", "test"] = "select",
+    only: list[str] | None = None,
+) -> list[Comparison]:
+    """The comparison of a bench that was run, one for each cache; `only` names the rows that take part."""
+    store = Path(bench.store)
+    parts = read_bench(store, bench.name)
+    chosen = [{name: row for name, row in p.rows.items() if only is None or name in only} for p in parts]
+    return [
+        compare_rows(store, rows, baseline, role, title=f"{bench.name} on {part.cache}")
+        for part, rows in zip(parts, chosen, strict=True)
+    ]
+
+
+def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
+    """Write each table as CSV and JSON, and one report; returns the paths."""
+    written = []
+    for number, comparison in enumerate(comparisons):
+        stem = "table" if len(comparisons) == 1 else f"table-{number}"
+        for ending in (".csv", ".json"):
+            save(comparison, folder / f"{stem}{ending}")
+            written.append(folder / f"{stem}{ending}")
+    return [*written, write_report(comparisons, Path(bench.store), folder / "report.html")]
+
+
+def export_row(bench: BenchSpec, row: str, out: Path, cache: str | None = None) -> str:
+    """Copy the bundle of a row's best seed to a new folder; returns a sentence about it.
+
+    Raises:
+        SettingsError: the bench has no such row or cache.
+        FileExistsError: the folder exists already.
+    """
+    store = Path(bench.store)
+    parts = {part.cache: part for part in read_bench(store, bench.name)}
+    name = cache or (next(iter(parts)) if len(parts) == 1 else "")
+    if name not in parts:
+        raise SettingsError(f"a cache of this bench is one of {list(parts)}, however: {name!r} came. Give --cache.")
+    if row not in parts[name].rows:
+        raise SettingsError(f"a row of this bench is one of {list(parts[name].rows)}, however: {row!r} came.")
+    records = [read_record(store, key) for key in parts[name].rows[row]]
+    best = max(records, key=lambda record: record.evaluations["select"].metrics["macro_f1_fg"] or 0.0)
+    if out.exists():
+        raise FileExistsError(f"an export is a new folder, however: {out} exists. Choose another name or remove it.")
+    shutil.copytree(run_folder(store, best.key) / "head", out)
+    return f"{out}: row {row!r}, seed {best.seed}, run {best.key}"
+
+
+def train_one(
+    cache: Path, preset: str, overrides: list[str], seed: int, store: str, out: Path | None, device: str
+) -> None:
+    """Train one run as a bench of one row, print its metrics on the selection rows, and export it if asked."""
+    base = dict(split_override(item) for item in overrides)
+    tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
+    bench = parse(BenchSpec, tree)
+    if run_rows(bench, device) is None:
+        return
+    record = read_record(Path(store), read_bench(Path(store), bench.name)[0].rows[preset][0])
+    for name, value in record.evaluations["select"].metrics.items():
+        print(f"  {name:20} {'none' if value is None else f'{value:.4f}'}")
+    if out is not None:
+        print(export_row(bench, preset, out))

@@ -1,0 +1,17 @@
+"""Which specs are documented, and the plain listing of options."""
+
+from benchmarks.options import options, shown
+from benchmarks.plan import BenchSpec
+from benchmarks.settings import preset_names
+from training.run import RunSpec
+
+ROOTS = {"Runs (`--set`, presets, benches)": RunSpec, "Benches (the keys of a bench file)": BenchSpec}
+
+
+def listed() -> str:
+    """Every option of a run: path, default, bounds, and its sentence on a line of its own."""
+    lines = [f"presets: {', '.join(preset_names())}"]
+    for option in options(RunSpec):
+        lines.append(f"{option.path} = {shown(option.default)}  ({option.bound})")
+        lines.append(f"    {' '.join(option.sentence.split())}")
+    return "\n".join(lines) + "\n"
