@@ -5,11 +5,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from benchmarks.speed import cache
+from benchmarks.speed import cache, extract
 from benchmarks.speed.harness import Benchmark, run
 
 # Another benchmark is a function in a file of its own, and a line here.
-REGISTRY: Mapping[str, Benchmark] = MappingProxyType({"cache": cache.figures})
+REGISTRY: Mapping[str, Benchmark] = MappingProxyType({"cache": cache.figures, "extract": extract.figures})
 
 
 def main(arguments: Sequence[str] | None = None, registry: Mapping[str, Benchmark] = REGISTRY) -> int:
