@@ -1,0 +1,89 @@
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from app.demo_data import digits, solar_cells
+from heads.export import load
+
+
+def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
+    first = frostbench("bench", "run", bench_file)
+    assert first.status == 0, first.err
+    assert "digits: 6 runs trained, 0 found" in first.out
+    assert "gradient " in first.out
+    assert "digits: 0 runs trained, 6 found" in frostbench("bench", "run", bench_file).out
+
+    compared = frostbench("compare", bench_file, "--baseline", "weighted", "--out", tmp_path / "compare")
+    assert compared.status == 0, compared.err
+    assert "baseline 'weighted'" in compared.out
+    table = pd.read_csv(tmp_path / "compare" / "table.csv")
+    assert set(table["row"]) == {"weighted", "plain", "solved"}
+    assert "<svg" in (tmp_path / "compare" / "report.html").read_text()
+
+    exported = frostbench("export", bench_file, "solved", "--out", tmp_path / "head")
+    assert exported.status == 0, exported.err
+    bundle = load(tmp_path / "head")
+    assert bundle.head.class_names == ("digit 0", "digit 1", "digit 8")
+    assert bundle.canary is not None
+    again = frostbench("export", bench_file, "solved", "--out", tmp_path / "head")
+    assert (again.status, "Choose another name" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["bench", "run", "none.yaml"], "a settings file must exist, however: none.yaml does not"),
+        (["bench", "run", "BENCH", "--set", "sedes=[1]"], "Did you mean seeds?"),
+        (["compare", "BENCH", "--baseline", "ful"], "'ful' came"),
+        (["compare", "BENCH", "--set", "name=other"], "'other' came. Run it first"),
+        (["export", "BENCH", "ful", "--out", "x"], "a row of this bench is one of ['plain', 'weighted', 'solved']"),
+        (["train", "nowhere"], "nowhere"),
+        (["train", "CACHE", "--preset", "best"], "one of the presets is baseline, full, plain, however: 'best' came"),
+        (["train", "CACHE", "--set", "train.loss.hardmine.kep=1"], "Did you mean train.loss.hardmine.keep?"),
+        (["train", "CACHE", "--set", "columns=[cls]"], "['cls'] came and the table has ['avg']"),
+    ],
+)
+def test_mistakes_are_told_in_words(frostbench, bench_file, cache, tmp_path, monkeypatch, words, told):
+    frostbench("bench", "run", bench_file)
+    monkeypatch.chdir(tmp_path)
+    said = frostbench(*({"BENCH": bench_file, "CACHE": cache}.get(word, word) for word in words))
+    assert said.status == 2
+    assert told in said.err
+
+
+def test_options_are_listed(frostbench):
+    said = frostbench("options")
+    assert "train.loss.class_weight.kind = none  (none, inverse, sqrt_inverse, effective)" in said.out
+    assert said.out.startswith("presets: baseline, full, plain\n")
+
+
+def test_training_and_the_command_line_do_not_import_gradio():
+    assert not imported("gradio", by="app.cli, app.actions.benches, app.actions.embedding, app.actions.demo")
+
+
+def test_help_does_not_wait_for_torch():
+    assert not imported("torch", by="app.cli")
+    assert imported("torch", by="app.actions.benches")
+
+
+def imported(name, by):
+    code = f"import sys, {by}; print({name!r} in sys.modules)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "True"
+
+
+def test_the_demo_has_the_images_it_speaks_of(tmp_path):
+    solar = pd.read_csv(solar_cells(tmp_path).manifest)["label"].value_counts()
+    assert (solar.sum(), len(solar), round(solar.max() / solar.min())) == (2624, 8, 18)
+    made = digits(tmp_path)
+    table = pd.read_csv(made.manifest)
+    assert table["label"].value_counts().iloc[[0, -1]].tolist() == [120, 8]
+    assert all((made.root / path).is_file() for path in table["path"])
+
+
+def test_info_is_json(frostbench, cache):
+    found = json.loads(frostbench("cache", "info", cache).out)
+    assert found["classes"] == {"digit 0": 40, "digit 1": 40, "digit 8": 12}
+    assert found["quarantine"]

@@ -1,0 +1,99 @@
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+def test_embedding_shows_the_recipe_warns_of_missing_groups_and_counts(frostbench, photos, tmp_path):
+    said = frostbench("embed", photos, "--cache", tmp_path / "cache")
+    assert said.status == 0
+    assert "column avg [1280], recipe " in said.out
+    assert "interpolation bicubic" in said.out
+    assert "92 of 93 images embedded, 1 quarantined" in said.out
+    assert "NO GROUPS" in said.err
+
+
+def test_embedding_again_does_nothing_twice(frostbench, photos, cache):
+    before = {path: path.stat().st_mtime_ns for path in cache.glob("shards/*")}
+    said = frostbench("embed", photos, "--cache", cache)
+    assert said.status == 0
+    assert {path: path.stat().st_mtime_ns for path in cache.glob("shards/*")} == before
+
+
+def test_groups_come_from_file_names(frostbench, photos, tmp_path):
+    said = frostbench("embed", photos, "--cache", tmp_path / "cache", "--group-regex", r"/(\d\d|bro)[^/]*\.png$")
+    assert said.status == 0, said.err
+    assert "NO GROUPS" not in said.err
+    assert json.loads(frostbench("cache", "info", tmp_path / "cache").out)["groups"] > 1
+
+
+def test_strict_fails_at_the_end_and_keeps_what_was_computed(frostbench, photos, tmp_path):
+    said = frostbench("embed", photos, "--cache", tmp_path / "cache", "--strict")
+    assert said.status == 2
+    assert "1 of 93 are in the quarantine" in said.err
+    assert "digit 0/broken.png" in said.err
+    assert json.loads(frostbench("cache", "info", tmp_path / "cache").out)["n_ok"] == 92
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nowhere", "--cache", "c"], "nowhere"),
+        (["PHOTOS", "--cache", "c", "--backbone", "resnet50"], "a backbone is named PROVIDER:MODEL"),
+        (["PHOTOS", "--cache", "c", "--backbone", "timm:resnt50"], "close: resnet50"),
+        (["PHOTOS", "--cache", "c", "--pool", "cls"], "cls"),
+        (["PHOTOS", "--cache", "c", "--autocast", "int8"], "autocast must be auto, float32"),
+    ],
+)
+def test_mistakes_are_told_in_words(frostbench, photos, tmp_path, monkeypatch, words, told):
+    monkeypatch.chdir(tmp_path)
+    said = frostbench("embed", *(photos if word == "PHOTOS" else word for word in words))
+    assert said.status == 2
+    assert told in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_cache_is_verified_with_its_canary(frostbench, cache):
+    said = frostbench("cache", "verify", cache, "--canary")
+    assert said.status == 0
+    assert "canary: cosine avg 1.000000" in said.out
+
+
+def test_a_damaged_cache_fails_verification(frostbench, cache, tmp_path):
+    shutil.copytree(cache, tmp_path / "copy")
+    shard = tmp_path / "copy" / "shards" / "part-00000.parquet"
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    said = frostbench("cache", "verify", tmp_path / "copy")
+    assert said.status == 1
+    assert "FAIL  SHA-256 of each shard" in said.out
+
+
+def test_a_cache_is_exported_for_other_programs(frostbench, cache, tmp_path):
+    assert frostbench("cache", "export", cache, tmp_path / "table.parquet").status == 0
+    table = pd.read_parquet(tmp_path / "table.parquet")
+    assert (len(table), len(table["avg"][0])) == (92, 1280)
+    assert frostbench("cache", "export", cache, tmp_path / "npy", "--to", "npy").status == 0
+    assert np.load(tmp_path / "npy" / "avg.npy").shape == (92, 1280)
+
+
+def test_vectors_from_elsewhere_are_imported_trained_on_and_refused_for_images(
+    frostbench, photos, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["cat", "dog"], 60)
+    np.save("x.npy", rng.normal(size=(120, 8)) + 2 * (labels == "dog")[:, None])
+    pd.DataFrame({"label": labels}).to_csv("rows.csv", index=False)
+    said = frostbench("cache", "import", "x.npy", "rows.csv", "--cache", "mine", "--model", "my own network")
+    assert said.status == 0, said.err
+    assert "unknown in their recipe: weights_sha256, size" in said.out
+    trained = frostbench("train", "mine", "--preset", "plain", "--set", "head.classifier.kind=logreg", "--out", "head")
+    assert trained.status == 0, trained.err
+    assert "macro_f1_fg" in trained.out
+    refused = frostbench("predict", "head", photos)
+    assert refused.status == 2
+    assert "these were imported and nobody knows how they were made (my own network)" in refused.err

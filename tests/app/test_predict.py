@@ -1,0 +1,113 @@
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from benchmarks.canary import check_canary
+from benchmarks.inference import open_predictor, predict_images, read_prior
+from embedcache.table import read_table
+from heads.export import Canary, load
+
+
+@pytest.fixture(scope="module")
+def predictor(bundle):
+    return open_predictor(bundle)
+
+
+def test_images_give_what_their_cached_vectors_gave(predictor, photos, cache):
+    table = read_table(cache)
+    vectors = torch.tensor(table.columns["avg"].astype(np.float32))
+    wanted = predictor.head.log_probabilities({"avg": vectors}).exp().numpy()
+    found = predict_images(predictor, [photos / id_ for id_ in table.ids], batch_size=16)
+    shares = found[[f"p:{name}" for name in predictor.head.class_names]].to_numpy()
+    assert shares == pytest.approx(wanted, abs=2e-3)
+    right = found["class"] == np.array(table.class_names)[table.labels]
+    assert right.mean() > 0.9
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_predictions_are_written_in_three_forms(frostbench, bundle, photos, tmp_path, ending):
+    out = tmp_path / f"new.{ending}"
+    said = frostbench("predict", bundle, photos / "digit 1", photos / "digit 0" / "broken.png", "--out", out)
+    assert said.status == 0, said.err
+    assert "41 images, 1 of them could not be read" in said.out
+    table = getattr(pd, f"read_{ending}")(out)
+    assert list(table.columns[:4]) == ["image", "class", "probability", "error"]
+    assert table["probability"].dropna().between(1 / 3, 1).all()
+    assert table.loc[40, "error"] == "is not an image in a format that is read here"
+    assert pd.isna(table.loc[40, "class"])
+    assert table.loc[:39, [f"p:digit {d}" for d in (0, 1, 8)]].sum(1).to_numpy() == pytest.approx(1, abs=1e-5)
+
+
+def test_a_line_for_each_image_is_printed(frostbench, bundle, photos):
+    said = frostbench("predict", bundle, photos / "digit 8")
+    assert said.status == 0
+    assert len(said.out.splitlines()) == 12
+    assert said.out.splitlines()[0].split("\t")[1].startswith("digit ")
+
+
+def test_the_class_prior_moves_the_probabilities(frostbench, bundle, photos, predictor, tmp_path):
+    files = [photos / "digit 8" / name for name in sorted(p.name for p in (photos / "digit 8").iterdir())]
+    shares = {"digit 0": 0.01, "digit 1": 0.01, "digit 8": 0.98}
+    (tmp_path / "prior.json").write_text(json.dumps(shares))
+    asked = {name: read_prior(name, predictor.head) for name in ("trained", "uniform", str(tmp_path / "prior.json"))}
+    means = [predict_images(predictor, files, prior=prior)["p:digit 8"].mean() for prior in asked.values()]
+    assert means[0] < means[1] < means[2]
+    wanted = predictor.head.log_probabilities(
+        predictor.backbone.embed(torch.stack([predictor.backbone.prepare(_decoded(files[0]))])),
+        torch.tensor([0.01, 0.01, 0.98]),
+    ).exp()[0]
+    out = tmp_path / "out.csv"
+    frostbench("predict", bundle, files[0], "--prior", tmp_path / "prior.json", "--out", out)
+    assert pd.read_csv(out).iloc[0, 4:].to_numpy(dtype=float) == pytest.approx(wanted.numpy(), abs=1e-5)
+
+
+def _decoded(path):
+    from embedcache.decode import decode_file
+
+    return decode_file(path)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["PHOTOS", "--prior", "balanced"], "balanced does not"),
+        (["PHOTOS", "--prior", "FILE"], "['digit 8'] are missing and ['digit 9'] are unknown"),
+        (["PHOTOS", "--out", "x.xlsx"], "written as .csv, .json or .parquet, however: 'x.xlsx' came"),
+        (["EMPTY"], "must hold images"),
+    ],
+)
+def test_mistakes_are_told_in_words(frostbench, bundle, photos, tmp_path, words, told):
+    (tmp_path / "prior.yaml").write_text("digit 0: 0.5\ndigit 1: 0.3\ndigit 9: 0.2\n")
+    (tmp_path / "empty").mkdir()
+    places = {"PHOTOS": photos, "FILE": tmp_path / "prior.yaml", "EMPTY": tmp_path / "empty"}
+    said = frostbench("predict", bundle, *(places.get(word, word) for word in words))
+    assert said.status == 2
+    assert told in said.err
+
+
+def test_the_bundle_travels_alone(frostbench, bundle, photos, tmp_path):
+    shutil.copytree(bundle, tmp_path / "elsewhere")
+    here, there = (frostbench("predict", folder, photos / "digit 8") for folder in (bundle, tmp_path / "elsewhere"))
+    assert here.out == there.out
+
+
+def test_weights_other_than_the_head_was_trained_on_are_refused(frostbench, bundle, photos, tmp_path):
+    shutil.copytree(bundle, tmp_path / "other")
+    card = json.loads((tmp_path / "other" / "card.json").read_text())
+    card["recipes"]["avg"]["weights_sha256"] = "0" * 64
+    (tmp_path / "other" / "card.json").write_text(json.dumps(card))
+    said = frostbench("predict", tmp_path / "other", photos)
+    assert said.status == 2
+    assert "weights_sha256" in said.err
+
+
+def test_a_backbone_that_changed_is_noticed_by_the_canary(bundle, predictor):
+    canary = load(bundle).canary
+    check_canary(canary, predictor.backbone)
+    moved = Canary(canary.png, {"avg": canary.vectors["avg"].roll(1)})
+    with pytest.raises(ValueError, match="for the canary image the cosine is"):
+        check_canary(moved, predictor.backbone)
