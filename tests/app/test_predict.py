@@ -39,7 +39,7 @@ def test_predictions_are_written_in_three_forms(frostbench, bundle, photos, tmp_
     assert table["probability"].dropna().between(1 / 3, 1).all()
     assert table.loc[40, "error"] == "is not an image in a format that is read here"
     assert pd.isna(table.loc[40, "class"])
-    assert table.loc[:39, [f"p:digit {d}" for d in (0, 1, 8)]].sum(1).to_numpy() == pytest.approx(1, abs=1e-5)
+    assert table.loc[:39, [f"p:digit {d}" for d in (0, 1, 8)]].sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-5)
 
 
 def test_a_line_for_each_image_is_printed(frostbench, bundle, photos):
