@@ -47,7 +47,7 @@ def fit(runs: Sequence[RunSpec], data: Data, stop: Callable[[], bool] = never) -
 
 @dataclass(frozen=True)
 class _Setting:
-    """What stays fixed through one run."""
+    """What stays fixed through one run; order shuffles rows on the CPU, noise is drawn where the rows are."""
 
     number: int
     run: RunSpec
@@ -55,6 +55,8 @@ class _Setting:
     columns: tuple[str, ...]
     background: tuple[int, ...]
     facts: Facts
+    order: torch.Generator
+    noise: torch.Generator
     began: float
 
 
@@ -62,16 +64,16 @@ def _fit_one(number: int, run: RunSpec, data: Data, stop: Callable[[], bool]) ->
     columns = run.columns or (data.first_column,)
     facts = facts_of(data.train.labels, len(data.class_names), run.train.loss.class_weight)
     background = _indices(run.background, data.class_names)
-    setting = _Setting(number, run, data, columns, background, facts, time.perf_counter())
-    generator = torch.Generator().manual_seed(run.seed)
     x = data.train.features(columns)
-    head = run.head.build(x, len(data.class_names), generator).to(x.device)
+    order, noise = torch.Generator().manual_seed(run.seed), torch.Generator(x.device).manual_seed(run.seed)
+    setting = _Setting(number, run, data, columns, background, facts, order, noise, time.perf_counter())
+    head = run.head.build(x.cpu(), len(data.class_names), order).to(x.device)
     if isinstance(run.head.classifier, LogisticRegression):
         yield Started(number, 0)
         yield _solve(setting, head, run.head.classifier, x)
     else:
         yield Started(number, run.train.schedule.epochs_for(len(x)))
-        yield from _step(setting, head, x, generator, stop)
+        yield from _step(setting, head, x, stop)
 
 
 def _indices(names: Sequence[str], class_names: Sequence[str]) -> tuple[int, ...]:
@@ -97,9 +99,7 @@ def _solve(setting: _Setting, head: Head, classifier: LogisticRegression, x: Ten
     return _finished(setting, head, reason, 0, found.gradient_norm)
 
 
-def _step(
-    setting: _Setting, head: Head, x: Tensor, generator: torch.Generator, stop: Callable[[], bool]
-) -> Iterator[Event]:
+def _step(setting: _Setting, head: Head, x: Tensor, stop: Callable[[], bool]) -> Iterator[Event]:
     """Train by gradient steps, keeping the best epoch."""
     stage, data = setting.run.train, setting.data
     if len(data.select) == 0:
@@ -112,7 +112,7 @@ def _step(
     reason: Reason = "all_epochs"
     epochs = stage.schedule.epochs_for(len(x))
     for epoch in range(1, epochs + 1):
-        loss = _epoch(setting, head, x, optimiser, generator, epoch)
+        loss = _epoch(setting, head, x, optimiser, epoch)
         metrics = _selection_metrics(setting, head)
         value = _value(metrics, stage.early_stop.metric)
         if value > best_value:
@@ -128,17 +128,10 @@ def _step(
     yield _finished(setting, head, reason, best_epoch, None)
 
 
-def _epoch(
-    setting: _Setting,
-    head: Head,
-    x: Tensor,
-    optimiser: torch.optim.Optimizer,
-    generator: torch.Generator,
-    epoch: int,
-) -> float:
+def _epoch(setting: _Setting, head: Head, x: Tensor, optimiser: torch.optim.Optimizer, epoch: int) -> float:
     """One pass over the training rows; the mean objective of its steps."""
     stage, labels = setting.run.train, setting.data.train.labels
-    order = torch.randperm(len(labels), generator=generator).to(x.device)
+    order = torch.randperm(len(labels), generator=setting.order).to(x.device)
     batches = torch.split(order, stage.schedule.batch_size)
     total_steps = stage.schedule.epochs_for(len(x)) * len(batches)
     losses = []
@@ -146,7 +139,7 @@ def _epoch(
     for step, batch in enumerate(batches, start=(epoch - 1) * len(batches)):
         for group in optimiser.param_groups:
             group["lr"] = stage.optim.lr * stage.schedule.factor((step + 1) / total_steps)
-        logits = head(x[batch], generator)
+        logits = head(x[batch], setting.noise)
         loss = objective(stage.loss, logits, labels[batch], setting.facts, step / total_steps)
         optimiser.zero_grad()
         torch.autograd.backward(loss)

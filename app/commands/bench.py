@@ -20,7 +20,7 @@ def bench() -> None:
 def run(
     bench: BenchFile,
     overrides: Overrides = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Train every run of a bench that its store lacks."""
     from app.actions.benches import read_bench_file, run_rows

@@ -14,7 +14,7 @@ def verify(
     cache: Cache,
     canary: Annotated[bool, typer.Option("--canary", help="Load the backbone and embed the canary anew.")] = False,
     weights: Annotated[Path | None, typer.Option(help="Weights file of the backbone, instead of the hub.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Check every file of a cache against its manifest; exit status 1 if a check fails."""
     from functools import partial

@@ -17,7 +17,7 @@ def embed(
     weights: Annotated[Path | None, typer.Option(help="Weights file, instead of the hub (timm).")] = None,
     root: Annotated[Path | None, typer.Option(help="Where relative paths of a manifest start.")] = None,
     group_regex: Annotated[str | None, typer.Option(help="Takes each image's group from its path.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")] = "cpu",
     autocast: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
     batch: Annotated[int | None, typer.Option(help="Images in one forward pass; by the device if left out.")] = None,
     shard_rows: Annotated[int, typer.Option(help="Images in one shard, the most that a kill costs.")] = 4096,

@@ -14,7 +14,7 @@ def predict(
     ] = None,
     prior: Annotated[str, typer.Option(help="trained, uniform, or a YAML or JSON file of `class: share`.")] = "trained",
     weights: Annotated[Path | None, typer.Option(help="Weights file of the backbone, instead of the hub.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Predict the class of images with an exported head."""
     from benchmarks.inference import check_ending, images_below, open_predictor, predict_images, read_prior
