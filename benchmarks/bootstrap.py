@@ -4,7 +4,6 @@ Every metric here is a function of sums over rows. The sums of each group are ta
 groups is a vector of multiplicities [G], so the sums of B resamples are one product [K, G] x [G, B].
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
-from scipy.special import ndtri, stdtrit
 
 from training.metrics import ECE_BINS, FEW_BELOW, MANY_ABOVE
 
@@ -35,6 +33,8 @@ HIGHER_IS_BETTER = {
     "ece": False,
 }
 """The metrics that are compared, with their direction."""
+FEWEST_ROWS, FEWEST_CLASS_GROUPS = 5, 3
+"""A class with fewer rows or groups than this is thin: its own figures are noise."""
 CELLS = 2**24
 """Numbers that one product may hold, 128 MiB of float64."""
 
@@ -65,8 +65,17 @@ class Frame:
         seen = np.bincount(self.labels, minlength=len(self.train_counts)) > 0
         foreground = seen.copy()
         foreground[list(self.background)] = False
-        many, few = self.train_counts > MANY_ABOVE, self.train_counts < FEW_BELOW
-        return {"seen": seen, "fg": foreground, "many": seen & many, "medium": seen & ~many & ~few, "few": seen & few}
+        many, few = self.train_counts > MANY_ABOVE, (self.train_counts > 0) & (self.train_counts < FEW_BELOW)
+        medium = (self.train_counts >= FEW_BELOW) & ~many
+        return {"seen": seen, "fg": foreground, "many": seen & many, "medium": seen & medium, "few": seen & few}
+
+    def thin(self) -> Bools:
+        """Which classes [C] have rows here, but too few of them, or of too few groups."""
+        classes = len(self.train_counts)
+        rows = np.bincount(self.labels, minlength=classes)
+        pairs = np.unique(np.stack([self.labels, self.groups]), axis=1)
+        groups = np.bincount(pairs[0], minlength=classes)
+        return (rows > 0) & ((rows < FEWEST_ROWS) | (groups < FEWEST_CLASS_GROUPS))
 
 
 @dataclass(frozen=True)
@@ -85,12 +94,23 @@ class Answers:
     log_p: Floats
     brier: Floats
 
+    @property
+    def are_numbers(self) -> bool:
+        """Whether every value is one; a run that diverged has NaN, and its predictions mean nothing either."""
+        return bool(
+            np.isfinite(self.confidence).all() and np.isfinite(self.brier).all() and (self.log_p < np.inf).all()
+        )
+
+    def same_as(self, other: "Answers") -> bool:
+        """Whether both said exactly the same about every row."""
+        return all(np.array_equal(vars(self)[name], vars(other)[name]) for name in vars(self))
+
 
 def group_sums(frame: Frame, answers: Answers) -> Any:
     """Sparse sums [K, G] of one run; K is 3 C for right, predicted and support, 4 scalars, and the ECE bins."""
     classes, rows = len(frame.train_counts), np.arange(len(frame.labels))
     right = frame.labels == answers.predicted
-    finite = np.isfinite(answers.log_p)
+    finite = ~np.isneginf(answers.log_p)
     bins = np.clip(np.ceil(answers.confidence * ECE_BINS).astype(np.int64) - 1, 0, ECE_BINS - 1)
     one, scalars = np.ones(len(rows)), 3 * classes
     entries = [
@@ -176,67 +196,10 @@ def resamples(n_groups: int, count: int, seed: int, width: int = 1) -> Iterator[
 
 def resampled_metrics(frame: Frame, runs: Sequence[Any], count: int, seed: int) -> list[dict[str, Floats]]:
     """Every metric of every run on the same resamples: for each run, name to [B]."""
+    if not runs:
+        return []
     pieces: list[list[dict[str, Floats]]] = [[] for _ in runs]
     for multiplicities in resamples(frame.n_groups, count, seed, runs[0].shape[0]):
         for found, sums in zip(pieces, runs, strict=True):
             found.append(metrics_of(frame, sums, multiplicities))
     return [{name: np.concatenate([piece[name] for piece in found]) for name in found[0]} for found in pieces]
-
-
-def interval(deltas: Floats) -> tuple[float, float]:
-    """The percentile 95 % interval of bootstrap differences [B]."""
-    low, high = np.percentile(deltas, [2.5, 97.5])
-    return float(low), float(high)
-
-
-def grown(deltas: Floats, point: float, n_groups: int) -> Floats:
-    """Bootstrap differences [B] around their point, wider by what a bootstrap of G groups is too narrow.
-
-    The factor is that of a mean: sqrt(G / (G - 1)) times the ratio of the t to the normal quantile. Hesterberg,
-    "What teachers should know about the bootstrap", The American Statistician 2015.
-    """
-    if n_groups < 2:
-        return deltas
-    ratio = float(stdtrit(n_groups - 1, 0.975) / ndtri(0.975))
-    return point + (deltas - point) * math.sqrt(n_groups / (n_groups - 1)) * ratio
-
-
-def with_seed_spread(deltas: Floats, seed_deltas: Floats, generator: np.random.Generator) -> Floats:
-    """Bootstrap differences [B] plus the doubt about their mean over S seeds.
-
-    A resample of the groups holds the trained heads fixed. With many rows it pins down the difference of these very
-    heads, and two equal methods that drew other random numbers would differ "significantly". So the mean over the
-    seeds gets the spread it has over them: sd / sqrt(S) times a t with S - 1 degrees of freedom.
-
-    Args:
-        deltas: [B] differences, averaged over seeds.
-        seed_deltas: [S] the difference for each seed; the spread of one seed is unknown and nothing is added.
-        generator: of the draws.
-    """
-    seeds = len(seed_deltas)
-    if seeds < 2:
-        return deltas
-    spread = float(seed_deltas.std(ddof=1)) / math.sqrt(seeds)
-    return np.asarray(deltas + spread * generator.standard_t(seeds - 1, len(deltas)))
-
-
-def p_value(deltas: Floats) -> float:
-    """Two-sided p of bootstrap differences [B]: twice the smaller tail beyond 0, at least 1/B and at most 1."""
-    tail = min(float((deltas <= 0).mean()), float((deltas >= 0).mean()))
-    return min(1.0, max(1 / len(deltas), 2 * tail))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment of p values for a family of comparisons.
-
-    Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 1979.
-
-    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03, 0.005])]
-    [0.03, 0.06, 0.06, 0.02]
-    """
-    order = np.argsort(p_values, kind="stable")
-    adjusted, highest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(order):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = highest
-    return adjusted

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from benchmarks.svg import (
     line,
     mark,
     path,
+    printable,
     shortened,
     text,
     ticks,
@@ -52,8 +54,10 @@ def forest_plot(items: Sequence[Interval], title: str, axis: str, right_is_bette
 
     Better is a filled triangle upwards, worse a filled one downwards, neither a hollow circle.
     """
-    left, top, step = 150.0, 12.0, 24.0
-    bottom = top + step * len(items)
+    left, top = 160.0, 12.0
+    names = [_wrapped(item.name) for item in items]
+    heights = [max(24.0, 13.0 * len(lines) + 7) for lines in names]
+    bottom = top + sum(heights)
     ends = [v for item in items for v in (item.low, item.high, item.value) if math.isfinite(v)] + [0.0]
     margin = 0.06 * ((max(ends) - min(ends)) or 0.1)
     place = Scale(min(ends) - margin, max(ends) + margin, left, WIDTH - 12)
@@ -62,27 +66,38 @@ def forest_plot(items: Sequence[Interval], title: str, axis: str, right_is_bette
         text(place(v), bottom + 16, f"{v:+g}" if v else "0", anchor="middle") for v in ticks(place.low, place.high)
     ]
     body.append(line(place(0), top - 4, place(0), bottom + 3, color=INK, width=1.5))
-    for number, item in enumerate(items):
-        body.append(_forest_row(item, place, top + step * (number + 0.5), left))
+    for number, (item, lines) in enumerate(zip(items, names, strict=True)):
+        y = top + sum(heights[:number]) + heights[number] / 2
+        first = y + 4 - 6.5 * (len(lines) - 1)
+        body += [text(left - 8, first + 13 * i, words, anchor="end") for i, words in enumerate(lines)]
+        body.append(_forest_row(item, place, y))
     toward = "right" if right_is_better else "left"
     body.append(text((left + WIDTH) / 2, bottom + 34, f"{axis} (better to the {toward})", anchor="middle", color=MUTED))
-    told = "; ".join(f"{i.name} {i.value:+.3f} [{i.low:+.3f}, {i.high:+.3f}] {i.verdict}".strip() for i in items)
+    told = "; ".join(_told(item) for item in items)
     return figure(body, WIDTH, bottom + 44, title, told)
 
 
-def _signed(value: float) -> str:
-    return f"{value:+g}" if value else "0"
+def _told(item: Interval) -> str:
+    if not math.isfinite(item.value):
+        return f"{item.name} has no value"
+    return f"{item.name} {item.value:+.3f} [{item.low:+.3f}, {item.high:+.3f}] {item.verdict}".strip()
 
 
-def _forest_row(item: Interval, place: Scale, y: float, left: float) -> str:
+def _wrapped(name: str) -> list[str]:
+    """A name as lines of at most 22 characters; three of them have room for 40 however its words fall."""
+    return wrap(printable(name), 22, max_lines=3, placeholder="…") or [""]
+
+
+def _forest_row(item: Interval, place: Scale, y: float) -> str:
     shape, color = {"better": ("triangle", SERIES[2]), "worse": ("down", SERIES[1])}.get(
         item.verdict, ("circle", MUTED)
     )
-    parts = [text(left - 8, y + 4, shortened(item.name, 20), anchor="end")]
+    parts = []
     if math.isfinite(item.low) and math.isfinite(item.high):
         parts.append(line(place(item.low), y, place(item.high), y, color=color, width=2.5))
         parts += [line(place(end), y - 4, place(end), y + 4, color=color, width=2) for end in (item.low, item.high)]
-    parts.append(mark(place(item.value), y, shape, color=color, hollow=shape == "circle"))
+    if math.isfinite(item.value):
+        parts.append(mark(place(item.value), y, shape, color=color, hollow=shape == "circle"))
     return "".join(parts)
 
 
@@ -104,8 +119,10 @@ class Reliability:
 def reliability_diagram(series: Sequence[Reliability], title: str, bins: int = 15) -> str:
     """Accuracy against confidence in equal bins, closed on the right, with the rows of each bin below.
 
-    On the diagonal a model is as often right as it says. Marks grow with the rows of their bin.
+    On the diagonal a model is as often right as it says. Marks grow with the rows of their bin; a confidence that is
+    not finite is left out.
     """
+    series = [_finite(one) for one in series]
     left, top, side, foot = 46.0, 12.0, 250.0, 60.0
     across, up = Scale(0, 1, left, WIDTH - 14), Scale(0, 1, top + side, top)
     body = _grid(across, up, "confidence", "accuracy", top + side + foot)
@@ -115,9 +132,16 @@ def reliability_diagram(series: Sequence[Reliability], title: str, bins: int = 1
     body += _legend([one.name for one in series], left, top + side + foot + 44)
     body.append(text(left - 6, top + side + 36, "rows", anchor="end", color=MUTED))
     told = "; ".join(
-        f"{s.name}: mean confidence {s.confidence.mean():.3f}, accuracy {s.right.mean():.3f}" for s in series
+        f"{s.name}: mean confidence {s.confidence.mean():.3f}, accuracy {s.right.mean():.3f}"
+        for s in series
+        if len(s.right)
     )
     return figure(body, WIDTH, top + side + foot + 44 + 16 * len(series), title, told)
+
+
+def _finite(one: Reliability) -> Reliability:
+    finite = np.isfinite(one.confidence)
+    return Reliability(one.name, one.confidence[finite], one.right[finite])
 
 
 def _bins(one: Reliability, number: int, of: int, bins: int, across: Scale, up: Scale, foot: float) -> list[str]:
@@ -129,7 +153,7 @@ def _bins(one: Reliability, number: int, of: int, bins: int, across: Scale, up: 
     color, shape = SERIES[number], SHAPES[number]
     points = [(across(a), up(b)) for a, b in zip(sure, right, strict=True)]
     drawn = [path(points, color=color, dash=DASHES[number])]
-    sizes = 3 + 4 * np.sqrt(count[used] / count.max())
+    sizes = 3 + 4 * np.sqrt(count[used] / max(1, count.max()))
     drawn += [mark(x, y, shape, color=color, size=float(s)) for (x, y), s in zip(points, sizes, strict=True)]
     wide = (across(1) - across(0)) / bins
     for index in used:
@@ -189,7 +213,12 @@ def learning_curves(curves: Sequence[Curve], title: str, axis: str) -> str:
         body.append(path(points, color=SERIES[number], dash=DASHES[number]))
         if 0 < curve.best <= len(curve.values):
             value = curve.values[curve.best - 1]
-            body.append(mark(across(curve.best), up(value), "diamond", color=SERIES[number], size=5))
+            if math.isfinite(value):
+                body.append(mark(across(curve.best), up(value), "diamond", color=SERIES[number], size=5))
     body += _legend([curve.name for curve in curves], left, bottom + 46, shapes=False)
-    told = "; ".join(f"{c.name}: {len(c.values)} epochs, last {c.values[-1]:.4g}, kept {c.best}" for c in curves)
+    told = "; ".join(f"{c.name}: {len(c.values)} epochs, {_last(c.values)}, kept {c.best}" for c in curves)
     return figure(body, WIDTH, bottom + 46 + 16 * len(curves), title, told)
+
+
+def _last(values: Sequence[float]) -> str:
+    return f"last {values[-1]:.4g}" if values and math.isfinite(values[-1]) else "last without a value"

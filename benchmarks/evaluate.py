@@ -15,7 +15,7 @@ from benchmarks.record import DataFacts, Evaluation, RunRecord
 from embedcache.cuts import merge_groups
 from embedcache.splits import Split
 from embedcache.table import FeatureTable
-from heads import export
+from heads.card import versions
 from heads.spec import canonical
 from heads.trained import TrainedHead
 from training.data import Data, Part
@@ -120,6 +120,7 @@ def record_of(
     names = list(curve[0].metrics) if curve else []
     by_epoch: dict[str, tuple[float | None, ...]] = {"loss": tuple(event.loss for event in curve)} if curve else {}
     return RunRecord(
+        format_version=1,
         key=key,
         engine=ENGINE_VERSION,
         spec=canonical(run),
@@ -151,6 +152,9 @@ def data_facts(
         rows=dict(split.report.counts),
         groups=dict(split.report.groups),
         train_counts=tuple(head.priors.counts.tolist()),
+        missing=dict(split.report.missing),
+        small=split.report.small,
+        forced=split.report.forced,
         warnings=split.report.warnings,
     )
 
@@ -164,4 +168,4 @@ def _shot(count: int) -> str:
 def environment(device: str) -> dict[str, str]:
     """What may move the low bits of a run: versions, threads, the machine's type and the device."""
     here = {"python": platform.python_version(), "machine": platform.machine(), "device": device}
-    return here | {"threads": str(torch.get_num_threads())} | export.versions()
+    return here | {"threads": str(torch.get_num_threads())} | versions()

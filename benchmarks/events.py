@@ -87,12 +87,21 @@ class BenchStopped:
 
 @dataclass(frozen=True)
 class BenchDone:
-    """Every run of the bench is in the store; `records` is the flat view of all of them."""
+    """Every run of the bench is in the store.
+
+    Attributes:
+        name: of the bench.
+        trained: runs trained now.
+        skipped: runs found.
+        records: the flat view of all runs of the store.
+        unreadable: keys of runs whose record could not be read and is not in that view.
+    """
 
     name: str
     trained: int
     skipped: int
     records: Path
+    unreadable: tuple[str, ...]
 
 
 BenchEvent = CacheOpened | RowStarted | RunSkipped | RunEpoch | RunDone | BenchStopped | BenchDone

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from embedcache.backbones.rebuild import rebuild
 from embedcache.decode import DecodeError, decode_file
 from embedcache.items import IMAGE_SUFFIXES, escape_name
 from embedcache.recipe import Recipe
+from embedcache.table import FeatureTable
 from heads.export import Bundle, load
 from heads.trained import TrainedHead
 
@@ -112,6 +114,26 @@ def predict_images(
     parts = [_predict_batch(predictor, batch, prior) for batch in _batches(images, batch_size)]
     columns = ["image", "class", "probability", "error", *(f"p:{name}" for name in names)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def predict_table(head: TrainedHead, table: FeatureTable, *, prior: Tensor | None = None) -> pd.DataFrame:
+    """Classes and probabilities of cached vectors, in the form of `predict_images`, with ids under `image`.
+
+    Raises:
+        ValueError: the table's recipes are not those of the head.
+    """
+    known = {name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in table.recipes.items()}
+    head.check_recipes(known)
+    vectors = {name: torch.from_numpy(table.columns[name].astype(np.float32)) for name in head.columns}
+    probabilities = head.log_probabilities(vectors, prior).exp().float()
+    top = probabilities.max(1)
+    rows = {
+        "image": table.ids.tolist(),
+        "class": [head.class_names[i] for i in top.indices.tolist()],
+        "probability": top.values.tolist(),
+        "error": [None] * len(table.ids),
+    }
+    return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(head.class_names)})
 
 
 def _batches(images: Sequence[Path], size: int) -> Iterator[Sequence[Path]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.bootstrap import Answers, Frame
-from benchmarks.record import RunRecord
+from benchmarks.record import DataFacts, RunRecord
 from benchmarks.store import StoreError, read_outcomes, read_record
 
 
@@ -19,12 +19,32 @@ class Paired:
     Attributes:
         frame: the images.
         answers: row name to the answers of each seed's run.
-        records: row name to the records.
+        records: row name to the records; the first row is the baseline.
     """
 
     frame: Frame
     answers: dict[str, tuple[Answers, ...]]
     records: dict[str, tuple[RunRecord, ...]]
+
+    @property
+    def baseline(self) -> str:
+        """The name of the first row."""
+        return next(iter(self.records))
+
+    @property
+    def facts(self) -> DataFacts:
+        """What the baseline was trained and evaluated on; the rows, split and classes are those of all."""
+        return self.records[self.baseline][0].data
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of every row."""
+        return tuple(record.seed for record in self.records[self.baseline])
+
+    @property
+    def rows(self) -> dict[str, tuple[str, ...]]:
+        """Row name to run keys, one per seed."""
+        return {name: tuple(record.key for record in records) for name, records in self.records.items()}
 
 
 def load(store: Path, rows: Mapping[str, Sequence[str]], role: str) -> Paired:

@@ -1,8 +1,9 @@
 """BenchSpec: a base, toggles, a grid and seeds, and the rows of runs they stand for."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -24,15 +25,15 @@ class BenchSpec(Spec):
     name: FileName = "bench"
     """Name under which the bench is kept in the store: letters, digits, dot, dash and underscore."""
     caches: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
-    """Folders of the caches, relative to the current directory; each is compared on its own."""
+    """Folders of the caches, relative to the current directory; each is named once and compared on its own."""
     store: Name = "results"
     """Folder of the run store, in which finished runs are kept; a run found there is not trained again."""
     preset: Name = "baseline"
     """Preset that the base starts from; it names the base row."""
     base: Annotated[dict[Name, Any], Field(default_factory=dict, max_length=1000)]
-    """Differences of the base from its preset, dotted or nested."""
+    """Differences of the base from its preset, dotted or nested; they hold for every row, whatever its preset."""
     toggles: Annotated[dict[Name, dict[Name, Any]], Field(default_factory=dict, max_length=1000)]
-    """Rows by name; each is a set of differences from the base, or from another preset under the key `preset`."""
+    """Rows by name; each is a set of differences from the base, whose preset the key `preset` exchanges."""
     grid: Annotated[dict[Name, tuple[Any, ...]], Field(default_factory=dict, max_length=20)]
     """Values by dotted option; every combination is one row, and the one that equals the base is the base row."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = (0, 1, 2)
@@ -66,13 +67,16 @@ def expand(bench: BenchSpec) -> tuple[Row, ...]:
     [('plain', [0.003, 0.003]), ('lr=0.01', [0.01, 0.01])]
 
     Raises:
-        SettingsError: an option is unknown or not allowed, a row equals another, or two rows share a name.
+        SettingsError: an option is unknown or not allowed, a row equals another, two rows share a name, or a row states
+            what the bench states for all of them.
         ValueError: options of a row do not go together.
     """
-    _check_seeds(bench.seeds)
+    _check_once("seeds", bench.seeds, [str(seed) for seed in bench.seeds])
+    _check_once("caches", bench.caches, [str(Path(cache).resolve()) for cache in bench.caches])
+    _check_stated_once(bench)
     base = with_changes(_from_preset(bench.preset), bench.base)
     rows = [_row(bench, bench.preset, base)]
-    rows += [_row(bench, name, _toggled(base, name, changes)) for name, changes in bench.toggles.items()]
+    rows += [_row(bench, name, _toggled(bench, base, name, changes)) for name, changes in bench.toggles.items()]
     on_grid = [_row(bench, name, with_changes(base, changes)) for name, changes in _points(bench.grid)]
     rows += [row for row in on_grid if row.specs != rows[0].specs]
     _check_different(rows)
@@ -84,12 +88,13 @@ def _from_preset(name: str) -> Tree:
     return merge(RunSpec().model_dump(mode="json"), preset(name))
 
 
-def _toggled(base: Tree, name: str, changes: Tree) -> Tree:
+def _toggled(bench: BenchSpec, base: Tree, name: str, changes: Tree) -> Tree:
+    """The row of a toggle: the differences of the base, such as a shared budget, also hold over another preset."""
     start = changes.get("preset")
     if start is not None and not isinstance(start, str):
         raise SettingsError(f"toggle {name!r}: preset must be a name, however: {start!r} came. Write `preset: full`.")
     rest = {path: value for path, value in changes.items() if path != "preset"}
-    return with_changes(base if start is None else _from_preset(start), rest)
+    return with_changes(base if start is None else with_changes(_from_preset(start), bench.base), rest)
 
 
 def _points(grid: dict[str, tuple[Any, ...]]) -> Iterator[tuple[str, Tree]]:
@@ -123,9 +128,24 @@ def _row(bench: BenchSpec, name: str, tree: Tree) -> Row:
         raise ValueError(f"row {name!r}: {error}") from error
 
 
-def _check_seeds(seeds: tuple[int, ...]) -> None:
-    if len(set(seeds)) < len(seeds):
-        raise SettingsError(f"seeds must differ, however: {list(seeds)} came. Name each once.")
+def _check_once(what: str, values: Sequence[Any], names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise SettingsError(f"{what} must differ, however: {list(values)} came. Name each once.")
+
+
+def _check_stated_once(bench: BenchSpec) -> None:
+    """Refuse what would silently be overruled: a seed in a row, and a background where the bench has one for all."""
+    places = {"base": bench.base, "grid": bench.grid} | {f"toggle {name!r}": c for name, c in bench.toggles.items()}
+    for place, changes in places.items():
+        if "seed" in changes:
+            raise SettingsError(
+                f"seeds are the same for all rows, however: {place} states seed={changes['seed']}. Give `seeds` of the "
+                "bench, or `--seed` of `frostbench train`."
+            )
+        if "background" in changes and bench.background:
+            raise SettingsError(
+                f"background classes are stated once, however: {place} and the bench both do. Keep the bench's."
+            )
 
 
 def _check_different(rows: list[Row]) -> None:

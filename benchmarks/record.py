@@ -1,7 +1,7 @@
-"""What is kept of a finished run, and of a bench."""
+"""What is kept of a finished run, and which runs are the rows of a bench."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict
 
@@ -23,6 +23,9 @@ class DataFacts:
         rows: rows by role.
         groups: groups by role.
         train_counts: [C] training rows.
+        missing: class names without a row, by role.
+        small: class names with too few rows to have one in every fold of the split.
+        forced: class names that got a whole group back for training, since every group had been cut away.
         warnings: what the split says about itself.
     """
 
@@ -37,6 +40,9 @@ class DataFacts:
     rows: dict[str, int]
     groups: dict[str, int]
     train_counts: tuple[int, ...]
+    missing: dict[str, tuple[str, ...]]
+    small: tuple[str, ...]
+    forced: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
@@ -62,6 +68,7 @@ class RunRecord:
     """One finished run. It has no name: names belong to benches.
 
     Attributes:
+        format_version: of the record.
         key: name of the run: its settings, table, split and engine.
         engine: engine version.
         spec: the settings that differ from their default.
@@ -80,6 +87,7 @@ class RunRecord:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
+    format_version: Literal[1]
     key: str
     engine: int
     spec: dict[str, Any]
@@ -108,11 +116,7 @@ class BenchRows:
     Attributes:
         cache: folder of the cache.
         rows: row name to its run keys, one per seed; the first row is the base.
-        warnings: row name to what is to be said about its options.
     """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
 
     cache: str
     rows: dict[str, tuple[str, ...]]
-    warnings: dict[str, tuple[str, ...]]

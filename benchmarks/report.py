@@ -11,15 +11,16 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from benchmarks.bootstrap import Floats, class_f1, group_sums, interval, resamples
+from benchmarks.bootstrap import Floats, class_f1, group_sums, resamples
 from benchmarks.charts import Curve, Interval, Reliability, forest_plot, learning_curves, reliability_diagram
 from benchmarks.class_charts import MOST_CLASSES, class_histogram, confusion_matrix
 from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from benchmarks.paired import Paired, load
 from benchmarks.record import RunRecord
+from benchmarks.significance import interval
 from benchmarks.store import read_outcomes
 from benchmarks.svg import CHART_CSS
-from benchmarks.tables import MAIN, number, signed
+from benchmarks.tables import MAIN, number, reasons_in, signed
 from embedcache.files import write_bytes
 from training.conflicts import check
 from training.run import RunSpec
@@ -77,7 +78,7 @@ class _View:
 def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
     paired = load(store, comparison.rows, comparison.role)
     others = [name for name in comparison.rows if name != comparison.baseline] or [comparison.baseline]
-    view = _View(comparison, paired, store, max(others, key=lambda name: _validation(paired.records[name])))
+    view = _View(comparison, paired, store, max(others, key=lambda name: _validation(paired, name)))
     classes = _class_rows(view)
     return {
         "comparison": comparison,
@@ -86,10 +87,11 @@ def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
         "summary": _summary(view),
         "data": view.first.data,
         "best": view.best,
-        "best_is_better": _validation(paired.records[view.best]) > _validation(paired.records[view.base]),
+        "best_is_better": _validation(paired, view.best) > _validation(paired, view.base),
         "metrics": [(name, TITLES[name]) for name in comparison.metrics if name != MAIN],
         "table": [_table_row(comparison, name) for name in comparison.rows],
         "changes": _changes(paired),
+        "reasons": reasons_in(comparison),
         "classes": classes,
         "charts": {name: [Markup(svg) for svg in drawn] for name, drawn in _charts(view, classes).items()},
         "warnings": _warnings(paired),
@@ -101,9 +103,11 @@ def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
     }
 
 
-def _validation(records: Sequence[RunRecord]) -> float:
-    """What rows are ranked by: mean macro F1 of the validation rows; the test rows choose nothing."""
-    found = [r.evaluations["select"].metrics[MAIN] for r in records if "select" in r.evaluations]
+def _validation(paired: Paired, name: str) -> float:
+    """What rows are ranked by: mean macro F1 of the validation rows; the test rows choose nothing, and NaN is last."""
+    if not all(run.are_numbers for run in paired.answers[name]):
+        return -math.inf
+    found = [r.evaluations["select"].metrics[MAIN] for r in paired.records[name] if "select" in r.evaluations]
     known = [value for value in found if value is not None]
     return sum(known) / len(known) if known else -math.inf
 
@@ -112,7 +116,8 @@ def _summary(view: _View) -> str:
     found: dict[str, list[str]] = {BETTER: [], WORSE: [], CANNOT_TELL: []}
     for name in view.comparison.rows:
         if name != view.base:
-            found[view.comparison.line(name, MAIN)["verdict"]].append(name)
+            verdict = view.comparison.line(name, MAIN)["verdict"]
+            found[verdict if verdict in (BETTER, WORSE) else CANNOT_TELL].append(name)
     parts = [f"{verdict}: {', '.join(f'“{name}”' for name in names)}" for verdict, names in found.items() if names]
     return f"Macro F1 against “{view.base}” — " + ("; ".join(parts) if parts else "there is no other row") + "."
 
@@ -125,7 +130,7 @@ def _table_row(comparison: Comparison, name: str) -> dict[str, Any]:
         "is_base": base,
         "value": number(cell["value"]),
         "delta": signed(cell["delta"]),
-        "span": "" if base else f"{signed(cell['low'])} … {signed(cell['high'])}",
+        "span": "" if math.isnan(cell["delta"]) else f"{signed(cell['low'])} … {signed(cell['high'])}",
         "sd": number(cell["seed_sd"]),
         "verdict": cell["verdict"],
         "mark": MARKS.get(cell["verdict"], ""),
@@ -170,12 +175,12 @@ def _class_rows(view: _View) -> list[dict[str, Any]]:
         for m in resamples(frame.n_groups, view.comparison.resamples, 0, 3 * len(data.class_names))
     ]
     deltas: Floats = np.concatenate(drawn, axis=1)
-    support = np.bincount(frame.labels, minlength=len(data.class_names))
+    thin, support = frame.thin(), np.bincount(frame.labels, minlength=len(data.class_names))
     rows = []
     for c in sorted(range(len(data.class_names)), key=lambda c: -data.train_counts[c]):
         low, high = interval(deltas[c])
         known = {"name": data.class_names[c], "train": data.train_counts[c], "shot": view.first.shot[c]}
-        known |= {"support": int(support[c]), "thin": support[c] < 5, "background": c in data.background}
+        known |= {"support": int(support[c]), "thin": bool(thin[c]), "background": c in data.background}
         rows.append(known | {"base": f1[view.base][c], "best": f1[view.best][c], "low": low, "high": high})
     return rows
 

@@ -1,6 +1,6 @@
 """Running a bench: train what its store lacks, evaluate it, and keep it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -20,10 +20,12 @@ from benchmarks.events import (
 from benchmarks.plan import BenchSpec, Row, expand
 from benchmarks.record import BenchRows
 from benchmarks.settings import SettingsError, run_key
-from benchmarks.store import is_finished, save_run, write_bench, write_records
+from benchmarks.store import is_finished, save_run, write_records
 from embedcache.splits import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table
 from heads.export import Canary
+from training.checks import check_data
+from training.conflicts import notes_for
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
 from training.events import Epoch, Finished
@@ -41,6 +43,9 @@ class _Work:
     canary: Canary | None
     device: str
 
+    def key(self, spec: RunSpec) -> str:
+        return _key(self.table, self.split, spec)
+
 
 def run_bench(bench: BenchSpec, *, stop: Callable[[], bool] = never, device: str = "cpu") -> Iterator[BenchEvent]:
     """Train every run of a bench that its store lacks, and yield what happens.
@@ -52,19 +57,14 @@ def run_bench(bench: BenchSpec, *, stop: Callable[[], bool] = never, device: str
 
     Raises:
         SettingsError: the bench names no cache, or one of its rows is not possible.
-        ValueError: a cache is unfinished or damaged, its split is not possible, or options do not go together.
+        ValueError: a cache is unfinished or damaged, its split is not possible, options do not go together, or a row
+            cannot be trained on a cache; the last is found before the cache's first epoch.
     """
-    rows, store = expand(bench), Path(bench.store)
-    if not bench.caches:
-        raise SettingsError("a bench needs caches, however: none came. Write `caches: [FOLDER]`.")
-    noted: list[BenchRows] = []
+    rows, store = _rows_of(bench), Path(bench.store)
     trained = skipped = 0
     for cache in bench.caches:
-        table = read_table(Path(cache))
-        split = load_or_make_split(Path(cache), table, bench.split)
+        table, split = _opened(cache, bench)
         work = _Work(cache, table, split, store, canary_of(Path(cache)), device)
-        noted.append(_bench_rows(work, rows))
-        write_bench(store, bench.name, noted)
         yield CacheOpened(cache, table.content_hash, split.hash, split.report.counts, split.report.warnings)
         for event in _run_cache(work, rows, stop):
             trained += isinstance(event, RunDone)
@@ -73,34 +73,65 @@ def run_bench(bench: BenchSpec, *, stop: Callable[[], bool] = never, device: str
         if stop():
             yield BenchStopped(bench.name, trained)
             return
-    yield BenchDone(bench.name, trained, skipped, write_records(store))
+    yield BenchDone(bench.name, trained, skipped, *write_records(store))
 
 
-def _key(work: _Work, spec: RunSpec) -> str:
-    return run_key(spec, work.table.content_hash, work.split.hash, ENGINE_VERSION)
+def bench_rows(bench: BenchSpec) -> tuple[BenchRows, ...]:
+    """Which runs are the rows of a bench on each of its caches, as file and caches are now; trained or not.
+
+    Raises:
+        SettingsError: the bench names no cache, or one of its rows is not possible.
+        ValueError: a cache is unfinished or damaged, its split is not possible, or options do not go together.
+    """
+    rows, found = _rows_of(bench), []
+    for cache in bench.caches:
+        table, split = _opened(cache, bench)
+        found.append(BenchRows(cache, {row.name: tuple(_key(table, split, s) for s in row.specs) for row in rows}))
+    return tuple(found)
 
 
-def _bench_rows(work: _Work, rows: Sequence[Row]) -> BenchRows:
-    keys = {row.name: tuple(_key(work, spec) for spec in row.specs) for row in rows}
-    return BenchRows(work.cache, keys, {row.name: row.warnings for row in rows})
+def _rows_of(bench: BenchSpec) -> tuple[Row, ...]:
+    if not bench.caches:
+        raise SettingsError("a bench needs caches, however: none came. Write `caches: [FOLDER]`.")
+    return expand(bench)
+
+
+def _opened(cache: str, bench: BenchSpec) -> tuple[FeatureTable, Split]:
+    table = read_table(Path(cache))
+    return table, load_or_make_split(Path(cache), table, bench.split)
+
+
+def _key(table: FeatureTable, split: Split, spec: RunSpec) -> str:
+    return run_key(spec, table.content_hash, split.hash, ENGINE_VERSION)
 
 
 def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool]) -> Iterator[BenchEvent]:
     """Train the missing runs of every row; vectors are only copied where something is missing."""
+    missing = {row.name: [s for s in row.specs if not is_finished(work.store, work.key(s))] for row in rows}
     data: Data | None = None
+    if any(missing.values()):
+        data = table_to_data(work.table, work.split, device=work.device)
+        _check(missing, data)
+    n_train = int((work.split.roles == "train").sum())
     for number, row in enumerate(rows, start=1):
-        yield RowStarted(work.cache, row.name, number, len(rows), row.warnings)
-        missing = []
+        notes = row.warnings + notes_for(row.specs[0], n_train)
+        yield RowStarted(work.cache, row.name, number, len(rows), notes)
         for spec in row.specs:
-            if is_finished(work.store, _key(work, spec)):
-                yield RunSkipped(work.cache, row.name, spec.seed, _key(work, spec))
-            else:
-                missing.append(spec)
-        if missing:
-            data = data or table_to_data(work.table, work.split, device=work.device)
-            yield from _train(work, row.name, missing, data, stop)
+            if spec not in missing[row.name]:
+                yield RunSkipped(work.cache, row.name, spec.seed, work.key(spec))
+        if data is not None and missing[row.name]:
+            yield from _train(work, row.name, missing[row.name], data, stop)
         if stop():
             return
+
+
+def _check(missing: Mapping[str, Sequence[RunSpec]], data: Data) -> None:
+    """Refuse a row that cannot be trained before another has cost its time."""
+    for name, specs in missing.items():
+        try:
+            check_data(specs, data)
+        except ValueError as error:
+            raise ValueError(f"row {name!r}: {error}") from error
 
 
 def _train(
@@ -123,7 +154,7 @@ def _keep(work: _Work, row: str, spec: RunSpec, finished: Finished, curve: Seque
     head = with_recipes(finished.head, work.table)
     evaluations, outcomes = evaluate(head, work.table, work.split, background)
     data = data_facts(work.cache, work.table, work.split, head, background)
-    record = record_of(_key(work, spec), spec, replace(finished, head=head), curve, data, evaluations, work.device)
+    record = record_of(work.key(spec), spec, replace(finished, head=head), curve, data, evaluations, work.device)
     metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
     facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics}
     known = replace(head, facts=facts | {"environment": record.environment})

@@ -1,9 +1,7 @@
 """YAML and `--set a.b=value` to a validated spec; run keys; presets."""
 
-import difflib
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -12,6 +10,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from benchmarks.reading import read_yaml
+from benchmarks.wording import told
 from heads.spec import canonical
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
@@ -32,12 +32,26 @@ def parse(spec_type: type[SpecT], tree: Mapping[str, Any], overrides: Iterable[s
     >>> parse(RunSpec, {"head": {"body": {"kind": "mlp"}}}, ["head.body.dropout=0.1"]).head.body.dropout
     0.1
     """
-    merged = merge(spec_type().model_dump(mode="json"), tree)
-    merged = with_changes(merged, dict(split_override(item) for item in overrides))
+    merged = with_changes(merge(spec_type().model_dump(mode="json"), tree), read_overrides(overrides))
     try:
         return spec_type.model_validate(merged)
     except ValidationError as error:
-        raise SettingsError(_told(error, spec_type)) from error
+        raise SettingsError(told(error, spec_type)) from error
+
+
+def read_overrides(items: Iterable[str]) -> Tree:
+    """Dotted paths and values of overrides `a.b=value`.
+
+    Raises:
+        SettingsError: one is not of that form, or two set the same option.
+    """
+    changes: Tree = {}
+    for item in items:
+        path, value = split_override(item)
+        if path in changes:
+            raise SettingsError(f"an option is set once, however: {path} came twice. Leave one of them out.")
+        changes[path] = value
+    return changes
 
 
 def split_override(item: str) -> tuple[str, Any]:
@@ -48,20 +62,11 @@ def split_override(item: str) -> tuple[str, Any]:
     """
     path, equals, value = item.partition("=")
     if not equals or not path.strip():
-        raise SettingsError(f"an override has the form a.b=value, however: {item!r} came.")
+        raise SettingsError(f"an override has the form a.b=value, however: {item!r} came. Write it with one `=`.")
     try:
-        return path.strip(), _numbers(yaml.safe_load(value))
+        return path.strip(), read_yaml(value)
     except yaml.YAMLError as error:
         raise SettingsError(f"the value of an override must be YAML, however: {item!r} came ({error}).") from error
-
-
-def _numbers(value: Any) -> Any:
-    """YAML 1.1 reads 1e-3 as a string, since it has no dot; take it as the number it is."""
-    if isinstance(value, str):
-        return float(value) if re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value) else value
-    if isinstance(value, list):
-        return [_numbers(v) for v in value]
-    return {k: _numbers(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def merge(tree: Mapping[str, Any], differences: Mapping[str, Any]) -> Tree:
@@ -76,7 +81,7 @@ def merge(tree: Mapping[str, Any], differences: Mapping[str, Any]) -> Tree:
     for key, value in differences.items():
         old = merged.get(key)
         nested = isinstance(value, Mapping) and isinstance(old, Mapping)
-        merged[key] = merge(old, value) if nested else _numbers(value)  # type: ignore[arg-type]
+        merged[key] = merge(old, value) if nested else value  # type: ignore[arg-type]
     return merged
 
 
@@ -98,9 +103,9 @@ def load_yaml(path: Path) -> Tree:
         SettingsError: the file is missing, is not YAML or holds something other than a mapping.
     """
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise SettingsError(f"a settings file must exist, however: {path} does not.") from error
+        found = read_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"a settings file must exist, however: {path} does not ({error.strerror}).") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingsError(f"a settings file must be YAML, however: {path} is not ({error}).") from error
     if not isinstance(found or {}, dict):
@@ -141,7 +146,7 @@ def _packaged_names(folder: str) -> tuple[str, ...]:
 def _packaged(folder: str, name: str) -> Tree:
     known = _packaged_names(folder)
     if name not in known:
-        raise SettingsError(f"one of the {folder} is {', '.join(known)}, however: {name!r} came.")
+        raise SettingsError(f"one of the {folder} is {', '.join(known)}, however: {name!r} came. Name one of these.")
     with resources.as_file(resources.files("configs") / folder / f"{name}.yaml") as path:
         return load_yaml(path)
 
@@ -150,16 +155,3 @@ def run_key(spec: BaseModel, table_hash: str, split_hash: str, engine_version: i
     """The name of a run, 16 hex digits: it changes with the spec, the table, the split or the engine's numerics."""
     parts = {"spec": canonical(spec), "table": table_hash, "split": split_hash, "engine": engine_version}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _told(error: ValidationError, spec_type: type[BaseModel]) -> str:
-    from benchmarks.options import options
-
-    paths = [option.path for option in options(spec_type)]
-    lines = []
-    for item in error.errors(include_url=False):
-        where = ".".join(str(part) for part in item["loc"])
-        near = difflib.get_close_matches(where, paths, n=1, cutoff=0.5) if item["type"] == "extra_forbidden" else []
-        hint = f" Did you mean {near[0]}?" if near else ""
-        lines.append(f"{where}: {item['msg']}, however: {item.get('input')!r} came.{hint}")
-    return "\n".join(lines) + "\nSee `frostbench options`."

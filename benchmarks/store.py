@@ -3,7 +3,6 @@
     STORE/runs/KEY/record.json        settings, data, metrics, per-class arrays, environment
     STORE/runs/KEY/outcomes.parquet   one row per evaluated image
     STORE/runs/KEY/head/              the bundle of the trained head
-    STORE/benches/NAME.json           which runs are the rows of a bench
     STORE/records.parquet             every record as one flat row
 
 A run folder gets its name when everything in it is written, so a run that is there is finished.
@@ -13,13 +12,14 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from benchmarks.record import OUTCOMES, BenchRows, RunRecord
+from benchmarks.record import OUTCOMES, DataFacts, RunRecord
 from embedcache.files import write_bytes
 from heads import export
 from heads.export import Canary
@@ -73,8 +73,7 @@ def read_record(store: Path, key: str) -> RunRecord:
         raise StoreError(
             f"a run must be in the store, however: {path} is missing. Run the bench; it trains only what is not there."
         )
-    record: RunRecord = _read(TypeAdapter(RunRecord), path)
-    return record
+    return _read(path)
 
 
 def read_outcomes(store: Path, key: str, role: str) -> pd.DataFrame:
@@ -98,59 +97,84 @@ def read_outcomes(store: Path, key: str, role: str) -> pd.DataFrame:
     return rows.sort_values("id", ignore_index=True)
 
 
+def require_runs(store: Path, rows: Mapping[str, Sequence[str]], cache: str) -> None:
+    """Refuse rows of runs that are not all in the store.
+
+    Raises:
+        StoreError: a run is missing.
+    """
+    lacking = {name: sum(not is_finished(store, key) for key in keys) for name, keys in rows.items()}
+    told = ", ".join(f"{n} of {len(rows[name])} of row {name!r}" for name, n in lacking.items() if n)
+    if told:
+        raise StoreError(
+            f"every run of a bench must be in its store, however: {store} lacks {told} on cache {cache} as bench file "
+            "and cache are now. Run the bench first; it trains only what is not there."
+        )
+
+
+def count_runs(store: Path, facts: DataFacts) -> tuple[int, tuple[str, ...]]:
+    """How many runs of the store were evaluated on these rows, and the keys of those whose record cannot be read."""
+    seen, unreadable = 0, []
+    for key in _keys(store):
+        try:
+            data = json.loads((run_folder(store, key) / "record.json").read_bytes())["data"]
+            seen += (data["table"], data["split"]) == (facts.table, facts.split)
+        except (OSError, ValueError, KeyError, TypeError):
+            unreadable.append(key)
+    return seen, tuple(unreadable)
+
+
 def read_records(store: Path) -> pd.DataFrame:
     """Every run of the store as one flat row: key, settings as `spec.…`, metrics as `select.…` and `test.…`.
 
     Raises:
         StoreError: a record is damaged or of another version.
     """
-    keys = sorted(path.parent.name for path in store.glob("runs/*/record.json") if path.parent.name[0] != ".")
-    return pd.DataFrame([_flat(read_record(store, key)) for key in keys])
+    return pd.DataFrame([_flat(read_record(store, key)) for key in _keys(store)])
 
 
-def write_records(store: Path) -> Path:
-    """Refresh STORE/records.parquet, the flat view of all runs."""
+def _keys(store: Path) -> list[str]:
+    return sorted(path.parent.name for path in store.glob("runs/*/record.json") if path.parent.name[0] != ".")
+
+
+def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
+    """Refresh STORE/records.parquet, the flat view of all runs; returns it and the keys that could not be read."""
     path = store / "records.parquet"
     partial = path.with_name(f".records-{os.getpid()}.parquet")
-    frame = read_records(store)
+    rows, unreadable = [], []
+    for key in _keys(store):
+        try:
+            rows.append(_flat(read_record(store, key)))
+        except (StoreError, OSError):
+            unreadable.append(key)
+    frame = pd.DataFrame(rows)
     # One setting may be a number here and a list there, and Parquet wants one type: settings are kept as JSON.
     for name in [str(column) for column in frame.columns if str(column).startswith("spec.")]:
         frame[name] = frame[name].map(json.dumps, na_action="ignore")
     frame.to_parquet(partial, index=False)
     partial.replace(path)
-    return path
+    return path, tuple(unreadable)
 
 
-def write_bench(store: Path, name: str, caches: list[BenchRows]) -> Path:
-    """Note which runs are the rows of a bench."""
-    path = store / "benches" / f"{name}.json"
-    write_bytes(path, TypeAdapter(list[BenchRows]).dump_json(caches, indent=1))
-    return path
-
-
-def read_bench(store: Path, name: str) -> list[BenchRows]:
-    """The rows of a bench on each of its caches.
-
-    Raises:
-        StoreError: there is no such bench, or its file is damaged.
-    """
-    path = store / "benches" / f"{name}.json"
-    if not path.is_file():
-        known = sorted(p.stem for p in store.glob("benches/*.json"))
-        raise StoreError(f"a bench of this store is one of {known}, however: {name!r} came. Run it first.")
-    caches: list[BenchRows] = _read(TypeAdapter(list[BenchRows]), path)
-    return caches
-
-
-def _read(adapter: TypeAdapter[Any], path: Path) -> Any:
+def _read(path: Path) -> RunRecord:
+    content = path.read_bytes()
     try:
-        return adapter.validate_json(path.read_bytes())
+        return TypeAdapter(RunRecord).validate_json(content)
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
         raise StoreError(
-            f"{path} must be a record as this version writes it, however: {told}. Delete its folder and run the bench "
-            "again, or read it with the version that wrote it."
+            f"{path} must be a record of format 1, however: {told} (written by {_writer(content)}). Delete its folder "
+            "and run the bench again, or read it with the version that wrote it."
         ) from error
+
+
+def _writer(content: bytes) -> str:
+    """Which version wrote a record, as far as it says so."""
+    try:
+        tree = json.loads(content)
+        return f"frostbench {tree['environment']['frostbench']} in format {tree.get('format_version', 'none')}"
+    except (ValueError, KeyError, TypeError):
+        return "an unknown version"
 
 
 def _flat(record: RunRecord) -> dict[str, Any]:

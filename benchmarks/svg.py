@@ -112,16 +112,21 @@ def mark(x: float, y: float, shape: str, *, color: str, hollow: bool = False, si
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round values inside [low, high], at most so many.
+    """Round values inside [low, high], at most so many; none where an end is not finite.
 
     >>> ticks(-0.11, 0.24)
     [-0.1, 0.0, 0.1, 0.2]
     """
-    if not high > low:
+    if not math.isfinite(high - low):
+        return []
+    # Doubles that lie closer than this share of their size have no round values between them.
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
         return [low]
-    steps = (factor * 10.0**power for power in range(-9, 12) for factor in (1, 2, 5))
+    power = math.floor(math.log10((high - low) / most))
+    steps = (factor * 10.0**p for p in (power, power + 1, power + 2) for factor in (1, 2, 5))
     step = next(step for step in steps if math.floor(high / step) - math.ceil(low / step) < most)
-    return [round(i * step, 10) for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    found = range(math.ceil(low / step), math.floor(high / step) + 1)
+    return [round(i * step, max(0, 2 - power)) for i in found]
 
 
 def figure(body: Sequence[str], width: float, height: float, title: str, description: str) -> str:

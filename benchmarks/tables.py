@@ -5,7 +5,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.compare import BETTER, ROLE_WORDS, WORSE, Comparison
+from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
+from benchmarks.deltas import REASONS
 from benchmarks.settings import SettingsError
 
 MAIN = "macro_f1_fg"
@@ -23,6 +24,7 @@ def to_text(comparison: Comparison, main: str = MAIN) -> str:
         "Other metrics are differences from the baseline: * better, ! worse, neither: can't tell. "
         "Of nll, brier and ece, less is better."
     )
+    parts += [f"{verdict}: {why}." for verdict, why in reasons_in(comparison).items()]
     parts += [f"Note: {note}" for note in comparison.notes]
     return "\n\n".join(parts) + "\n"
 
@@ -36,8 +38,16 @@ def _head(comparison: Comparison) -> str:
             f"95 % intervals from {comparison.resamples} resamples of the groups",
             f"{made} comparisons ({len(comparison.rows) - 1} rows x {len(comparison.metrics)} metrics); "
             f"{comparison.runs_seen} runs of this store were evaluated on these rows",
+            "verdicts are corrected for the number of rows within each metric (Holm), not for the number of metrics",
         ]
     )
+
+
+def reasons_in(comparison: Comparison) -> dict[str, str]:
+    """The verdicts of a comparison that come with a reason, and what it means."""
+    met = set(comparison.table["verdict"])
+    told = {f"{CANNOT_TELL} ({word})": why for word, why in REASONS.items()}
+    return {verdict: f"the interval leaves out 0, but {why}" for verdict, why in told.items() if verdict in met}
 
 
 def _main_lines(comparison: Comparison, metric: str) -> list[list[str]]:
@@ -45,7 +55,7 @@ def _main_lines(comparison: Comparison, metric: str) -> list[list[str]]:
     for row in comparison.rows:
         cell = comparison.line(row, metric)
         span = "" if math.isnan(cell["delta"]) else f"[{cell['low']:+.4f}, {cell['high']:+.4f}]"
-        shown = [f"{cell['value']:.4f}", signed(cell["delta"]), span, number(cell["seed_sd"]), cell["verdict"]]
+        shown = [number(cell["value"]), signed(cell["delta"]), span, number(cell["seed_sd"]), cell["verdict"]]
         lines.append([row, *shown])
     return lines
 

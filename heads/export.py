@@ -1,29 +1,33 @@
 """The bundle: a folder with everything that inference needs, and nothing else.
 
-- card.json: class names in order, recipes, temperatures, priors, spec, metrics, versions
+- card.json: class names in order, recipes, temperatures, priors, spec, metrics, versions, SHA-256 of the other files
 - head.safetensors: every number of the head
 - canary.png: an image whose vector and logits are known, where the recipe is known
 """
 
+import hashlib
 import json
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors.torch import load_file
-from safetensors.torch import save_file as save_tensors
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as tensor_bytes
 from torch import Tensor
 
-from heads.head import HeadSpec
+from heads.card import FORMAT_VERSION, PRIOR_FIELDS, Card, card_of
 from heads.trained import Calibration, Priors, TrainedHead
 
-FORMAT_VERSION = 1
-PRIOR_FIELDS = ("counts", "raw", "effective", "implied")
+CARD, TENSORS, PICTURE = "card.json", "head.safetensors", "canary.png"
+
+
+class BundleError(ValueError):
+    """A folder is no bundle, or one that was changed, damaged or written by another version."""
 
 
 @dataclass(frozen=True)
@@ -60,47 +64,72 @@ def save(head: TrainedHead, folder: Path, canary: Canary | None = None) -> None:
     partial = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    save_tensors(_tensors(head, canary), partial / "head.safetensors")
-    (partial / "card.json").write_text(json.dumps(_card(head), indent=1, sort_keys=True), encoding="utf-8")
-    if canary is not None:
-        (partial / "canary.png").write_bytes(canary.png)
+    files = {TENSORS: tensor_bytes(_tensors(head, canary))} | ({PICTURE: canary.png} if canary else {})
+    for name, content in files.items():
+        (partial / name).write_bytes(content)
+    card = card_of(head, {name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
+    text = json.dumps(card.model_dump(mode="json"), indent=1, sort_keys=True, allow_nan=False)
+    (partial / CARD).write_text(text, encoding="utf-8")
     partial.rename(folder)
 
 
 def load(folder: Path) -> Bundle:
-    """Read a bundle and check its canary's logits.
+    """Read a bundle; its files must have the digests of its card, and its canary the logits it was exported with.
 
     Raises:
-        ValueError: the folder is no bundle, is of another format version, or its canary's logits have changed.
+        BundleError: the folder is no bundle, of another format version, or was changed.
     """
-    card_path, tensor_path = folder / "card.json", folder / "head.safetensors"
-    if not card_path.is_file() or not tensor_path.is_file():
-        raise ValueError(
-            f"a bundle holds card.json and head.safetensors, however: {folder} does not. "
+    card = _read_card(folder)
+    files = {name: _read_file(folder, name, digest) for name, digest in card.sha256.items()}
+    try:
+        tensors = load_tensors(files[TENSORS])
+        head = _head(card, tensors)
+        canary = _canary(card, tensors, files)
+    except (KeyError, RuntimeError, SafetensorError) as error:
+        raise BundleError(
+            f"the tensors of a bundle must fit its card, however: in {folder} they do not "
+            f"({type(error).__name__}: {error}). Export it again."
+        ) from error
+    if canary is not None:
+        _check_logits(head, canary, tensors["canary.logits"], folder)
+    return Bundle(head, canary)
+
+
+def _read_card(folder: Path) -> Card:
+    try:
+        tree = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        version = tree.get("format_version") if isinstance(tree, dict) else None
+        if version != FORMAT_VERSION:
+            raise BundleError(
+                f"this version reads bundles of format {FORMAT_VERSION}, however: {folder} has format {version!r}. "
+                "Export it again, or install the version that wrote it."
+            )
+        return Card.model_validate(tree)
+    except OSError as error:
+        raise BundleError(
+            f"a bundle is a folder with {CARD} and {TENSORS}, however: {folder} has no {CARD} that can be read. "
             "Give the folder that `frostbench export` wrote."
-        )
-    card = json.loads(card_path.read_text(encoding="utf-8"))
-    if card.get("format_version") != FORMAT_VERSION:
-        raise ValueError(
-            f"this version reads bundles of format {FORMAT_VERSION}, however: {folder} has format "
-            f"{card.get('format_version')!r}. Export it again, or install the version that wrote it."
-        )
-    tensors = load_file(tensor_path)
-    head = _head(card, tensors)
-    vectors = {name: tensors[f"canary.vector.{name}"] for name in head.columns if f"canary.vector.{name}" in tensors}
-    if not vectors:
-        return Bundle(head, None)
-    _check_canary(head, vectors, tensors["canary.logits"], folder)
-    return Bundle(head, Canary((folder / "canary.png").read_bytes(), vectors))
+        ) from error
+    except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
+        raise BundleError(
+            f"{CARD} must be as `frostbench export` wrote it, however: that of {folder} is not ({error}). "
+            "Export it again."
+        ) from error
 
 
-def _check_canary(head: TrainedHead, vectors: Mapping[str, Tensor], wanted: Tensor, folder: Path) -> None:
-    found = head.logits({name: vector[None] for name, vector in vectors.items()})[0]
-    if not torch.allclose(found, wanted, rtol=1e-3, atol=1e-3, equal_nan=False):
-        raise ValueError(
-            "a bundle must give the logits it was exported with, however: for its canary they differ by up to "
-            f"{float((found - wanted).abs().max()):.3g}. The files of {folder} were changed: export it again."
+def _read_file(folder: Path, name: str, digest: str) -> bytes:
+    try:
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise BundleError(
+            f"a bundle holds every file of its card, however: {name} of {folder} cannot be read. Export it again."
+        ) from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise BundleError(
+            f"the files of a bundle must be as they were exported, however: {name} of {folder} was changed. "
+            "Export it again."
         )
+    return content
 
 
 def _tensors(head: TrainedHead, canary: Canary | None) -> dict[str, Tensor]:
@@ -114,50 +143,36 @@ def _tensors(head: TrainedHead, canary: Canary | None) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in found.items()}
 
 
-def _card(head: TrainedHead) -> dict[str, Any]:
-    uniform = head.temperature_for(head.uniform_prior())
-    return {
-        "format_version": FORMAT_VERSION,
-        "class_names": list(head.class_names),
-        "columns": list(head.columns),
-        "recipes": {name: dict(recipe) for name, recipe in head.recipes.items()},
-        "head": head.spec.model_dump(mode="json"),
-        "calibrated": head.calibration is not None,
-        "temperature": head.temperature,
-        "temperature_under_uniform_prior": uniform,
-        "priors": {name: getattr(head.priors, name).tolist() for name in PRIOR_FIELDS},
-        "facts": dict(head.facts),
-        "versions": versions(),
-    }
-
-
-def versions() -> dict[str, str]:
-    """Versions of the packages that a head's numbers come from."""
-    found = {}
-    for name in ("frostbench", "torch", "numpy", "safetensors"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
-def _head(card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TrainedHead:
-    spec = HeadSpec.model_validate(card["head"])
-    module = spec.blank(len(tensors["head.preprocess.mean"]), len(card["class_names"]))
+def _head(card: Card, tensors: Mapping[str, Tensor]) -> TrainedHead:
+    module = card.head.blank(len(tensors["head.preprocess.mean"]), len(card.class_names))
     module.load_state_dict({k.removeprefix("head."): v for k, v in tensors.items() if k.startswith("head.")})
     calibration = None
-    if card["calibrated"]:
+    if card.calibrated:
         calibration = Calibration(tensors["calibration.logits"], tensors["calibration.labels"])
     return TrainedHead(
-        spec=spec,
+        spec=card.head,
         head=module.eval(),
-        columns=tuple(card["columns"]),
-        class_names=tuple(card["class_names"]),
+        columns=card.columns,
+        class_names=card.class_names,
         priors=Priors(*(tensors[f"prior.{name}"] for name in PRIOR_FIELDS)),
         shift=tensors["shift"],
-        temperature=card["temperature"],
+        temperature=card.temperature,
         calibration=calibration,
-        recipes=card["recipes"],
-        facts=card["facts"],
+        recipes=card.recipes,
+        facts=card.facts,
     )
+
+
+def _canary(card: Card, tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> Canary | None:
+    if PICTURE not in files:
+        return None
+    return Canary(files[PICTURE], {name: tensors[f"canary.vector.{name}"] for name in card.columns})
+
+
+def _check_logits(head: TrainedHead, canary: Canary, wanted: Tensor, folder: Path) -> None:
+    found = head.logits({name: vector[None] for name, vector in canary.vectors.items()})[0]
+    if not torch.allclose(found, wanted, rtol=1e-3, atol=1e-3, equal_nan=False):
+        raise BundleError(
+            "a bundle must give the logits it was exported with, however: for its canary they differ by up to "
+            f"{float((found - wanted).abs().max()):.3g} in {folder}. Install the versions named in {CARD}."
+        )

@@ -22,7 +22,8 @@ class Solution:
     Attributes:
         weight: [C, D] float64.
         bias: [C] float64.
-        gradient_norm: largest absolute entry of the objective's gradient at (weight, bias).
+        gradient_norm: largest absolute entry of the objective's gradient at (weight, bias), before these are
+            rounded to the head's float32.
         iterations: L-BFGS steps taken.
     """
 

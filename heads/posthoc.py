@@ -60,9 +60,15 @@ def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None
     Brent's method on log T; the objective is convex in 1/T, so its minimum is the only one. Columns of -inf (absent
     classes) are allowed as long as no label lies in them.
 
+    Where the likelihood does not depend on T, as with one class, T is 1.
+
     Raises:
-        ValueError: there are no rows, or a label has logit -inf.
+        ValueError: there are no rows, a label has logit -inf, or a logit is NaN or +inf.
     """
+    if logits.isnan().any() or logits.isposinf().any():
+        raise ValueError(
+            "a temperature is fitted on finite logits, however: NaN or infinity came. Did training diverge?"
+        )
     if len(labels) == 0:
         raise ValueError(
             "a temperature is fitted on calibration rows, however: there are none. "
@@ -79,4 +85,15 @@ def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None
         return float((share * (scaled.logsumexp(1) - own / math.exp(log_t))).sum() / share.sum())
 
     low, high = (math.log(t) for t in TEMPERATURE_RANGE)
-    return math.exp(float(minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-8}).x))
+    best = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
+    return math.exp(float(best.x)) if float(best.fun) < loss(0.0) else 1.0
+
+
+def at_bound(temperature: float) -> bool:
+    """Whether a fitted temperature lies at a bound of the search, which means that its rows have no optimum.
+
+    >>> at_bound(0.05), at_bound(1.7), at_bound(19.9999)
+    (True, False, True)
+    """
+    low, high = TEMPERATURE_RANGE
+    return temperature < low * 1.001 or temperature > high * 0.999

@@ -20,7 +20,7 @@ class Standardise(Spec):
     def build(self, x: Tensor) -> "Affine":
         """The fitted transform of training features x [N, D], with statistics taken in float64.
 
-        A channel that never varies maps to 0 when it is centred and is left as it is when it is not.
+        A channel whose standard deviation is at most 1e-6 is not divided: centred, it is all but 0.
 
         >>> x = torch.tensor([[1.0, 10], [3, 10], [5, 10]])
         >>> Standardise(center=True, std=True).build(x)(x)

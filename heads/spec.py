@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 Tier = Literal["core", "experimental"]
 
@@ -27,6 +27,14 @@ class Spec(BaseModel):
     """Raised when a default or the numerics behind this spec change, so that old runs keep their own key."""
     tier: ClassVar[Tier] = "core"
     """Core methods have a result on real data in docs/results; experimental ones are tested and named so."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_boolean_is_no_number(cls, tree: Any) -> Any:
+        for name, field in cls.model_fields.items():
+            if isinstance(tree, dict) and isinstance(tree.get(name), bool) and field.annotation in (int, float):
+                raise ValueError(f"{name} must be a number, and true and false are none")
+        return tree
 
 
 def canonical(spec: BaseModel) -> dict[str, Any]:

@@ -103,25 +103,30 @@ class TrainedHead:
         """The temperature for predictions under a class prior [C]; None means the prior the head carries.
 
         A shift of the logits invalidates their temperature, so it is fitted anew, on calibration rows weighted as if
-        they came from that prior.
+        they came from that prior. Where it leaves no calibration row any weight, the head's own temperature stays.
         """
         if prior is None or self.calibration is None:
             return self.temperature
         rows = self.calibration
         share = torch.bincount(rows.labels, minlength=len(self.class_names)).double()
         weight = (prior.double() / share)[rows.labels]
-        return fit_temperature(rows.logits + self.prior_shift(prior), rows.labels, weight)
+        used = weight > 0
+        if not used.any():
+            return self.temperature
+        return fit_temperature((rows.logits + self.prior_shift(prior))[used], rows.labels[used], weight[used])
 
     def prior_shift(self, prior: Tensor | None) -> Tensor:
         """What is added to the logits to predict under a class prior [C]; 0 where prior is None.
 
         Raises:
-            ValueError: the prior has another length, a negative entry, or nothing on the trained classes.
+            ValueError: the prior has another length, an entry that is negative or not finite, or nothing on the
+                trained classes.
         """
         if prior is None:
             return torch.zeros_like(self.shift)
         present = self.priors.present
-        if len(prior) != len(self.class_names) or (prior < 0).any() or prior[present].sum() <= 0:
+        sound = len(prior) == len(self.class_names) and bool(prior.isfinite().all() and (prior >= 0).all())
+        if not sound or prior[present].sum() <= 0:
             raise ValueError(
                 f"a class prior needs {len(self.class_names)} shares of at least 0, some of them above 0 for trained "
                 f"classes, however: {prior.tolist()[:8]} came. Give one share for each class name of the head."
@@ -139,11 +144,11 @@ class TrainedHead:
         """Refuse vectors that were made by another recipe.
 
         Raises:
-            ValueError: a column's hash differs; the message names the fields that do.
+            ValueError: a column's hash differs or is not known; the message names the fields that differ.
         """
         for name in self.columns:
             own, other = self.recipes.get(name, {}), recipes.get(name, {})
-            if own.get("hash") != other.get("hash"):
+            if not own.get("hash") or own.get("hash") != other.get("hash"):
                 fields = sorted(k for k in own.keys() | other.keys() if own.get(k) != other.get(k) and k != "hash")
                 told = "; ".join(f"{k}: head {own.get(k)!r}, vectors {other.get(k)!r}" for k in fields)
                 raise ValueError(

@@ -6,9 +6,10 @@ from typing import Literal
 
 from heads.body import Identity
 from heads.logreg import LogisticRegression
+from training.losses.hardmine import HardMine
 from training.optim import AdamW, Schedule
 from training.run import EarlyStop, RunSpec
-from training.weights import InverseWeight, NoWeight
+from training.weights import EffectiveWeight, InverseWeight, NoWeight
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ def _adjusted(run: RunSpec) -> bool:
 
 def _weighted(run: RunSpec) -> bool:
     return not isinstance(run.train.loss.class_weight, NoWeight)
+
+
+def _unread_beta(weight: object) -> bool:
+    return isinstance(weight, EffectiveWeight) and weight.beta_rule == "auto" and weight.beta != EffectiveWeight().beta
 
 
 RULES: tuple[Rule, ...] = (
@@ -95,6 +100,33 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "warn",
+        lambda run: isinstance(run.train.loss.class_weight, InverseWeight) and run.posthoc.adjustment.tau > 0,
+        "inverse class weights leave a uniform prior in the logits, so posthoc.adjustment changes nothing: use one of "
+        "the two",
+    ),
+    Rule(
+        "warn",
+        lambda run: run.train.loss.hardmine.keep == 1 and run.train.loss.hardmine != HardMine(),
+        "hardmine keeps every sample, so its other options have no effect: set train.loss.hardmine.keep below 1",
+    ),
+    Rule(
+        "warn",
+        lambda run: not _adjusted(run) and run.train.loss.logit_adjustment.prior != "effective",
+        "logit adjustment has strength 0, so its prior has no effect: set train.loss.logit_adjustment.tau above 0",
+    ),
+    Rule(
+        "warn",
+        lambda run: run.train.loss.smoothing.epsilon == 0 and run.train.loss.smoothing.spread != "uniform",
+        "label smoothing moves nothing, so its spread has no effect: set train.loss.smoothing.epsilon above 0",
+    ),
+    Rule(
+        "warn",
+        lambda run: _unread_beta(run.train.loss.class_weight),
+        "beta_rule=auto takes beta from the number of rows, so the beta given has no effect: leave it out, or set "
+        "train.loss.class_weight.beta_rule=fixed",
+    ),
+    Rule(
+        "warn",
         lambda run: run.train.loss.hardmine.keep < 1 and run.posthoc.calibration.kind == "none",
         "hardmine distorts probabilities: set posthoc.calibration.kind=temperature",
     ),
@@ -112,3 +144,19 @@ def check(run: RunSpec, rules: Sequence[Rule] = RULES) -> tuple[str, ...]:
     if refused:
         raise ValueError("options must go together, however: " + "; ".join(refused) + ".")
     return tuple(rule.sentence for rule in met)
+
+
+def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
+    """What is to be said about a run on that many training rows.
+
+    >>> notes_for(RunSpec.model_validate({"train": {"schedule": {"epochs": 10}}}), 640)
+    ('train.schedule.epochs=10 becomes 100, for min_steps asks for 1000 steps and 640 rows give 10 an epoch',)
+    """
+    schedule = run.train.schedule
+    epochs = schedule.epochs_for(rows)
+    if _solved(run) or schedule.epochs == Schedule().epochs or epochs == schedule.epochs:
+        return ()
+    told = (
+        f"train.schedule.epochs={schedule.epochs} becomes {epochs}, for min_steps asks for {schedule.min_steps} steps"
+    )
+    return (f"{told} and {rows} rows give {-(-rows // schedule.batch_size)} an epoch",)

@@ -13,10 +13,25 @@ class Part:
     Attributes:
         columns: named vectors, each [N, D].
         labels: [N] int64.
+
+    Raises:
+        ValueError: there is no column, or shapes or types are not as above.
     """
 
     columns: dict[str, Tensor]
     labels: Tensor
+
+    def __post_init__(self) -> None:
+        shapes = {name: tuple(x.shape) for name, x in self.columns.items()}
+        if not shapes or any(len(shape) != 2 or shape[0] != len(self.labels) for shape in shapes.values()):
+            raise ValueError(
+                f"a part needs columns [N, D] with a row for each of its N labels, however: {len(self.labels)} labels "
+                f"came with {shapes}. Were failed images dropped from one of them?"
+            )
+        if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
+            raise ValueError(
+                f"labels are int64 class indices [N], however: {self.labels.dtype} {list(self.labels.shape)} came."
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -45,12 +60,28 @@ class Data:
         select: rows the early stopping watches.
         calibrate: rows post-hoc layers are fitted on.
         class_names: C names; labels index them.
+
+    Raises:
+        ValueError: parts have other columns or dimensions, or a label lies outside 0..C-1.
     """
 
     train: Part
     select: Part
     calibrate: Part
     class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        parts = {"train": self.train, "select": self.select, "calibrate": self.calibrate}
+        shapes = {role: {name: x.shape[1] for name, x in part.columns.items()} for role, part in parts.items()}
+        if len({str(sorted(dims.items())) for dims in shapes.values()}) > 1:
+            raise ValueError(f"parts need the same columns and dimensions, however: they have {shapes}.")
+        classes = len(self.class_names)
+        for role, part in parts.items():
+            if len(part) > 0 and (part.labels.min() < 0 or part.labels.max() >= classes):
+                raise ValueError(
+                    f"labels must lie in 0..C-1 for the {classes} classes of this table, however: those of {role} span "
+                    f"{int(part.labels.min())}..{int(part.labels.max())}. Were classes filtered after extraction?"
+                )
 
     @property
     def first_column(self) -> str:

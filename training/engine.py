@@ -1,5 +1,6 @@
 """The engine: runs and data in, events out; the last event of each run holds its head."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from heads.head import Head
 from heads.logreg import LogisticRegression
-from training.conflicts import check
+from training.checks import background_of, check_data, columns_of
 from training.data import Data
 from training.events import Epoch, Event, Finished, Reason, Started
 from training.facts import Facts, facts_of
@@ -33,12 +34,12 @@ def fit(runs: Sequence[RunSpec], data: Data, stop: Callable[[], bool] = never) -
     The same runs, data, thread count and machine give the same heads bit for bit on the CPU. `stop` is asked after
     every epoch; a stopped run still returns its best head, and later runs are not begun.
 
+    A run whose loss stops being finite ends there and returns the best epoch before.
+
     Raises:
-        ValueError: options of a run do not go together, a column or a part of the data is missing, or a background
-            class is unknown.
+        ValueError: a run cannot be trained on data (see `training.checks`), or diverged before its first epoch ended.
     """
-    for run in runs:
-        check(run)
+    check_data(runs, data)
     for number, run in enumerate(runs):
         yield from _fit_one(number, run, data, stop)
         if stop():
@@ -61,9 +62,8 @@ class _Setting:
 
 
 def _fit_one(number: int, run: RunSpec, data: Data, stop: Callable[[], bool]) -> Iterator[Event]:
-    columns = run.columns or (data.first_column,)
+    columns, background = columns_of(run, data), background_of(run, data)
     facts = facts_of(data.train.labels, len(data.class_names), run.train.loss.class_weight)
-    background = _indices(run.background, data.class_names)
     x = data.train.features(columns)
     order, noise = torch.Generator().manual_seed(run.seed), torch.Generator(x.device).manual_seed(run.seed)
     setting = _Setting(number, run, data, columns, background, facts, order, noise, time.perf_counter())
@@ -74,16 +74,6 @@ def _fit_one(number: int, run: RunSpec, data: Data, stop: Callable[[], bool]) ->
     else:
         yield Started(number, run.train.schedule.epochs_for(len(x)))
         yield from _step(setting, head, x, stop)
-
-
-def _indices(names: Sequence[str], class_names: Sequence[str]) -> tuple[int, ...]:
-    unknown = [name for name in names if name not in class_names]
-    if unknown:
-        raise ValueError(
-            f"background classes must be classes of the table, however: {unknown} came. "
-            f"Its classes are {list(class_names)[:20]}."
-        )
-    return tuple(class_names.index(name) for name in names)
 
 
 def _solve(setting: _Setting, head: Head, classifier: LogisticRegression, x: Tensor) -> Finished:
@@ -101,18 +91,16 @@ def _solve(setting: _Setting, head: Head, classifier: LogisticRegression, x: Ten
 
 def _step(setting: _Setting, head: Head, x: Tensor, stop: Callable[[], bool]) -> Iterator[Event]:
     """Train by gradient steps, keeping the best epoch."""
-    stage, data = setting.run.train, setting.data
-    if len(data.select) == 0:
-        raise ValueError(
-            "training keeps the best epoch on the selection rows, however: there are none. "
-            "Give the split a select share above 0."
-        )
+    stage = setting.run.train
     optimiser = stage.optim.build(head)
     best, best_value, best_epoch = _copy(head), float("-inf"), 0
     reason: Reason = "all_epochs"
     epochs = stage.schedule.epochs_for(len(x))
     for epoch in range(1, epochs + 1):
         loss = _epoch(setting, head, x, optimiser, epoch)
+        if not math.isfinite(loss):
+            reason = "diverged"
+            break
         metrics = _selection_metrics(setting, head)
         value = _value(metrics, stage.early_stop.metric)
         if value > best_value:
@@ -124,6 +112,11 @@ def _step(setting: _Setting, head: Head, x: Tensor, stop: Callable[[], bool]) ->
         if epoch < epochs and stop():
             reason = "stopped"
             break
+    if best_epoch == 0:
+        raise ValueError(
+            f"training must keep a finite loss, however: it diverged in epoch {epoch}, before any was good enough to "
+            f"keep. Lower train.optim.lr, which is {stage.optim.lr:g}."
+        )
     head.load_state_dict(best)
     yield _finished(setting, head, reason, best_epoch, None)
 

@@ -50,6 +50,11 @@ def _calibrated(run: RunSpec, head: TrainedHead, data: Data) -> TrainedHead:
     part = data.calibrate
     labels = part.labels.cpu()
     known = head.priors.present[labels]
+    if len(labels) > 0 and not known.any():
+        raise ValueError(
+            f"a temperature is fitted on rows of trained classes, however: none of the {len(labels)} calibration rows "
+            "belongs to one. Change the split, or set posthoc.calibration.kind to none."
+        )
     logits = head.logits({name: part.columns[name].cpu() for name in head.columns})[known]
     rows = Calibration(logits, labels[known])
     return replace(head, temperature=fit_temperature(rows.logits, rows.labels), calibration=rows)

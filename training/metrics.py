@@ -9,7 +9,7 @@ from torch import Tensor
 MANY_ABOVE = 100
 """Classes with more training rows than this are many-shot (Kang et al., ICLR 2020)."""
 FEW_BELOW = 20
-"""Classes with fewer training rows than this are few-shot; the rest are medium-shot."""
+"""Classes with fewer training rows than this, but some, are few-shot; the rest are medium-shot."""
 ECE_BINS = 15
 
 
@@ -88,7 +88,7 @@ def decision_metrics(
         "balanced_accuracy": _mean(each.recall, seen),
         "recall_many": _mean(each.recall, seen & (train_counts > MANY_ABOVE)),
         "recall_medium": _mean(each.recall, seen & (train_counts <= MANY_ABOVE) & (train_counts >= FEW_BELOW)),
-        "recall_few": _mean(each.recall, seen & (train_counts < FEW_BELOW)),
+        "recall_few": _mean(each.recall, seen & (train_counts < FEW_BELOW) & (train_counts > 0)),
         "n_fg_evaluated": float(fg.sum()),
     }
 

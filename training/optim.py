@@ -56,9 +56,9 @@ class Schedule(Spec):
     """How long and in what steps a stage trains."""
 
     epochs: int = Field(default=50, ge=1, le=100_000)
-    """Passes over the training rows."""
+    """Passes over the training rows, or more where min_steps asks for more."""
     min_steps: int = Field(default=1000, ge=0, le=10_000_000)
-    """Least number of steps: a small table is passed over more often than the epochs say."""
+    """Least number of steps: a small table is passed over more often than the epochs say; 0 leaves them alone."""
     batch_size: int = Field(default=64, ge=1, le=1_000_000)
     """Rows in one step."""
     shape: Literal["cosine", "constant"] = "cosine"

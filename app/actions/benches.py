@@ -10,9 +10,9 @@ from benchmarks.compare import compare as compare_rows
 from benchmarks.events import BenchDone, CacheOpened, RowStarted, RunDone, RunEpoch
 from benchmarks.plan import BenchSpec
 from benchmarks.report import write_report
-from benchmarks.runner import run_bench
+from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import SettingsError, load_yaml, parse, split_override
-from benchmarks.store import read_bench, read_record, run_folder
+from benchmarks.store import read_record, require_runs, run_folder
 from benchmarks.tables import save
 
 
@@ -42,6 +42,8 @@ def run_rows(bench: BenchSpec, device: str = "cpu") -> BenchDone | None:
             elif isinstance(event, BenchDone):
                 end = event
     if end is not None:
+        if end.unreadable:
+            note(f"{len(end.unreadable)} records cannot be read and are left out: {', '.join(end.unreadable[:5])}")
         print(f"{bench.name}: {end.trained} runs trained, {end.skipped} found in {bench.store}")
     return end
 
@@ -62,14 +64,17 @@ def compare_bench(
     role: Literal["select", "test"] = "select",
     only: list[str] | None = None,
 ) -> list[Comparison]:
-    """The comparison of a bench that was run, one for each cache; `only` names the rows that take part."""
-    store = Path(bench.store)
-    parts = read_bench(store, bench.name)
-    chosen = [{name: row for name, row in p.rows.items() if only is None or name in only} for p in parts]
-    return [
-        compare_rows(store, rows, baseline, role, title=f"{bench.name} on {part.cache}")
-        for part, rows in zip(parts, chosen, strict=True)
-    ]
+    """The comparison of a bench as its file and caches are now, one for each cache; `only` names the rows to take.
+
+    Raises:
+        StoreError: a run is not in the store, or runs cannot be compared.
+    """
+    store, found = Path(bench.store), []
+    for part in bench_rows(bench):
+        rows = {name: keys for name, keys in part.rows.items() if only is None or name in only}
+        require_runs(store, rows, part.cache)
+        found.append(compare_rows(store, rows, baseline, role, title=f"{bench.name} on {part.cache}"))
+    return found
 
 
 def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
@@ -88,15 +93,17 @@ def export_row(bench: BenchSpec, row: str, out: Path, cache: str | None = None) 
 
     Raises:
         SettingsError: the bench has no such row or cache.
+        StoreError: a run of the row is not in the store.
         FileExistsError: the folder exists already.
     """
     store = Path(bench.store)
-    parts = {part.cache: part for part in read_bench(store, bench.name)}
+    parts = {part.cache: part for part in bench_rows(bench)}
     name = cache or (next(iter(parts)) if len(parts) == 1 else "")
     if name not in parts:
         raise SettingsError(f"a cache of this bench is one of {list(parts)}, however: {name!r} came. Give --cache.")
     if row not in parts[name].rows:
         raise SettingsError(f"a row of this bench is one of {list(parts[name].rows)}, however: {row!r} came.")
+    require_runs(store, {row: parts[name].rows[row]}, name)
     records = [read_record(store, key) for key in parts[name].rows[row]]
     best = max(records, key=lambda record: record.evaluations["select"].metrics["macro_f1_fg"] or 0.0)
     if out.exists():
@@ -114,7 +121,7 @@ def train_one(
     bench = parse(BenchSpec, tree)
     if run_rows(bench, device) is None:
         return
-    record = read_record(Path(store), read_bench(Path(store), bench.name)[0].rows[preset][0])
+    record = read_record(Path(store), bench_rows(bench)[0].rows[preset][0])
     for name, value in record.evaluations["select"].metrics.items():
         print(f"  {name:20} {'none' if value is None else f'{value:.4f}'}")
     if out is not None:

@@ -8,7 +8,7 @@ import typer
 
 def predict(
     bundle: Annotated[Path, typer.Argument(help="Folder of an exported head.")],
-    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
+    images: Annotated[list[Path], typer.Argument(help="Image files, folders of them, or one cache.")],
     out: Annotated[
         Path | None, typer.Option(help="Write a .csv, .json or .parquet file with a column per class.")
     ] = None,
@@ -17,16 +17,14 @@ def predict(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Predict the class of images with an exported head."""
-    from benchmarks.inference import check_ending, images_below, open_predictor, predict_images, read_prior
-    from benchmarks.inference import write_predictions as write
+    from app.actions.predicting import predicted
+    from benchmarks.inference import check_ending, write_predictions
 
     if out is not None:
         check_ending(out)
-    files = [file for path in images for file in (images_below(path) if path.is_dir() else [path])]
-    predictor = open_predictor(bundle, weights=weights, device=device)
-    table = predict_images(predictor, files, prior=read_prior(prior, predictor.head))
+    table = predicted(bundle, images, prior, weights, device)
     if out is not None:
-        write(table, out)
+        write_predictions(table, out)
         print(f"{out}: {len(table)} images, {int(table['error'].notna().sum())} of them could not be read")
         return
     shown = table[["image", "class", "probability", "error"]]

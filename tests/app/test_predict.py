@@ -42,6 +42,22 @@ def test_predictions_are_written_in_three_forms(frostbench, bundle, photos, tmp_
     assert table.loc[:39, [f"p:digit {d}" for d in (0, 1, 8)]].sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-5)
 
 
+def test_a_cache_is_predicted_without_its_backbone(frostbench, bundle, cache, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.inference.rebuild", None)
+    said = frostbench("predict", bundle, cache, "--out", tmp_path / "cached.csv")
+    assert said.status == 0, said.err
+    table = pd.read_csv(tmp_path / "cached.csv")
+    assert table["image"].tolist() == read_table(cache).ids.tolist()
+    assert (table["class"] == table["image"].str.split("/").str[0]).mean() > 0.9
+
+
+def test_a_cache_of_another_recipe_is_refused(frostbench, bundle, photos, tmp_path):
+    frostbench("embed", photos, "--cache", tmp_path / "small", "--size", "64")
+    said = frostbench("predict", bundle, tmp_path / "small")
+    assert said.status == 2
+    assert "size: head 224, vectors 64" in said.err
+
+
 def test_a_line_for_each_image_is_printed(frostbench, bundle, photos):
     said = frostbench("predict", bundle, photos / "digit 8")
     assert said.status == 0

@@ -1,3 +1,4 @@
+import itertools
 import math
 import re
 import xml.etree.ElementTree as ET
@@ -110,11 +111,48 @@ def test_a_histogram_is_logarithmic():
     assert bars[0] - bars[1] == pytest.approx(bars[1] - bars[2], abs=0.2)
 
 
-@pytest.mark.parametrize(("low", "high"), [(-0.61, 0.13), (0, 1), (0.001, 0.002), (-5e5, 3e6), (2, 2)])
+def test_what_is_not_finite_is_left_out():
+    items = [Interval("a", 0.1, 0.0, 0.2), Interval("gone", math.nan, math.nan, math.nan)]
+    drawn = [
+        forest_plot(items, "t", "delta"),
+        learning_curves([Curve("c", [0.5, math.nan], 2)], "t", "loss"),
+        reliability_diagram([Reliability("m", np.array([0.9, math.nan]), np.array([True, False]))], "t"),
+        reliability_diagram([Reliability("m", np.array([math.nan]), np.array([False]))], "t"),
+    ]
+    assert not any(re.search(r"nan|inf\b", drawing) for drawing in drawn)
+    assert len(marks(drawn[0], "circle")) == 1
+    assert "gone has no value" in drawn[0]
+    assert not marks(drawn[1], "polygon")
+    assert "accuracy 1.000" in drawn[2]
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 40, "aaaaaaaaaaaa bbbbbbbbbbbb cccccccccccc d", "full with gelu before norm, lr=0.003 x12"]
+)
+def test_a_forest_has_room_for_names_of_forty_characters(name):
+    assert len(name) == 40
+    lines = marks(forest_plot([Interval(name, 0.1, 0.0, 0.2), Interval("b", 0.1, 0.0, 0.2)], "t", "delta"), "text")
+    shown = [e for e in lines if e.get("text-anchor") == "end"]
+    assert "".join(e.text for e in shown).replace(" ", "") == name.replace(" ", "") + "b"
+    assert max(len(e.text) for e in shown) <= 22
+    heights = [float(e.get("y")) for e in shown]
+    assert all(second - first >= 12 for first, second in itertools.pairwise(heights))
+
+
+def test_axes_of_huge_values_are_drawn_and_endless_ones_have_no_ticks():
+    ET.fromstring(forest_plot([Interval("a", 1e14, -1e15, 3e15)], "t", "delta"))
+    assert ticks(-1e300, 1e300) == [-1e300, -5e299, 0.0, 5e299, 1e300]
+    assert ticks(math.nan, 1) == ticks(0, math.inf) == ticks(-1e308, 1e308) == []
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(-0.61, 0.13), (0, 1), (0.001, 0.002), (-5e5, 3e6), (2, 2), (3e14, 9e15), (1e-15, 4e-15), (1e16, 1e16 + 2)],
+)
 def test_ticks_are_few_round_and_inside(low, high):
     found = ticks(low, high)
     assert 1 <= len(found) <= 5
-    assert all(low - 1e-9 <= v <= high + 1e-9 for v in found)
+    assert all(low - 1e-9 * abs(low) <= v <= high + 1e-9 * abs(high) for v in found)
 
 
 def luminance(code):

@@ -1,167 +1,24 @@
-import itertools
 import json
+import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from benchmarks.bootstrap import (
-    HIGHER_IS_BETTER,
-    Answers,
-    Frame,
-    class_f1,
-    group_sums,
-    grown,
-    holm,
-    interval,
-    metrics_of,
-    p_value,
-    resampled_metrics,
-    resamples,
-    with_seed_spread,
-)
 from benchmarks.compare import compare
+from benchmarks.notes import notes_of
+from benchmarks.paired import load
 from benchmarks.plan import BenchSpec
-from benchmarks.runner import run_bench
+from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import SettingsError
-from benchmarks.store import StoreError, read_bench, read_record
+from benchmarks.store import StoreError, read_record
 from benchmarks.tables import save, to_text
 from embedcache.splits import SplitSpec
-from training.metrics import all_metrics, brier, confidence
 
 
-def answers(predicted):
-    n = len(predicted)
-    return Answers(np.array(predicted), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
-
-
-class TestBootstrap:
-    def test_every_resample_of_three_groups(self):
-        """The 27 equally likely resamples; figures computed independently, row by row."""
-        labels, groups = np.array([1, 1, 2, 2, 1, 2]), np.array([0, 0, 1, 1, 2, 2])
-        frame = Frame(labels, groups, np.array([0, 5, 5]))
-        first, second = (group_sums(frame, answers(p)) for p in ([1, 2, 2, 2, 2, 2], [1, 1, 2, 1, 1, 2]))
-        draws = np.array([np.bincount(d, minlength=3) for d in itertools.product(range(3), repeat=3)], dtype=float)
-        ones = np.ones((1, 3))
-        a, b = (metrics_of(frame, sums, ones)["macro_f1_fg"] for sums in (first, second))
-        assert float(b[0] - a[0]) == pytest.approx(0.2035714286, abs=1e-10)
-        a, b = (metrics_of(frame, sums, draws)["macro_f1_fg"] for sums in (first, second))
-        assert float((b - a).mean()) == pytest.approx(0.2507736091, abs=1e-10)
-        assert interval(b - a) == pytest.approx((-0.1305555556, 0.5676190476), abs=1e-10)
-        assert float((b - a <= 0).mean()) == pytest.approx(0.1481481481, abs=1e-10)
-
-    def test_a_row_of_ones_gives_the_metrics_of_training(self):
-        generator = torch.Generator().manual_seed(3)
-        labels = torch.randint(0, 5, (400,), generator=generator)
-        log_p = (torch.randn(400, 7, generator=generator) + torch.nn.functional.one_hot(labels, 7)).log_softmax(1)
-        log_p[:, 6] = -torch.inf
-        labels[:3] = 6
-        counts, background = torch.tensor([500, 100, 20, 19, 50, 3, 0]), (1, 6)
-        expected = all_metrics(log_p, labels, counts, background)
-        groups = np.arange(400) // 3
-        frame = Frame(labels.numpy(), groups, counts.numpy(), background)
-        own = log_p.double().gather(1, labels[:, None]).squeeze(1).numpy()
-        sure = confidence(log_p, labels)[0].numpy()
-        told = Answers(log_p.argmax(1).numpy(), sure, own, brier(log_p, labels).numpy())
-        found = metrics_of(frame, group_sums(frame, told), np.ones((1, frame.n_groups)))
-        assert set(found) == set(HIGHER_IS_BETTER)
-        assert {name: float(value[0]) for name, value in found.items()} == pytest.approx(
-            {name: expected[name] for name in found}, abs=1e-12
-        )
-
-    def test_a_multiplicity_is_the_same_as_repeating_rows(self):
-        rng = np.random.default_rng(0)
-        labels, groups, predicted = rng.integers(0, 3, 30), np.arange(30) // 3, rng.integers(0, 3, 30)
-        drawn = rng.integers(0, 10, 10)
-        rows = np.concatenate([np.flatnonzero(groups == g) for g in drawn])
-        counts = np.array([200, 50, 5])
-        frame = Frame(labels, groups, counts)
-        weighted = metrics_of(
-            frame, group_sums(frame, answers(predicted)), np.bincount(drawn, minlength=10)[None].astype(float)
-        )
-        repeated = Frame(labels[rows], np.repeat(np.arange(10), 3), counts)
-        plain = metrics_of(repeated, group_sums(repeated, answers(predicted[rows])), np.ones((1, 10)))
-        assert {k: float(v[0]) for k, v in weighted.items()} == pytest.approx(
-            {k: float(v[0]) for k, v in plain.items()}
-        )
-
-    def test_f1_of_classes_averages_to_macro_f1(self):
-        rng = np.random.default_rng(0)
-        frame = Frame(rng.integers(0, 3, 30), np.arange(30) // 3, np.array([200, 50, 5]))
-        sums = group_sums(frame, answers(rng.integers(0, 3, 30)))
-        (draws,) = resamples(10, 20, 0)
-        assert class_f1(frame, sums, draws).mean(0) == pytest.approx(metrics_of(frame, sums, draws)["macro_f1_fg"])
-
-    def test_metrics_without_a_class_are_left_out(self):
-        frame = Frame(np.array([0, 1]), np.array([0, 1]), np.array([500, 500]))
-        found = metrics_of(frame, group_sums(frame, answers([0, 0])), np.ones((1, 2)))
-        assert set(HIGHER_IS_BETTER) - set(found) == {"recall_medium", "recall_few"}
-
-    def test_resamples_draw_as_many_groups_as_there_are_and_do_not_depend_on_the_pieces(self):
-        whole = np.concatenate(list(resamples(50, 300, seed=1)))
-        pieces = list(resamples(50, 300, seed=1, width=2**23))
-        assert len(pieces) > 1
-        assert np.array_equal(whole, np.concatenate(pieces))
-        assert (whole.sum(1) == 50).all()
-        assert whole.mean() == 1
-        assert whole.var() == pytest.approx(1 - 1 / 50, abs=0.05)
-
-    def test_p_values_at_their_ends(self):
-        assert p_value(np.zeros(100)) == 1
-        assert p_value(np.ones(100)) == 0.01
-        assert p_value(np.array([-1.0] * 10 + [1.0] * 90)) == pytest.approx(0.2)
-
-    def test_holm_is_monotone_and_at_most_one(self):
-        assert holm([0.5, 0.9, 0.01]) == pytest.approx([1.0, 1.0, 0.03])
-        assert holm([]) == []
-
-    def test_one_group_and_one_seed_add_no_doubt(self):
-        deltas = np.array([0.1, 0.3])
-        assert grown(deltas, 0.2, 1) is deltas
-        assert with_seed_spread(deltas, np.array([0.2]), np.random.default_rng(0)) is deltas
-
-    def test_few_groups_widen_by_the_t_quantile(self):
-        assert grown(np.array([0.0, 0.4]), 0.2, 20) == pytest.approx(0.2 + np.array([-0.2, 0.2]) * 1.09561, abs=1e-5)
-
-
-def drawn_model(rng, labels, groups, seeds, seed_noise):
-    """Answers of one method for each seed: rows of a group are easy or hard together, and seeds differ in skill."""
-    hard = rng.normal(0, 0.7, groups.max() + 1)[groups]
-    found = []
-    for _ in range(seeds):
-        z = 1 + rng.normal(0, seed_noise) + hard + rng.normal(0, 0.5, len(labels))
-        predicted = np.where(z > 0, labels, rng.integers(0, 6, len(labels)))
-        found.append(answers(predicted))
-    return found
-
-
-@pytest.mark.parametrize(("n_groups", "seeds", "seed_noise"), [(20, 1, 0.0), (60, 1, 0.0), (300, 3, 0.15)])
-def test_equal_methods_are_rarely_told_apart(n_groups, seeds, seed_noise):
-    """A against A at level 0.05: at most 5 % of 200 cases, and three standard errors (4.6 %).
-
-    Over 4,000 cases of 60 groups the rates are 4.8 % for macro F1 and 5.0 % for accuracy.
-    """
-    rng, cases, wrong = np.random.default_rng(3), 200, {"macro_f1_fg": 0, "accuracy": 0}
-    for _ in range(cases):
-        labels = np.repeat(rng.choice(6, n_groups, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]), 2)
-        frame = Frame(labels, np.repeat(np.arange(n_groups), 2), np.full(6, 50))
-        runs = [r for _ in range(2) for r in drawn_model(rng, frame.labels, frame.groups, seeds, seed_noise)]
-        sums = [group_sums(frame, run) for run in runs]
-        moved = resampled_metrics(frame, sums, 200, int(rng.integers(2**31)))
-        points = [metrics_of(frame, run, np.ones((1, n_groups))) for run in sums]
-        for metric in wrong:
-            deltas = np.mean([moved[seeds + i][metric] - moved[i][metric] for i in range(seeds)], axis=0)
-            by_seed = np.array([points[seeds + i][metric][0] - points[i][metric][0] for i in range(seeds)])
-            wide = grown(deltas, float(by_seed.mean()), n_groups)
-            wrong[metric] += max(p_value(wide), p_value(with_seed_spread(wide, by_seed, rng))) < 0.05
-    assert max(wrong.values()) / cases <= 0.05 + 0.046, wrong
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, write_cache):
-    folder = tmp_path_factory.mktemp("compared")
-    cache = write_cache(folder / "cache")
+def benches(folder):
+    """The benches of the store in a folder, by name."""
     base = {
         "train.schedule.epochs": 15,
         "train.schedule.min_steps": 0,
@@ -173,16 +30,26 @@ def store(tmp_path_factory, write_cache):
         "calibrated": {"posthoc.calibration.kind": "temperature"},
         "no weights": {"train.loss.class_weight.kind": "none"},
     }
-    spec = {"caches": (str(cache),), "store": str(folder / "s"), "base": base}
-    list(run_bench(BenchSpec(**spec, name="three", toggles=toggles)))
-    list(run_bench(BenchSpec(**spec, name="resplit", split=SplitSpec(seed=43))))
-    list(run_bench(BenchSpec(**spec, name="one", seeds=(0,), toggles={"untrained": toggles["untrained"]})))
-    list(run_bench(BenchSpec(**spec, name="background", seeds=(0,), background=("ash",))))
+    spec = {"caches": (str(folder / "cache"),), "store": str(folder / "s"), "base": base}
+    return {
+        "three": BenchSpec(**spec, toggles=toggles),
+        "resplit": BenchSpec(**spec, split=SplitSpec(seed=43)),
+        "one": BenchSpec(**spec, seeds=(0,), toggles={"untrained": toggles["untrained"]}),
+        "background": BenchSpec(**spec, seeds=(0,), background=("ash",)),
+    }
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, write_cache):
+    folder = tmp_path_factory.mktemp("compared")
+    write_cache(folder / "cache")
+    for bench in benches(folder).values():
+        list(run_bench(bench))
     return folder / "s"
 
 
 def rows_of(store, bench="three"):
-    return read_bench(store, bench)[0].rows
+    return bench_rows(benches(store.parent)[bench])[0].rows
 
 
 class TestCompare:
@@ -239,8 +106,29 @@ class TestCompare:
     def test_one_seed_gives_no_verdict(self, store):
         found = compare(store, rows_of(store, "one"))
         assert found.line("untrained", "accuracy")["p_holm"] < 0.05
-        assert found.line("untrained", "accuracy")["verdict"] == "can't tell"
+        assert found.line("untrained", "accuracy")["verdict"] == "can't tell (seeds)"
         assert any("one seed" in note for note in found.notes)
+        told = to_text(found)
+        assert "can't tell (seeds): the interval leaves out 0, but the seeds are too few or differ too much." in told
+
+    def test_more_rows_get_more_resamples(self, store):
+        keys = rows_of(store)["calibrated"]
+        many = {"baseline": rows_of(store)["baseline"]} | {f"row {i}": keys for i in range(24)}
+        assert compare(store, many).resamples == 2400
+        assert compare(store, rows_of(store)).resamples == 2000
+        assert any("20 resamples are too few" in n for n in compare(store, rows_of(store), resamples=20).notes)
+
+    def test_a_damaged_record_elsewhere_is_named_and_not_counted(self, store):
+        broken = store / "runs" / "broken" / "record.json"
+        broken.parent.mkdir()
+        try:
+            broken.write_text("{}")
+            found = compare(store, rows_of(store), resamples=100)
+        finally:
+            broken.unlink()
+            broken.parent.rmdir()
+        assert found.runs_seen == 13
+        assert found.notes[-1] == "1 records of the store cannot be read and are not counted: broken."
 
     def test_small_classes_are_named(self, store):
         assert any("noise" in note and "fir" in note for note in compare(store, rows_of(store), resamples=20).notes)
@@ -269,12 +157,71 @@ class TestCompare:
             compare(store, {"a": ("0123",)})
 
 
+class TestNotes:
+    def notes(self, store, change, role="select"):
+        """Notes on the four rows, after a change of a row's records."""
+        paired = load(store, rows_of(store), role)
+        records = {name: tuple(change(name, run) for run in runs) for name, runs in paired.records.items()}
+        return notes_of(replace(paired, records=records), role, 2000, ())
+
+    def test_a_solved_row_beside_stepped_ones_says_who_chose_on_these_rows(self, store):
+        def solved(name, run):
+            return replace(run, gradient_norm=1e-9, reason="solved") if name == "no weights" else run
+
+        (found,) = [note for note in self.notes(store, solved) if "chose their epoch" in note]
+        assert "better than they are: 'baseline', 'untrained', 'calibrated'; 'no weights' did not" in found
+        assert "`--on test` at the end settles it" in found
+        assert not [n for n in self.notes(store, solved, "test") if "chose their epoch" in n]
+        assert not [n for n in self.notes(store, lambda name, run: run) if "chose their epoch" in n]
+
+    def test_other_budgets_are_told(self, store):
+        def longer(name, run):
+            if name != "calibrated":
+                return run
+            train = run.full_spec["train"]
+            return replace(run, full_spec=run.full_spec | {"train": train | {"schedule": {"epochs": 9}}})
+
+        (found,) = [note for note in self.notes(store, longer) if "schedule or patience" in note]
+        assert "'calibrated' against 'baseline'; equal budgets avoid that" in found
+        assert not [n for n in self.notes(store, lambda name, run: run) if "schedule or patience" in n]
+
+    def test_classes_that_the_split_treats_apart_are_named(self, store):
+        def told(name, run):
+            known = {"missing": {"train": (), "test": ("fir", "ash")}, "forced": ("elm & oak",), "small": ("cedar",)}
+            return replace(run, data=replace(run.data, **known))
+
+        found = self.notes(store, told)
+        assert "classes missing from test: fir, ash." in found
+        assert not any("missing from train" in note for note in found)
+        assert any("got a group back" in note and note.endswith("elm & oak.") for note in found)
+        assert any("too few rows for every fold" in note and note.endswith("cedar.") for note in found)
+
+    def test_a_row_without_effect_is_told(self, store):
+        rows = rows_of(store)
+        paired = load(store, {"a": rows["baseline"], "b": rows["baseline"], "c": rows["calibrated"]}, "select")
+        found = [note for note in notes_of(paired, "select", 2000, ()) if "no effect" in note]
+        assert found == ["Row 'b' gave exactly the answers of 'a': its options had no effect."]
+
+    def test_a_run_that_gave_nan_is_named(self, store):
+        paired = load(store, rows_of(store), "select")
+        first, *rest = paired.answers["calibrated"]
+        spoiled = replace(first, confidence=np.full_like(first.confidence, math.nan))
+        changed = replace(paired, answers=paired.answers | {"calibrated": (spoiled, *rest)})
+        assert "The figures of 'calibrated' are left out, for seed 0 gave NaN." in notes_of(changed, "select", 2000, ())
+
+    def test_what_more_seeds_would_give_is_told(self, store):
+        """Quantiles of t at 1 - 0.05 / 6 with 2 and 4 degrees of freedom: 7.6488 and 3.9608."""
+        notes = compare(store, rows_of(store), resamples=100).notes
+        assert any("difference of about 4.4 times its seed sd; with 5 seeds 1.8." in note for note in notes)
+
+
 class TestTables:
     def test_the_text_says_what_was_compared_and_how_often(self, store):
         text = to_text(compare(store, rows_of(store), title="three", resamples=200))
         assert text.startswith("three: validation rows (select), baseline 'baseline'\n")
         assert "44 rows in 22 groups; seeds 0, 1, 2; 95 % intervals from 200 resamples of the groups" in text
         assert "33 comparisons (3 rows x 11 metrics); 13 runs of this store were evaluated on these rows" in text
+        assert "corrected for the number of rows within each metric (Holm), not for the number of metrics" in text
         lines = text.splitlines()
         head = next(line for line in lines if line.startswith("row"))
         assert head.split() == ["row", "macro_f1_fg", "delta", "95", "%", "interval", "seed", "sd", "verdict"]

@@ -26,12 +26,20 @@ def test_a_toggle_is_a_set_of_changes_dotted_or_nested():
     assert first.train.loss.logit_adjustment.tau == 1
 
 
-def test_a_toggle_may_start_from_another_preset_instead_of_the_base():
-    base, row = expand(bench(base={"train.optim.lr": 0.5}, toggles={"full": {"preset": "full", "seed": 7}}))
+def test_the_base_holds_over_another_preset_and_the_toggle_over_both():
+    shared = {"train.schedule.epochs": 7, "train.optim.lr": 0.5}
+    toggles = {"full": {"preset": "full"}, "slow": {"preset": "full", "train.optim.lr": 0.25}}
+    base, full, slow = expand(bench(base=shared, toggles=toggles))
     assert isinstance(base.specs[0].head.body, Identity)
-    assert isinstance(row.specs[0].head.body, Mlp)
-    assert (base.specs[0].train.optim.lr, row.specs[0].train.optim.lr) == (0.5, 0.003)
-    assert [spec.seed for spec in row.specs] == [0, 1]
+    assert isinstance(full.specs[0].head.body, Mlp)
+    assert [row.specs[0].train.schedule.epochs for row in (base, full, slow)] == [7, 7, 7]
+    assert [row.specs[0].train.optim.lr for row in (base, full, slow)] == [0.5, 0.5, 0.25]
+    assert [spec.seed for spec in full.specs] == [0, 1]
+
+
+def test_a_background_may_stand_in_the_base_or_in_a_toggle_of_a_bench_without_one():
+    rows = expand(bench(base={"background": ["sky"]}, toggles={"none": {"background": []}}))
+    assert [row.specs[0].background for row in rows] == [("sky",), ()]
 
 
 def test_naming_the_present_kind_keeps_its_other_options():
@@ -66,7 +74,18 @@ def test_warnings_of_a_row_are_told():
     ("fields", "words"),
     [
         ({"toggles": {"same": {"train.loss.smoothing.epsilon": 0.1}}}, "same options as 'baseline'"),
-        ({"toggles": {"seed only": {"seed": 5}}}, "same options as 'baseline'"),
+        (
+            {"toggles": {"seed only": {"seed": 5}}},
+            "seeds are the same for all rows, however: toggle 'seed only' states",
+        ),
+        ({"base": {"seed": 5}}, "however: base states seed=5"),
+        ({"grid": {"seed": (5, 6)}}, "however: grid states seed"),
+        (
+            {"background": ("sky",), "toggles": {"a": {"background": []}}},
+            "stated once, however: toggle 'a' and the bench",
+        ),
+        ({"background": ("sky",), "base": {"background": ["sea"]}}, "stated once, however: base and the bench"),
+        ({"caches": ("a", "b", "./a")}, "caches must differ, however: .* './a'"),
         ({"toggles": {"a": {"train.optim.lr": 0.1}, "b": {"train": {"optim": {"lr": 0.1}}}}}, "same options as 'a'"),
         ({"toggles": {"baseline": {"train.optim.lr": 0.1}}}, "two are called 'baseline'"),
         ({"toggles": {"typo": {"train.optim.lrr": 0.1}}}, "row 'typo': .*Did you mean train.optim"),

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from importlib.metadata import version
 
 import pandas as pd
 import pytest
@@ -11,11 +12,12 @@ from benchmarks.record import OUTCOMES
 from benchmarks.runner import run_bench
 from benchmarks.store import (
     StoreError,
+    count_runs,
     is_finished,
-    read_bench,
     read_outcomes,
     read_record,
     read_records,
+    require_runs,
     run_folder,
     save_run,
     write_records,
@@ -31,17 +33,19 @@ ROWS = {
 @pytest.fixture
 def store(cache):
     base = {"train.schedule.epochs": 2, "train.schedule.min_steps": 0, "train.optim.lr": 0.02}
-    list(run_bench(BenchSpec(caches=(str(cache),), store=str(cache.parent / "s"), base=base, seeds=(4,), toggles=ROWS)))
+    bench = BenchSpec(caches=(str(cache),), store=str(cache.parent / "s"), base=base, seeds=(4,), toggles=ROWS)
+    list(run_bench(bench))
     return cache.parent / "s"
 
 
 def base_key(store):
-    return read_bench(store, "bench")[0].rows["baseline"][0]
+    (key,) = [key for key in read_records(store)["key"] if "head" not in read_record(store, key).spec]
+    return key
 
 
 def test_a_record_reads_back_as_it_was_written(store):
     record = read_record(store, base_key(store))
-    assert (record.seed, record.reason, record.epoch > 0, record.engine) == (4, "all_epochs", True, 1)
+    assert (record.seed, record.reason, record.epoch > 0, record.format_version) == (4, "all_epochs", True, 1)
     assert record.spec["train"]["optim"] == {"kind": "adamw", "lr": 0.02}
     assert record.full_spec["train"]["optim"] == {"kind": "adamw", "lr": 0.02, "weight_decay": 0.01}
     assert record.data.rows == {"train": 142, "select": 44, "calibrate": 30, "test": 56}
@@ -82,7 +86,9 @@ def test_the_flat_view_has_one_row_per_run(store):
 
 
 def test_the_flat_file_keeps_settings_as_json(store):
-    flat = pd.read_parquet(write_records(store))
+    path, unreadable = write_records(store)
+    flat = pd.read_parquet(path)
+    assert unreadable == ()
     settings = {json.loads(value)[0] for value in flat["spec.head.body.hidden"].dropna()}
     assert settings == {8}
     assert flat["test.nll"].dtype == "float64"
@@ -120,8 +126,16 @@ def test_a_run_saved_twice_keeps_the_first(store):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda text: text[: len(text) // 2], "must be a record as this version writes it, however: : Invalid JSON"),
+        (
+            lambda text: text[: len(text) // 2],
+            r"must be a record of format 1, however: : Invalid JSON.*written by an unknown version",
+        ),
         (lambda text: text.replace('"engine"', '"motor"'), "engine: Field required; motor: Unexpected"),
+        (
+            lambda text: text.replace('"format_version": 1', '"format_version": 2'),
+            rf"format_version: Input should be 1 \(written by frostbench {version('frostbench')} in format 2\)",
+        ),
+        (lambda text: text.replace('"format_version": 1,', ""), "Field required .*in format none"),
         (
             lambda text: text.replace('"seconds": ', '"seconds": "fast", "x": '),
             "seconds: Input should be a valid number",
@@ -129,8 +143,14 @@ def test_a_run_saved_twice_keeps_the_first(store):
     ],
 )
 def test_a_broken_record_is_an_error_that_names_the_file(store, spoil, words):
-    path = run_folder(store, base_key(store)) / "record.json"
+    key = base_key(store)
+    path = run_folder(store, key) / "record.json"
+    facts = read_record(store, key).data
     path.write_text(spoil(path.read_text()))
+    found, unreadable = write_records(store)
+    assert (len(pd.read_parquet(found)), unreadable) == (1, (key,))
+    seen, uncounted = count_runs(store, facts)
+    assert seen + len(uncounted) == 2
     with pytest.raises(StoreError, match=words) as told:
         read_records(store)
     assert str(path) in str(told.value)
@@ -140,8 +160,9 @@ def test_a_broken_record_is_an_error_that_names_the_file(store, spoil, words):
 def test_missing_things_are_told_with_what_to_do(store):
     with pytest.raises(StoreError, match="a run must be in the store"):
         read_record(store, "0123456789abcdef")
-    with pytest.raises(StoreError, match=r"a bench of this store is one of \['bench'\], however: 'other'"):
-        read_bench(store, "other")
+    require_runs(store, {"a": (base_key(store),)}, "c")
+    with pytest.raises(StoreError, match=r"lacks 1 of 2 of row 'a' on cache c as .*Run the bench first"):
+        require_runs(store, {"a": (base_key(store), "0123456789abcdef")}, "c")
     with pytest.raises(StoreError, match="has none of role 'train'"):
         read_outcomes(store, base_key(store), "train")
     (run_folder(store, base_key(store)) / "outcomes.parquet").write_bytes(b"PAR1")

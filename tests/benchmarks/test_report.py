@@ -1,13 +1,17 @@
+import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 
 from benchmarks.compare import compare
 from benchmarks.plan import BenchSpec
 from benchmarks.report import write_report
-from benchmarks.runner import run_bench
-from benchmarks.store import read_bench
+from benchmarks.runner import bench_rows, run_bench
+from benchmarks.store import run_folder
+from benchmarks.tables import to_text
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
@@ -53,7 +57,7 @@ def html(tmp_path_factory, write_cache):
     }
     bench = BenchSpec(caches=(str(cache),), store=str(folder / "s"), base=base, toggles=toggles)
     list(run_bench(bench))
-    rows = read_bench(folder / "s", "bench")[0].rows
+    rows = bench_rows(bench)[0].rows
     both = [compare(folder / "s", rows, role=role, title="toy", resamples=200) for role in ("select", "test")]
     return write_report(both, folder / "s", folder / "out" / "report.html").read_text("utf-8")
 
@@ -136,8 +140,42 @@ def test_tables_scroll_and_have_headers(page):
 def test_a_row_alone_is_reported(tmp_path, write_cache):
     cache = write_cache(tmp_path / "cache")
     base = {"head.classifier.kind": "logreg", "head.classifier.tolerance": 1e-3}
-    list(run_bench(BenchSpec(caches=(str(cache),), store=str(tmp_path / "s"), preset="plain", base=base, seeds=(0,))))
-    found = compare(tmp_path / "s", read_bench(tmp_path / "s", "bench")[0].rows, resamples=20)
+    bench = BenchSpec(caches=(str(cache),), store=str(tmp_path / "s"), preset="plain", base=base, seeds=(0,))
+    list(run_bench(bench))
+    found = compare(tmp_path / "s", bench_rows(bench)[0].rows, resamples=20)
     text = write_report([found], tmp_path / "s", tmp_path / "r.html").read_text("utf-8")
     assert "there is no other row" in text
     assert "Learning curves" not in text
+
+
+def test_a_run_that_gave_nan_is_reported_without_figures(tmp_path, write_cache):
+    cache = write_cache(tmp_path / "cache")
+    base = {"train.schedule": {"epochs": 2, "min_steps": 0}}
+    toggles = {"broken": {"train.optim.lr": 1e-9}, "adjusted": {"posthoc.adjustment.tau": 0.5}}
+    bench = BenchSpec(caches=(str(cache),), store=str(tmp_path / "s"), base=base, toggles=toggles, seeds=(0, 1))
+    list(run_bench(bench))
+    rows = bench_rows(bench)[0].rows
+    outcomes = run_folder(tmp_path / "s", rows["broken"][0]) / "outcomes.parquet"
+    names = ["confidence", "confidence_raw", "log_p", "brier"]
+    pd.read_parquet(outcomes).assign(**dict.fromkeys(names, math.nan)).to_parquet(outcomes)
+    found = compare(tmp_path / "s", rows, resamples=100)
+    text = write_report([found], tmp_path / "s", tmp_path / "r.html").read_text("utf-8")
+    assert "The figures of &#39;broken&#39; are left out, for seed 0 gave NaN." in text
+    assert "By class: adjusted against baseline" in text
+    assert not re.search(r"\bnan\b", text)
+    assert re.search(r"\nbroken +can't tell\n", to_text(found))
+
+
+def test_the_page_says_what_is_missing_and_why_there_is_no_verdict(tmp_path, write_cache):
+    cache = write_cache(tmp_path / "cache")
+    base = {"train.schedule": {"epochs": 12, "min_steps": 0, "batch_size": 32}, "train.optim.lr": 0.03}
+    toggles = {"untrained": {"train.optim.lr": 1e-9}}
+    bench = BenchSpec(caches=(str(cache),), store=str(tmp_path / "s"), base=base, toggles=toggles, seeds=(0,))
+    list(run_bench(bench))
+    found = compare(tmp_path / "s", bench_rows(bench)[0].rows, resamples=200)
+    told = replace(found, notes=(*found.notes, "classes missing from test: fir."))
+    text = write_report([told], tmp_path / "s", tmp_path / "r.html").read_text("utf-8")
+    assert "classes missing from test: fir." in text
+    assert "can&#39;t tell (seeds): the interval leaves out 0, but the seeds are too few or differ too much." in text
+    assert "can&#39;t tell: “untrained”" in text
+    assert "within each metric, not for the number of metrics" in text

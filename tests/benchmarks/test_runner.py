@@ -9,9 +9,9 @@ import benchmarks.runner as runner
 from benchmarks.evaluate import table_to_data
 from benchmarks.events import BenchDone, BenchStopped, CacheOpened, RowStarted, RunDone, RunEpoch, RunSkipped
 from benchmarks.plan import BenchSpec
-from benchmarks.runner import run_bench
+from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import SettingsError, run_key
-from benchmarks.store import is_finished, read_bench, read_outcomes, read_records
+from benchmarks.store import is_finished, read_outcomes, read_records, run_folder
 from embedcache.splits import SplitSpec, load_or_make_split
 from embedcache.table import read_table
 from heads.export import load
@@ -69,6 +69,9 @@ def test_only_what_is_new_is_trained(cache, fits):
 
 def test_events_tell_rows_epochs_and_warnings_once(cache):
     events = list(run_bench(bench_of(cache, toggles={"adjusted": {"posthoc.adjustment.tau": 1}})))
+    raised = "train.schedule.epochs=4 becomes 334, for min_steps asks for 1000 steps and 142 rows give 3 an epoch"
+    short = bench_of(cache, base={"train.schedule.epochs": 4, "train.schedule.batch_size": 64}, seeds=(0,))
+    assert next(event for event in run_bench(short) if isinstance(event, RowStarted)).warnings == (raised,)
     assert isinstance(events[0], CacheOpened)
     assert events[0].rows == {"train": 142, "select": 44, "calibrate": 30, "test": 56}
     rows = kinds(events, RowStarted)
@@ -159,14 +162,42 @@ def test_background_classes_are_left_out_of_the_foreground(cache):
     assert event.record.evaluations["select"].metrics["n_fg_evaluated"] == 4
 
 
-def test_a_bench_notes_its_rows(cache):
-    bench = bench_of(cache, name="mine", toggles={"slow": {"train.optim.lr": 0.001}})
-    list(run_bench(bench))
-    (noted,) = read_bench(cache.parent / "runs", "mine")
-    assert list(noted.rows) == ["baseline", "slow"]
-    assert all(is_finished(cache.parent / "runs", key) for keys in noted.rows.values() for key in keys)
-    flat = pd.read_parquet(cache.parent / "runs" / "records.parquet")
-    assert sorted(flat["key"]) == sorted(key for keys in noted.rows.values() for key in keys)
+def test_the_rows_of_a_bench_are_known_before_and_after_its_run(cache):
+    bench, store = bench_of(cache, toggles={"slow": {"train.optim.lr": 0.001}}), cache.parent / "runs"
+    (before,) = bench_rows(bench)
+    keys = [key for keys in before.rows.values() for key in keys]
+    assert (before.cache, list(before.rows), len(set(keys))) == (str(cache), ["baseline", "slow"], 4)
+    assert not any(is_finished(store, key) for key in keys)
+    done = kinds(run_bench(bench), RunDone)
+    assert [event.record.key for event in done] == keys
+    assert bench_rows(bench) == (before,)
+    assert sorted(pd.read_parquet(store / "records.parquet")["key"]) == sorted(keys)
+
+
+def test_one_damaged_record_does_not_stop_a_bench(cache):
+    first = kinds(run_bench(bench_of(cache, seeds=(0,))), RunDone)[0]
+    (run_folder(cache.parent / "runs", first.record.key) / "record.json").write_text("{")
+    *_, end = run_bench(bench_of(cache, seeds=(1,)))
+    assert (end.trained, end.unreadable) == (1, (first.record.key,))
+    assert len(pd.read_parquet(end.records)) == 1
+
+
+def test_an_impossible_row_is_named_before_the_first_epoch(cache, fits):
+    bench = bench_of(cache, toggles={"other vectors": {"columns": ["cls"]}})
+    with pytest.raises(ValueError, match=r"row 'other vectors': .*\['cls'\] came and the table has \['toy'\]"):
+        list(run_bench(bench))
+    assert fits == []
+
+
+def test_the_facts_of_a_run_name_the_classes_that_the_split_treats_apart(cache, monkeypatch):
+    def told(folder, table, spec):
+        split = load_or_make_split(folder, table, spec)
+        known = {"missing": {"test": ("fir",)}, "small": ("elm & oak",), "forced": ("ash",)}
+        return replace(split, report=split.report.model_copy(update=known))
+
+    monkeypatch.setattr(runner, "load_or_make_split", told)
+    data = kinds(run_bench(bench_of(cache, seeds=(0,))), RunDone)[0].record.data
+    assert (data.missing, data.small, data.forced) == ({"test": ("fir",)}, ("elm & oak",), ("ash",))
 
 
 def test_a_bench_without_caches_is_refused():

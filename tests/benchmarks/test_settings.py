@@ -3,7 +3,6 @@ import pytest
 from benchmarks.settings import (
     SettingsError,
     load_yaml,
-    merge,
     parse,
     preset,
     preset_names,
@@ -44,7 +43,15 @@ class TestParse:
             ("train.loss.hardmine.kep=0.5", "Did you mean train.loss.hardmine.keep?"),
             ("train.loss.smoothing.epsilon=2", "train.loss.smoothing.epsilon: Input should be less than 1, however: 2"),
             ("head.body.kind=cnn", "does not match any of the expected tags: 'identity', 'mlp'"),
-            ("head.body.dropout=0.1", "head.body.identity.dropout: Extra inputs are not permitted"),
+            (
+                "head.body.dropout=0.1",
+                "head.body.dropout: Extra inputs are not permitted, however: 0.1 came. It exists",
+            ),
+            ("train.los=1", "Did you mean train.loss?"),
+            ("background=[no]", "background.0: Input should be a valid string, however: False came. Put it in quotes"),
+            ("head.body=mlp", "Write head.body.kind=mlp."),
+            ("seed=true", "seed must be a number, and true and false are none"),
+            ("train.optim.lr=true", "train.optim: lr must be a number"),
             ("seed", "an override has the form a.b=value, however: 'seed' came"),
             ("seed=[1", "the value of an override must be YAML"),
             ("head=3", "head: Input should be"),
@@ -54,6 +61,10 @@ class TestParse:
         with pytest.raises(SettingsError) as error:
             parse(RunSpec, {}, [override])
         assert said in str(error.value)
+
+    def test_an_option_is_set_once(self):
+        with pytest.raises(SettingsError, match="seed came twice"):
+            parse(RunSpec, {}, ["seed=1", "seed=2"])
 
     def test_all_errors_are_told_at_once(self):
         with pytest.raises(SettingsError) as error:
@@ -65,7 +76,7 @@ class TestParse:
 def test_numbers_without_a_dot_are_numbers_and_names_stay_names():
     assert split_override("a=1e-3") == ("a", 0.001)
     assert split_override("a=[1E4, '07', no_bird]") == ("a", [10000.0, "07", "no_bird"])
-    assert merge({}, {"a": {"b": "2.5e+2"}}) == {"a": {"b": 250.0}}
+    assert parse(RunSpec, {}, ["background=['1e5']"]).background == ("1e5",)
 
 
 def test_changes_lie_over_a_tree_without_touching_it():
@@ -83,6 +94,11 @@ def test_files_that_hold_no_settings_are_told(tmp_path):
     (tmp_path / "bad.yaml").write_text("a: [1")
     with pytest.raises(SettingsError, match="must be YAML"):
         load_yaml(tmp_path / "bad.yaml")
+    with pytest.raises(SettingsError, match="Is a directory"):
+        load_yaml(tmp_path)
+    (tmp_path / "twice.yaml").write_text("toggles:\n  a: {seed: 1}\n  a: {seed: 2}\n")
+    with pytest.raises(SettingsError, match="the key a stands twice"):
+        load_yaml(tmp_path / "twice.yaml")
     (tmp_path / "empty.yaml").write_text("# nothing\n")
     assert load_yaml(tmp_path / "empty.yaml") == {}
 

@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
-from heads.export import Canary, load, save
+from heads.export import BundleError, Canary, load, save
 from heads.head import HeadSpec
+from heads.posthoc import fit_temperature
 from heads.trained import Calibration, Priors, TrainedHead
 
 RECIPES = {"avg": {"hash": "3f9a", "model": "resnet", "size": 224}}
@@ -71,26 +73,59 @@ def test_an_existing_folder_is_never_overwritten(tmp_path):
         save(some_head(), tmp_path)
 
 
-def test_a_changed_weight_is_noticed_by_the_canary(tmp_path):
-    from safetensors.torch import load_file, save_file
-
-    save(some_head(), tmp_path / "bundle", Canary(b"png", {"avg": X["avg"][0]}))
-    path = tmp_path / "bundle" / "head.safetensors"
-    tensors = load_file(path)
-    tensors["head.classifier.bias"] = tensors["head.classifier.bias"] + 1
-    save_file(tensors, path)
-    with pytest.raises(ValueError, match="must give the logits it was exported with"):
-        load(tmp_path / "bundle")
+def exported(folder):
+    save(some_head(), folder, Canary(b"png", {"avg": X["avg"][0]}))
+    return folder
 
 
-def test_another_folder_or_format_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"a bundle holds card\.json"):
+def test_a_head_that_gives_other_logits_is_noticed_by_the_canary(tmp_path, monkeypatch):
+    folder = exported(tmp_path / "bundle")
+    monkeypatch.setattr("heads.head.Head.forward", lambda self, x: self.classifier(self.hidden(x)) + 1)
+    with pytest.raises(BundleError, match="must give the logits it was exported with"):
+        load(folder)
+
+
+def change_card(**changes):
+    def change(folder):
+        path = folder / "card.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
+
+
+def flip_a_byte(folder):
+    content = bytearray((folder / "head.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "head.safetensors").write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (flip_a_byte, r"head\.safetensors of .* was changed"),
+        (lambda folder: (folder / "canary.png").unlink(), r"canary\.png of .* cannot be read"),
+        (lambda folder: (folder / "head.safetensors").unlink(), r"head\.safetensors of .* cannot be read"),
+        (lambda folder: (folder / "card.json").write_text("{"), r"card\.json must be as"),
+        (lambda folder: (folder / "card.json").write_text("[]"), "has format None"),
+        (change_card(format_version=99), "has format 99"),
+        (change_card(class_names=["a", "b", "c", "d"]), "must fit its card"),
+        (change_card(columns=[]), r"card\.json must be as"),
+        (change_card(columns=["zz"]), "must fit its card"),
+        (change_card(temperature=0), r"card\.json must be as"),
+        (change_card(head={"classifier": {"kind": "forest"}}), r"card\.json must be as"),
+    ],
+)
+def test_a_spoiled_bundle_is_refused_in_words(tmp_path, spoil, told):
+    folder = exported(tmp_path / "bundle")
+    load(folder)
+    spoil(folder)
+    with pytest.raises(BundleError, match=told):
+        load(folder)
+
+
+def test_another_folder_is_refused(tmp_path):
+    with pytest.raises(BundleError, match=r"a bundle is a folder with card\.json"):
         load(tmp_path)
-    save(some_head(), tmp_path / "bundle")
-    card = tmp_path / "bundle" / "card.json"
-    card.write_text(json.dumps(json.loads(card.read_text()) | {"format_version": 99}))
-    with pytest.raises(ValueError, match="has format 99"):
-        load(tmp_path / "bundle")
 
 
 def test_vectors_of_another_recipe_are_refused_with_the_fields_that_differ():
@@ -100,6 +135,11 @@ def test_vectors_of_another_recipe_are_refused_with_the_fields_that_differ():
         ValueError, match=r"recipe 3f9a, however: the vectors are of recipe 77c1 \(size: head 224, vectors 384\)"
     ):
         head.check_recipes({"avg": {"hash": "77c1", "model": "resnet", "size": 384}})
+
+
+def test_a_head_without_a_recipe_cannot_vouch_for_any_vectors():
+    with pytest.raises(ValueError, match="of recipe None, however: the vectors are of recipe 3f9a"):
+        replace(some_head(), recipes={}).check_recipes(RECIPES)
 
 
 class TestPrior:
@@ -135,7 +175,20 @@ class TestPrior:
         assert head.temperature_for(prior) == pytest.approx(wanted, rel=1e-3)
         assert head.temperature_for(None) == 1.5
 
-    @pytest.mark.parametrize("prior", [[0.5, 0.5], [1.0, -0.1, 0.1], [0.0, 0.0, 0.0]])
+    def test_a_class_that_cannot_come_has_probability_zero(self):
+        head = some_head()
+        prior = torch.tensor([0.5, 0.5, 0.0])
+        found = head.log_probabilities(X, prior).exp()
+        assert (found[:, 2] == 0).all()
+        assert found.sum(1).tolist() == pytest.approx([1] * 7, abs=1e-5)
+        rows = head.calibration
+        kept = rows.labels < 2
+        two = some_head()
+        weight = (prior / (torch.bincount(rows.labels) / 60))[rows.labels[kept]]
+        wanted = fit_temperature((rows.logits + two.prior_shift(prior))[kept], rows.labels[kept], weight)
+        assert head.temperature_for(prior) == pytest.approx(wanted)
+
+    @pytest.mark.parametrize("prior", [[0.5, 0.5], [1.0, -0.1, 0.1], [0.0, 0.0, 0.0], [float("nan"), 1, 1]])
     def test_a_prior_that_is_none_is_refused(self, prior):
         with pytest.raises(ValueError, match="a class prior needs 3 shares"):
             some_head().prior_shift(torch.tensor(prior))

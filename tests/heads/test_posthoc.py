@@ -6,7 +6,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy
 
-from heads.posthoc import fit_temperature
+from heads.posthoc import at_bound, fit_temperature
 
 
 def overconfident(rows=600, classes=4, seed=0):
@@ -57,3 +57,21 @@ def test_absent_classes_are_allowed_as_columns_and_refused_as_labels():
 def test_no_rows_is_refused():
     with pytest.raises(ValueError, match="fitted on calibration rows, however: there are none"):
         fit_temperature(torch.zeros(0, 3), torch.zeros(0, dtype=torch.long))
+
+
+def test_where_the_likelihood_says_nothing_the_temperature_is_one():
+    assert fit_temperature(torch.zeros(5, 3), torch.zeros(5, dtype=torch.long)) == 1
+    one_class = torch.cat([torch.randn(5, 1), torch.full((5, 2), -torch.inf)], 1)
+    assert fit_temperature(one_class, torch.zeros(5, dtype=torch.long)) == 1
+
+
+def test_rows_without_an_optimum_end_at_a_bound_that_can_be_told():
+    right = torch.eye(3)
+    assert at_bound(fit_temperature(right, torch.arange(3)))
+    assert at_bound(fit_temperature(right, torch.tensor([1, 2, 0])))
+    assert not at_bound(fit_temperature(*overconfident()))
+
+
+def test_nan_is_refused():
+    with pytest.raises(ValueError, match="fitted on finite logits, however: NaN"):
+        fit_temperature(torch.tensor([[float("nan"), 0.0]]), torch.tensor([0]))

@@ -191,6 +191,43 @@ def test_missing_selection_or_calibration_rows_are_named(long_tail):
         list(fit([run(FULL)], replace(long_tail, calibrate=empty)))
 
 
+def test_vectors_that_are_not_finite_are_refused_before_training(long_tail):
+    x = long_tail.select.columns["avg"].clone()
+    x[7, 2] = float("nan")
+    spoiled = replace(long_tail, select=Part({"avg": x}, long_tail.select.labels))
+    with pytest.raises(ValueError, match="1 select rows of column avg hold NaN or infinity, the first in row 7"):
+        list(fit([run(QUICK)], spoiled))
+
+
+def test_a_run_that_diverges_at_once_is_told(long_tail):
+    huge = {"avg": 1e18 * long_tail.train.columns["avg"]}
+    data = replace(long_tail, train=Part(huge, long_tail.train.labels))
+    with pytest.raises(ValueError, match=r"it diverged in epoch 1, .* Lower train\.optim\.lr, which is 100\."):
+        list(fit([run(QUICK | {"train": {"optim": {"kind": "sgd", "lr": 100}}})], data))
+
+
+def test_a_run_that_diverges_later_returns_its_best_epoch(long_tail, monkeypatch):
+    from training import engine
+
+    real = engine._epoch
+
+    def spoiled(setting, head, x, optimiser, epoch):
+        loss = real(setting, head, x, optimiser, epoch)
+        return float("nan") if epoch == 4 else loss
+
+    monkeypatch.setattr(engine, "_epoch", spoiled)
+    (end,) = finished(long_tail, QUICK)
+    assert end.reason == "diverged"
+    assert end.epoch <= 3
+    assert end.head.logits(long_tail.select.columns).isfinite().all()
+
+
+def test_a_mistake_in_the_last_run_costs_no_training(long_tail):
+    events = fit([run(QUICK), run(QUICK | {"columns": ["cls"]})], long_tail)
+    with pytest.raises(ValueError, match="cls"):
+        next(events)
+
+
 def test_background_classes_leave_the_foreground_metric(long_tail):
     def last(tree):
         return [e for e in fit([run(tree)], long_tail) if isinstance(e, Epoch)][-1].metrics

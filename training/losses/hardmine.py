@@ -26,7 +26,7 @@ class HardMine(Spec):
     quota: int = Field(default=4, ge=0, le=1024)
     """Samples of each class in the batch that are always kept, the hardest first."""
     noise_guard: bool = False
-    """Leave out the hardest 1 % of a batch, which is where wrong labels gather."""
+    """Leave out the hardest 1 % of a batch, at least one sample, which is where wrong labels gather."""
 
     def share(self, progress: float) -> float:
         """Kept share at a progress from 0 to 1.
@@ -40,7 +40,7 @@ class HardMine(Spec):
     def __call__(self, loss: Tensor, labels: Tensor, classes: int, progress: float) -> Tensor:
         """Mask [N], 1 for kept samples, from their unweighted, unsmoothed loss [N] (the ranking is detached)."""
         count = len(loss)
-        guarded = count // 100 if self.noise_guard and self.keep < 1 else 0
+        guarded = math.ceil(count / 100) if self.noise_guard and self.keep < 1 else 0
         order = loss.detach().argsort(descending=True, stable=True)[guarded:]
         size = max(1, math.ceil(self.share(progress) * count))
         # Rank within the class, hardest first: count the rows of the same class up to each place of the order.

@@ -19,7 +19,7 @@ class LabelSmoothing(Spec):
     epsilon: float = Field(default=0.0, ge=0, lt=1)
     """Share that is moved; 0 leaves the labels hard."""
     spread: Literal["uniform", "prior"] = "uniform"
-    """Where the share goes: evenly over the classes, or by the training prior, which suits logit adjustment."""
+    """Where the share goes: evenly, or by the effective prior (shares times weights), which suits logit adjustment."""
 
     def __call__(self, labels: Tensor, prior: Tensor) -> Tensor:
         """Targets [N, C] of labels [N] for the class prior [C], in the prior's dtype."""

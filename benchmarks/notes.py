@@ -1,0 +1,131 @@
+"""What a reader must know of a comparison before trusting it."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import stdtrit
+
+from benchmarks.bootstrap import FEWEST_CLASS_GROUPS, FEWEST_ROWS
+from benchmarks.deltas import FEWEST_GROUPS, LEVEL
+from benchmarks.paired import Paired
+from benchmarks.record import DataFacts, RunRecord
+
+SHOWN = 10
+"""Names that one note lists."""
+SETTLED = "`--on test` at the end settles it"
+
+
+def notes_of(paired: Paired, role: str, resamples: int, unreadable: Sequence[str]) -> tuple[str, ...]:
+    """Notes on the data, the figures, the rows and the store, in this order.
+
+    Args:
+        paired: the compared rows; the first is the baseline.
+        role: whose rows they were compared on.
+        resamples: bootstrap resamples.
+        unreadable: records of the store that could not be counted.
+    """
+    notes = _on_data(paired.facts) + _on_figures(paired, resamples)
+    if role == "select":
+        notes += _on_optimism(paired)
+    notes += _on_rows(paired)
+    if unreadable:
+        notes.append(f"{len(unreadable)} records of the store cannot be read and are not counted: {_named(unreadable)}")
+    return tuple(notes)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more." if more > 0 else ".")
+
+
+def _on_data(data: DataFacts) -> list[str]:
+    notes = list(data.warnings)
+    notes += [f"classes missing from {role}: {_named(names)}" for role, names in data.missing.items() if names]
+    if data.forced:
+        notes.append(f"Classes that got a group back for training, since all were cut away: {_named(data.forced)}")
+    if data.small:
+        notes.append(f"Classes with too few rows for every fold of the split: {_named(data.small)}")
+    return notes
+
+
+def _on_figures(paired: Paired, resamples: int) -> list[str]:
+    frame, compared = paired.frame, len(paired.records) - 1
+    runs = [run for records in paired.records.values() for run in records]
+    seeds, notes = len({run.seed for run in runs}), []
+    if frame.n_groups < FEWEST_GROUPS:
+        notes.append(f"There are {frame.n_groups} groups, fewer than {FEWEST_GROUPS}: no verdicts are given.")
+    if seeds == 1:
+        notes.append("There is one seed, so the spread over seeds is unknown: verdicts need two seeds, better five.")
+    elif compared and needed(seeds, compared) > 2 and any(run.reason != "solved" for run in runs):
+        now, then = needed(seeds, compared), needed(seeds + 2, compared)
+        notes.append(
+            f"With {seeds} seeds and {compared} rows to compare, a verdict needs a difference of about {now:.1f} times "
+            f"its seed sd; with {seeds + 2} seeds {then:.1f}."
+        )
+    if compared / resamples >= LEVEL:
+        notes.append(f"{resamples} resamples are too few for a verdict on {compared} rows.")
+    thin = [paired.facts.class_names[c] for c in np.flatnonzero(frame.thin())]
+    if thin:
+        notes.append(
+            f"{len(thin)} classes have fewer than {FEWEST_ROWS} rows or {FEWEST_CLASS_GROUPS} groups here, so their "
+            f"figures are noise: {_named(thin)}"
+        )
+    return notes
+
+
+def needed(seeds: int, rows: int) -> float:
+    """By how many times its sd over seeds a difference must exceed 0 for a verdict, were there no doubt over groups.
+
+    >>> [round(needed(seeds, 7), 1) for seeds in (3, 5, 7)]
+    [6.8, 2.3, 1.5]
+    """
+    return float(stdtrit(seeds - 1, 1 - LEVEL / (2 * rows))) / math.sqrt(seeds)
+
+
+def _on_optimism(paired: Paired) -> list[str]:
+    """Which rows chose their epoch on the rows they are compared on, and which of them had more to choose from."""
+    stepped = {name: runs[0] for name, runs in paired.records.items() if runs[0].gradient_norm is None}
+    solved = [name for name in paired.records if name not in stepped]
+    notes = []
+    if stepped and solved:
+        notes.append(
+            f"These rows chose their epoch on the very rows compared here and may look better than they are: "
+            f"{_quoted(stepped)}; {_quoted(solved)} did not: {SETTLED}."
+        )
+    budgets = {name: _budget(run) for name, run in stepped.items()}
+    others = [name for name, budget in budgets.items() if budget != next(iter(budgets.values()))]
+    if others:
+        notes.append(
+            f"Rows differ in schedule or patience, and more epochs to choose from look better on these rows: "
+            f"{_quoted(others)} against {next(iter(budgets))!r}; equal budgets avoid that, or {SETTLED}."
+        )
+    return notes
+
+
+def _budget(run: RunRecord) -> tuple[object, object]:
+    stage = run.full_spec["train"]
+    return stage["schedule"], stage["early_stop"]["patience"]
+
+
+def _quoted(names: Sequence[str] | dict[str, RunRecord]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def _on_rows(paired: Paired) -> list[str]:
+    (base, answers), *others = paired.answers.items()
+    notes = []
+    for name, own in others:
+        if all(one.same_as(other) for one, other in zip(own, answers, strict=True)):
+            notes.append(f"Row {name!r} gave exactly the answers of {base!r}: its options had no effect.")
+    for name, records in paired.records.items():
+        failed = [str(run.seed) for run in records if run.reason == "not_converged"]
+        if failed:
+            notes.append(f"The solver of {name!r} did not converge for seed {', '.join(failed)}.")
+        runs = zip(records, paired.answers[name], strict=True)
+        damaged = [str(run.seed) for run, said in runs if not said.are_numbers]
+        if damaged:
+            notes.append(f"The figures of {name!r} are left out, for seed {', '.join(damaged)} gave NaN.")
+    if len({run.engine for records in paired.records.values() for run in records}) > 1:
+        notes.append("The runs are of different engine versions.")
+    return notes
