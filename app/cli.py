@@ -29,7 +29,7 @@ def main() -> None:
     """Run the command line; errors that a person can mend are told in words, without a traceback."""
     try:
         app()
-    except (ValueError, FileNotFoundError, FileExistsError, ModuleNotFoundError, PermissionError) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         print(f"frostbench: {error}", file=sys.stderr)
         sys.exit(2)
 

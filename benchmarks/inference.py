@@ -1,5 +1,6 @@
 """From a bundle and image files to classes and probabilities."""
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -65,23 +66,30 @@ def read_prior(text: str, head: TrainedHead) -> Tensor | None:
     """The class prior [C] that `trained`, `uniform` or a YAML or JSON file of `class: share` names; None for trained.
 
     Raises:
-        SettingsError: the file is missing, or names other classes than the head's.
+        SettingsError: there is no such file, or it names other classes than the head's or something else than shares.
     """
     if text == "trained":
         return None
     if text == "uniform":
         return head.uniform_prior()
+    if not Path(text).is_file():
+        raise SettingsError(f"a prior is trained, uniform or a file of `class: share`, however: {text!r} came.")
     shares = {str(name): share for name, share in load_yaml(Path(text)).items()}
     unknown, missing = shares.keys() - set(head.class_names), set(head.class_names) - shares.keys()
     if unknown or missing:
         raise SettingsError(
             f"a prior file gives a share for each of the head's classes, however: in {text} {sorted(missing)} are "
-            f"missing and {sorted(unknown)} are unknown. The classes are {list(head.class_names)}."
+            f"missing and {sorted(unknown)} are unknown. The classes are {list(head.class_names)}; put names that YAML "
+            "reads as numbers or as true and false in quotes."
         )
-    try:
-        return torch.tensor([float(shares[name]) for name in head.class_names], dtype=torch.float64)
-    except (TypeError, ValueError) as error:
-        raise SettingsError(f"shares of a prior are numbers, however: {text} holds {shares}.") from error
+    wrong = {name: share for name, share in shares.items() if not _is_share(share)}
+    if wrong:
+        raise SettingsError(f"shares of a prior are numbers from 0 up, however: {text} has {wrong}. Correct them.")
+    return torch.tensor([float(shares[name]) for name in head.class_names], dtype=torch.float64)
+
+
+def _is_share(share: object) -> bool:
+    return isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share < math.inf
 
 
 def images_below(folder: Path) -> list[Path]:
@@ -169,13 +177,19 @@ def _predict_batch(predictor: Predictor, images: Sequence[Path], prior: Tensor |
 
 
 def check_ending(out: Path) -> None:
-    """Refuse a file for predictions that is neither .csv, .json nor .parquet, before anything is computed.
+    """Refuse a file for predictions that cannot be written, before anything is computed.
 
     Raises:
-        ValueError: it has another ending.
+        ValueError: it is neither .csv, .json nor .parquet, or its folder does not exist.
     """
-    if out.suffix not in (".csv", ".json", ".parquet"):
-        raise ValueError(f"predictions are written as .csv, .json or .parquet, however: {out.name!r} came.")
+    if out.suffix.lower() not in (".csv", ".json", ".parquet"):
+        raise ValueError(
+            f"predictions are written as .csv, .json or .parquet, however: {out.name!r} came. Change its ending."
+        )
+    if not out.parent.is_dir():
+        raise ValueError(
+            f"predictions are written into a folder that exists, however: {out.parent} does not. Make it first."
+        )
 
 
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
@@ -185,9 +199,11 @@ def write_predictions(table: pd.DataFrame, out: Path) -> None:
         ValueError: another ending.
     """
     check_ending(out)
-    if out.suffix == ".csv":
-        table.to_csv(out, index=False)
-    elif out.suffix == ".json":
-        table.to_json(out, orient="records", indent=1, force_ascii=False)
+    partial = out.with_name(f".{out.name}.tmp")
+    if out.suffix.lower() == ".csv":
+        table.to_csv(partial, index=False)
+    elif out.suffix.lower() == ".json":
+        table.to_json(partial, orient="records", indent=1, force_ascii=False)
     else:
-        table.to_parquet(out, index=False)
+        table.astype({"class": "string", "probability": "float64", "error": "string"}).to_parquet(partial, index=False)
+    partial.replace(out)

@@ -59,9 +59,10 @@ def _on_figures(paired: Paired, resamples: int) -> list[str]:
         notes.append("There is one seed, so the spread over seeds is unknown: verdicts need two seeds, better five.")
     elif compared and needed(seeds, compared) > 2 and any(run.reason != "solved" for run in runs):
         now, then = needed(seeds, compared), needed(seeds + 2, compared)
+        rows = "1 row" if compared == 1 else f"{compared} rows"
         notes.append(
-            f"With {seeds} seeds and {compared} rows to compare, a verdict needs a difference of about {now:.1f} times "
-            f"its seed sd; with {seeds + 2} seeds {then:.1f}."
+            f"With {seeds} seeds and {rows} to compare, a verdict needs a difference of about {now:.1f} times its seed "
+            f"sd; with {seeds + 2} seeds {then:.1f}."
         )
     if compared / resamples >= LEVEL:
         notes.append(f"{resamples} resamples are too few for a verdict on {compared} rows.")

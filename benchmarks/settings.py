@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -61,6 +62,8 @@ def split_override(item: str) -> tuple[str, Any]:
     ('head.body.hidden', [512, 256])
     """
     path, equals, value = item.partition("=")
+    # The listing of options writes for which kind one exists: head.body<mlp>.hidden.
+    path = re.sub("<[^>]*>", "", path)
     if not equals or not path.strip():
         raise SettingsError(f"an override has the form a.b=value, however: {item!r} came. Write it with one `=`.")
     try:

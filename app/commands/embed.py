@@ -35,7 +35,8 @@ def embed(
 
     provider, colon, model = backbone.partition(":")
     if not colon or not model:
-        raise ValueError(f"a backbone is named PROVIDER:MODEL, however: {backbone!r} came. Try timm:{backbone}.")
+        near = "bundled" if backbone.startswith("efficientnet_lite") else "timm"
+        raise ValueError(f"a backbone is named PROVIDER:MODEL, however: {backbone!r} came. Try {near}:{backbone}.")
     listing = list_source(source, root=root, group_regex=group_regex)
     loaded = load_backbone(
         provider, model, pooling=pool or (), size=size, weights=weights, device=device, autocast=autocast

@@ -1,9 +1,12 @@
 """`frostbench predict`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def predict(
@@ -16,18 +19,26 @@ def predict(
     weights: Annotated[Path | None, typer.Option(help="Weights file of the backbone, instead of the hub.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
-    """Predict the class of images with an exported head."""
+    """Predict the class of images with an exported head; exit status 1 if none could be read."""
     from app.actions.predicting import predicted
     from benchmarks.inference import check_ending, write_predictions
 
     if out is not None:
         check_ending(out)
     table = predicted(bundle, images, prior, weights, device)
+    unread = int(table["error"].notna().sum())
     if out is not None:
         write_predictions(table, out)
-        print(f"{out}: {len(table)} images, {int(table['error'].notna().sum())} of them could not be read")
-        return
+        print(f"{out}: {len(table)} images, {unread} of them could not be read")
+    else:
+        _print(table)
+    if unread == len(table):
+        raise typer.Exit(1)
+
+
+def _print(table: "pd.DataFrame") -> None:
+    """A line for each image."""
     shown = table[["image", "class", "probability", "error"]]
     for image, name, probability, error in shown.itertuples(index=False):
-        unread = isinstance(error, str)
-        print(f"{image}\tcould not be read: {error}" if unread else f"{image}\t{name}\t{probability:.4f}")
+        failed = isinstance(error, str)
+        print(f"{image}\tcould not be read: {error}" if failed else f"{image}\t{name}\t{probability:.4f}")

@@ -90,7 +90,9 @@ def _decoded(path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["PHOTOS", "--prior", "balanced"], "balanced does not"),
+        (["PHOTOS", "--prior", "Uniform"], "a prior is trained, uniform or a file"),
+        (["PHOTOS", "--prior", "NAN"], "shares of a prior are numbers from 0 up"),
+        (["PHOTOS", "--out", "nowhere/x.csv"], "nowhere does not. Make it first"),
         (["PHOTOS", "--prior", "FILE"], "['digit 8'] are missing and ['digit 9'] are unknown"),
         (["PHOTOS", "--out", "x.xlsx"], "written as .csv, .json or .parquet, however: 'x.xlsx' came"),
         (["EMPTY"], "must hold images"),
@@ -98,11 +100,23 @@ def _decoded(path):
 )
 def test_mistakes_are_told_in_words(frostbench, bundle, photos, tmp_path, words, told):
     (tmp_path / "prior.yaml").write_text("digit 0: 0.5\ndigit 1: 0.3\ndigit 9: 0.2\n")
+    (tmp_path / "nan.yaml").write_text("digit 0: .nan\ndigit 1: true\ndigit 8: 0.2\n")
     (tmp_path / "empty").mkdir()
-    places = {"PHOTOS": photos, "FILE": tmp_path / "prior.yaml", "EMPTY": tmp_path / "empty"}
+    places = {
+        "PHOTOS": photos,
+        "FILE": tmp_path / "prior.yaml",
+        "NAN": tmp_path / "nan.yaml",
+        "EMPTY": tmp_path / "empty",
+    }
     said = frostbench("predict", bundle, *(places.get(word, word) for word in words))
     assert said.status == 2
     assert told in said.err
+
+
+def test_nothing_that_could_be_read_is_a_failure(frostbench, bundle, photos, tmp_path):
+    said = frostbench("predict", bundle, tmp_path / "none.png", photos / "digit 0" / "broken.png")
+    assert said.status == 1
+    assert said.out.count("could not be read") == 2
 
 
 def test_the_bundle_travels_alone(frostbench, bundle, photos, tmp_path):

@@ -79,6 +79,11 @@ def test_numbers_without_a_dot_are_numbers_and_names_stay_names():
     assert parse(RunSpec, {}, ["background=['1e5']"]).background == ("1e5",)
 
 
+def test_the_paths_of_the_options_listing_can_be_given_as_they_are():
+    found = parse(RunSpec, {}, ["head.body.kind=mlp", "head.body<mlp>.hidden=[8]"])
+    assert found.head.body == Mlp(hidden=(8,))
+
+
 def test_changes_lie_over_a_tree_without_touching_it():
     tree = {"a": {"b": 1, "c": 2}}
     assert with_changes(tree, {"a.b": 5, "d": {"e": 1}}) == {"a": {"b": 5, "c": 2}, "d": {"e": 1}}
