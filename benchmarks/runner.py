@@ -21,6 +21,7 @@ from benchmarks.plan import BenchSpec, Row, expand
 from benchmarks.record import BenchRows
 from benchmarks.settings import SettingsError, run_key
 from benchmarks.store import is_finished, save_run, write_records
+from embedcache.backbones import resolve_device
 from embedcache.splits import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table
 from heads.export import Canary
@@ -60,11 +61,11 @@ def run_bench(bench: BenchSpec, *, stop: Callable[[], bool] = never, device: str
         ValueError: a cache is unfinished or damaged, its split is not possible, options do not go together, or a row
             cannot be trained on a cache; the last is found before the cache's first epoch.
     """
-    rows, store = _rows_of(bench), Path(bench.store)
+    rows, store, where = _rows_of(bench), Path(bench.store), str(resolve_device(device))
     trained = skipped = 0
     for cache in bench.caches:
-        table, split = _opened(cache, bench)
-        work = _Work(cache, table, split, store, canary_of(Path(cache)), device)
+        table, split = _opened(cache, bench, verify=True)
+        work = _Work(cache, table, split, store, canary_of(Path(cache)), where)
         yield CacheOpened(cache, table.content_hash, split.hash, split.report.counts, split.report.warnings)
         for event in _run_cache(work, rows, stop):
             trained += isinstance(event, RunDone)
@@ -96,8 +97,8 @@ def _rows_of(bench: BenchSpec) -> tuple[Row, ...]:
     return expand(bench)
 
 
-def _opened(cache: str, bench: BenchSpec) -> tuple[FeatureTable, Split]:
-    table = read_table(Path(cache))
+def _opened(cache: str, bench: BenchSpec, verify: bool = False) -> tuple[FeatureTable, Split]:
+    table = read_table(Path(cache), verify=verify)
     return table, load_or_make_split(Path(cache), table, bench.split)
 
 

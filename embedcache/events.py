@@ -44,7 +44,7 @@ class Started:
         n_listed: items in the listing.
         n_done: those in shards that were finished before.
         n_shards: shards the listing is cut into.
-        warnings: of the listing, and of a changed environment; for a person.
+        warnings: of the listing, a changed environment, and shards that are embedded anew; for a person.
     """
 
     n_listed: int
@@ -99,7 +99,8 @@ class Finished:
         n_ok: rows in the cache.
         n_bad: items in its quarantine.
         seconds: that this run took.
-        images_per_second: items that this run worked on, over seconds.
+        images_per_second: items that this run worked on, over seconds; 0 where there were none.
+        n_worked: items that this run worked on; 0 where everything was done before.
     """
 
     n_listed: int
@@ -107,6 +108,7 @@ class Finished:
     n_bad: int
     seconds: float
     images_per_second: float
+    n_worked: int
 
 
 Event = Started | BatchDone | ShardDone | Stopped | Finished

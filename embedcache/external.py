@@ -1,6 +1,7 @@
 """Vectors that someone already has, as .npy, .pt or Parquet beside a manifest, brought into a cache."""
 
 import hashlib
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,20 @@ import pyarrow.parquet as pq
 
 from embedcache import store
 from embedcache.external_files import read_vector_file
+from embedcache.external_join import join_rows
 from embedcache.files import CacheError
-from embedcache.items import NO_GROUPS, Item, escape_name, natural_key
+from embedcache.items import NO_GROUPS, Item, alike_names, escape_name, misspelt_headers, natural_key
+from embedcache.listing import check_unique
+from embedcache.manifests import column_names
 from embedcache.recipe import Recipe, unknown_fields
 
 SHARD_ROWS = 65_536
 MANIFEST_COLUMNS = ("id", "path", "label", "group", "split")
 LARGEST = float(np.finfo(np.float16).max)
+BY_POSITION = (
+    "Vectors and rows were joined by position: nothing in the files says which vector belongs to which row. Give both "
+    "an id column (vectors as Parquet) to have them joined by it."
+)
 NOTABLE_ROUNDING = 1e-3
 """float16 rounds ordinary vectors by about 3e-4; more means that many values are below its normal range."""
 
@@ -47,7 +55,9 @@ def import_vectors(
 ) -> ImportReport:
     """Store existing vectors as a finished cache with recipes of provider "external".
 
-    Row r of the vectors belongs to row r of the manifest. A row's content hash is the SHA-256 of its stored vectors.
+    Where the manifest and a Parquet file of vectors both have a column id (or else path), rows are joined by it;
+    otherwise row r of the vectors belongs to row r of the manifest. A row's content hash is the SHA-256 of its stored
+    vectors. The cache gets its name when it is complete, so that a failed import leaves nothing behind.
 
     Args:
         vectors: .npy [N, D]; .pt with a tensor [N, D] or a dict of them; .parquet with list, fixed-size list or
@@ -58,12 +68,33 @@ def import_vectors(
         column: name of the column, where the file does not name any.
 
     Raises:
-        CacheError: files, shapes, counts or cells are not as above, or a vector does not fit float16.
+        CacheError: files, shapes, counts or cells are not as above, the ids of the two files differ, or a vector does
+            not fit float16.
+        ValueError: the header of a CSV manifest is not UTF-8.
     """
     if cache_dir.exists() and any(cache_dir.iterdir()):
         raise CacheError(f"an import needs a new or empty folder, however: {cache_dir} holds files. Choose another.")
-    items = _read_manifest(manifest)
+    items, cells = _read_manifest(manifest)
     arrays = read_vector_file(vectors, column)
+    order = join_rows(vectors, manifest, cells)
+    if order is not None:
+        arrays = {name: x[order] for name, x in arrays.items()}
+    _check(items, arrays, vectors, manifest)
+    recipes = {name: Recipe(provider="external", model=model) for name in arrays}
+    rounding = _write(cache_dir, items, recipes, arrays, vectors)
+    unknown = tuple(unknown_fields(Recipe(provider="external", model=model)))
+    notes = (*_warnings(items, rounding), *([BY_POSITION] if order is None else []))
+    return ImportReport(len(items), {name: x.shape[1] for name, x in arrays.items()}, rounding, unknown, notes)
+
+
+def _check(items: list[Item], arrays: dict[str, np.ndarray], vectors: Path, manifest: Path) -> None:
+    """All that can be wrong with names, counts and values, before anything is written."""
+    check_unique([item.id for item in items], "items")
+    taken = sorted(set(arrays) & set(store.RESERVED))
+    if taken:
+        raise CacheError(
+            f"a column of vectors needs a name other than {store.RESERVED}, however: {taken} came. Rename it."
+        )
     for name, x in arrays.items():
         if len(x) != len(items):
             raise CacheError(
@@ -71,13 +102,27 @@ def import_vectors(
                 f"{len(x)} rows and {manifest.name} has {len(items)}. Were failed images dropped from one of them?"
             )
         _check_range(name, x, items)
-    recipes = {name: Recipe(provider="external", model=model) for name in arrays}
-    dims = {name: x.shape[1] for name, x in arrays.items()}
-    _write_head(cache_dir, items, recipes, dims, vectors)
-    rounding = _write_rows(cache_dir, items, recipes, arrays)
-    store.write_manifest(cache_dir)
-    unknown = tuple(unknown_fields(Recipe(provider="external", model=model)))
-    return ImportReport(len(items), dims, rounding, unknown, _warnings(items, rounding))
+
+
+def _write(
+    cache_dir: Path,
+    items: list[Item],
+    recipes: dict[str, Recipe],
+    arrays: dict[str, np.ndarray],
+    vectors: Path,
+) -> dict[str, float]:
+    """Write a whole cache beside its place, then move it there; returns the rounding errors of `_write_rows`."""
+    target = cache_dir.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        made = Path(folder) / "cache"
+        _write_head(made, items, recipes, {name: x.shape[1] for name, x in arrays.items()}, vectors)
+        rounding = _write_rows(made, items, recipes, arrays)
+        store.write_manifest(made)
+        if target.exists():
+            target.rmdir()
+        made.rename(target)
+    return rounding
 
 
 def _check_range(name: str, x: np.ndarray, items: list[Item]) -> None:
@@ -139,6 +184,7 @@ def _row_hashes(stored: dict[str, np.ndarray], n: int) -> list[bytes]:
 
 def _warnings(items: list[Item], rounding: dict[str, float]) -> tuple[str, ...]:
     notes = [] if any(item.group for item in items) else [NO_GROUPS]
+    notes += alike_names({item.label for item in items})
     for name, error in rounding.items():
         if error > NOTABLE_ROUNDING:
             notes.append(
@@ -148,8 +194,12 @@ def _warnings(items: list[Item], rounding: dict[str, float]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _read_manifest(manifest: Path) -> list[Item]:
+def _read_manifest(manifest: Path) -> tuple[list[Item], dict[str, list[str | None]]]:
+    """The items, and the cells of each column that means something here."""
     table = _read_rows(manifest)
+    odd = misspelt_headers(column_names(table, manifest), MANIFEST_COLUMNS)
+    if odd:
+        raise CacheError(f"the columns of a manifest are told by their exact names, however: {manifest} has {odd}.")
     n = table.num_rows
     cells = {name: _as_text(table[name]) for name in MANIFEST_COLUMNS if name in table.column_names}
     if n == 0 or None in cells.get("label", [None]) or None in cells.get("id", []):
@@ -161,10 +211,11 @@ def _read_manifest(manifest: Path) -> list[Item]:
     ids = cells.get("id", [f"row-{r:08d}" if p is None else escape_name(p) for r, p in enumerate(paths)])
     unknown: list[str | None] = [None] * n
     columns = (ids, paths, cells["label"], cells.get("group", unknown), cells.get("split", unknown))
-    return [
+    items = [
         Item(str(one), None if path is None else Path(path), str(label), group, split)
         for one, path, label, group, split in zip(*columns, strict=True)
     ]
+    return items, cells
 
 
 def _as_text(column: pa.ChunkedArray) -> list[str | None]:

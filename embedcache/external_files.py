@@ -38,6 +38,30 @@ def read_vector_file(path: Path, column: str) -> dict[str, np.ndarray]:
     return arrays
 
 
+def read_vector_keys(path: Path, name: str) -> list[str | None] | None:
+    """The column `name` of a Parquet file of vectors, as text, by which its rows are joined to a manifest.
+
+    Returns None where the file has no such column of text or integers.
+
+    Raises:
+        CacheError: the file is unreadable.
+    """
+    if path.suffix.lower() != ".parquet":
+        return None
+    try:
+        with pq.ParquetFile(path) as file:
+            if name not in file.schema_arrow.names:
+                return None
+            kind = file.schema_arrow.field(name).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            if not any(fits(kind) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)):
+                return None
+            keys: list[str | None] = file.read([name])[name].cast(pa.string()).to_pylist()
+            return keys
+    except (OSError, pa.ArrowException) as error:
+        raise CacheError(f"vectors must be readable, however: {path}: {error}. Check the file.") from error
+
+
 def _read_npy(path: Path, column: str) -> dict[str, np.ndarray]:
     try:
         return {column: np.load(path, mmap_mode="r", allow_pickle=False)}

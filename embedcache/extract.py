@@ -1,30 +1,45 @@
 """Extraction: a listing and a frozen backbone to a cache on disk, resumable shard by shard."""
 
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-import torch
 from PIL import ImageFile
 
-from embedcache.backbones.backbone import NotFiniteError
 from embedcache.decode import PIXEL_LIMIT
 from embedcache.events import BatchDone, Embedder, Event, Finished, ShardDone, Started, Stopped
-from embedcache.items import Item, Listing, escape_name
+from embedcache.items import Item, Listing
 from embedcache.opening import open_cache
-from embedcache.pipeline import Decoded, Failed, Outcome, decode_ahead, usable_cores
-from embedcache.store import finished_shards, read_bad, read_json, write_manifest, write_shard
-
-LARGEST = 65504.0
-"""The largest finite float16."""
+from embedcache.pipeline import decode_ahead, usable_cores
+from embedcache.reopening import drop_stale
+from embedcache.shard_rows import ShardRows
+from embedcache.store import finished_shards, read_bad, read_json, write_manifest
 
 
 class QuarantineError(ValueError):
     """Some images could not be embedded, and the caller is strict; everything else is in the cache."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is embedded, how, and where to."""
+
+    listing: Listing
+    backbone: Embedder
+    cache_dir: Path
+    shard_rows: int
+    batch: int
+    workers: int
+    pixel_limit: int
+
+    def unfinished(self) -> dict[int, Sequence[Item]]:
+        """The items of each shard that is not on disk."""
+        items, finished = self.listing.items, finished_shards(self.cache_dir)
+        shards = enumerate(items[start : start + self.shard_rows] for start in range(0, len(items), self.shard_rows))
+        return {i: shard for i, shard in shards if i not in finished}
 
 
 def extract(
@@ -41,8 +56,8 @@ def extract(
 ) -> Iterator[Event]:
     """Embed a listing into a cache; a second call continues where the first was stopped or killed.
 
-    Shards are cut by listing order and batches never cross them, so that a resumed run writes the same bytes as one
-    without a break. An image that cannot be embedded is put into the quarantine with its reason.
+    Batches never cross shards, so a resumed run writes the same bytes as one without a break. An image that cannot be
+    embedded is quarantined with its reason. A later call embeds shards anew that are damaged or whose images changed.
 
     Args:
         listing: what to embed.
@@ -59,132 +74,73 @@ def extract(
         Started, then BatchDone and ShardDone, then Finished or Stopped.
 
     Raises:
-        ValueError: an option is out of its bounds, or a vector is not finite or too large for float16; names the item.
-        CacheError: the folder holds a cache of something else.
+        ValueError: an option is out of its bounds, or no image of a batch has a vector that float16 can hold.
+        CacheError: the folder holds a cache of something else, or files that are no cache, or is part of the source.
         QuarantineError: strict, and not everything was embedded; raised behind Finished.
     """
     size = backbone.batch if batch is None else batch
     threads = usable_cores() if workers is None else workers
-    _check_options({"shard_rows": shard_rows, "batch": size, "workers": threads, "pixel_limit": pixel_limit})
+    yield from _run(_Job(listing, backbone, cache_dir, shard_rows, size, threads, pixel_limit), strict, stop)
+
+
+def _run(job: _Job, strict: bool, stop: Callable[[], bool]) -> Iterator[Event]:
     begun = time.perf_counter()
-    warnings = open_cache(cache_dir, listing, backbone, shard_rows=shard_rows, batch=size, pixel_limit=pixel_limit)
-    todo = _unfinished(cache_dir, listing.items, shard_rows)
-    n_listed, n_todo = len(listing.items), sum(map(len, todo.values()))
-    yield Started(n_listed, n_listed - n_todo, -(-n_listed // shard_rows), (*listing.warnings, *warnings))
-    everything = (item for shard in todo.values() for item in shard)
-    stream = decode_ahead(everything, backbone, pixel_limit, threads, ahead=2 * size + 2 * threads)
-    with closing(stream):
-        for event in _embed_shards(todo, stream, backbone, cache_dir, n_listed, size):
+    started, todo = _open(job)
+    yield started
+    with closing(_embed_shards(job, todo)) as events:
+        for event in events:
             yield event
             if isinstance(event, BatchDone) and stop():
-                yield Stopped(
-                    n_listed, n_listed - sum(map(len, _unfinished(cache_dir, listing.items, shard_rows).values()))
-                )
+                n_todo = sum(map(len, job.unfinished().values()))
+                yield Stopped(started.n_listed, started.n_listed - n_todo)
                 return
-    write_manifest(cache_dir)
-    finished = _finished(cache_dir, n_todo, time.perf_counter() - begun)
+    if not (job.cache_dir / "manifest.json").exists():
+        write_manifest(job.cache_dir)
+    finished = _finished(job.cache_dir, started.n_listed - started.n_done, time.perf_counter() - begun)
     yield finished
     if strict and finished.n_bad:
-        raise QuarantineError(_first_reasons(cache_dir, finished, -(-n_listed // shard_rows)))
+        raise QuarantineError(_first_reasons(job.cache_dir, finished, started.n_shards))
 
 
-def _unfinished(cache_dir: Path, items: Sequence[Item], shard_rows: int) -> dict[int, Sequence[Item]]:
-    finished = finished_shards(cache_dir)
-    shards = enumerate(items[start : start + shard_rows] for start in range(0, len(items), shard_rows))
-    return {i: shard for i, shard in shards if i not in finished}
-
-
-def _embed_shards(
-    todo: dict[int, Sequence[Item]],
-    stream: Iterator[Outcome],
-    backbone: Embedder,
-    cache_dir: Path,
-    n_listed: int,
-    batch: int,
-) -> Iterator[BatchDone | ShardDone]:
-    """Embed and write shard by shard; the stream decodes ahead across their borders."""
+def _open(job: _Job) -> tuple[Started, dict[int, Sequence[Item]]]:
+    """Check everything, drop what does not hold any more, and say what is left to do."""
+    _check_options(job)
+    listing, n_listed = job.listing, len(job.listing.items)
+    environment = open_cache(
+        job.cache_dir,
+        listing,
+        job.backbone,
+        shard_rows=job.shard_rows,
+        batch=job.batch,
+        pixel_limit=job.pixel_limit,
+    )
+    stale = drop_stale(job.cache_dir, listing.items, job.shard_rows, job.workers)
+    todo = job.unfinished()
     n_done = n_listed - sum(map(len, todo.values()))
-    for i, shard in todo.items():
-        begun, rows = time.perf_counter(), _Rows(backbone)
-        for n_behind in rows.embed(islice(stream, len(shard)), batch):
-            yield BatchDone(n_done + n_behind, n_listed)
-        rows.write(cache_dir, i)
-        n_done += len(shard)
-        seconds = time.perf_counter() - begun
-        yield ShardDone(i, len(rows.ids), len(rows.bad), n_done, seconds, len(shard) / seconds)
+    return Started(n_listed, n_done, -(-n_listed // job.shard_rows), (*listing.warnings, *environment, *stale)), todo
 
 
-class _Rows:
-    """The rows of one shard while they are computed; an id, its digest and its vectors are appended together."""
-
-    def __init__(self, backbone: Embedder) -> None:
-        self._backbone = backbone
-        self.ids: list[str] = []
-        self._digests: list[bytes] = []
-        self._vectors: dict[str, list[np.ndarray]] = {name: [] for name in backbone.recipes}
-        self.bad: list[dict[str, str]] = []
-
-    def embed(self, outcomes: Iterator[Outcome], batch: int) -> Iterator[int]:
-        """Embed in batches of good images, and say after each how many items of the shard are behind it."""
-        waiting: list[Decoded] = []
-        for outcome in outcomes:
-            if isinstance(outcome, Failed):
-                self.bad.append(_quarantined(outcome))
-                continue
-            waiting.append(outcome)
-            if len(waiting) == batch:
-                self._append(waiting)
-                waiting = []
-                yield len(self.ids) + len(self.bad)
-        if waiting:
-            self._append(waiting)
-            yield len(self.ids) + len(self.bad)
-
-    def _append(self, batch: Sequence[Decoded]) -> None:
-        ids = [one.item.id for one in batch]
-        vectors = _embed_named(self._backbone, torch.stack([one.image for one in batch]), ids)
-        for name, parts in self._vectors.items():
-            parts.append(_as_float16(vectors[name], name, ids))
-        self.ids += ids
-        self._digests += [one.sha256 for one in batch]
-
-    def write(self, cache_dir: Path, i: int) -> None:
-        """Write the shard."""
-        recipes, dims = dict(self._backbone.recipes), dict(self._backbone.dims)
-        vectors = {
-            name: np.concatenate([np.empty((0, dims[name]), np.float16), *parts])
-            for name, parts in self._vectors.items()
-        }
-        write_shard(cache_dir, i, self.ids, self._digests, vectors, self.bad, recipes, dims)
-
-
-def _embed_named(backbone: Embedder, images: torch.Tensor, ids: Sequence[str]) -> dict[str, np.ndarray]:
-    try:
-        return {name: value.cpu().numpy() for name, value in backbone.embed(images).items()}
-    except NotFiniteError as error:
-        named = ", ".join(repr(ids[row]) for row in error.rows[:3])
-        raise ValueError(f"{error} The images are {named}.") from error
-
-
-def _as_float16(vectors: np.ndarray, name: str, ids: Sequence[str]) -> np.ndarray:
-    largest = np.abs(vectors).max(axis=1)
-    if (largest > LARGEST).any():
-        row = int(largest.argmax())
-        raise ValueError(
-            f"stored vectors are float16, which ends at {LARGEST:.0f}, however: column {name!r} of {ids[row]!r} "
-            f"reaches {largest[row]:.0f}. This pooling of this model cannot be stored; choose another."
-        )
-    return vectors.astype(np.float16)
-
-
-def _quarantined(failed: Failed) -> dict[str, str]:
-    path = escape_name(os.fspath(failed.item.path or ""))
-    return {"id": failed.item.id, "path": path, "reason": failed.reason}
+def _embed_shards(job: _Job, todo: dict[int, Sequence[Item]]) -> Generator[BatchDone | ShardDone, None, None]:
+    """Embed and write shard by shard; images are decoded ahead across their borders."""
+    n_listed = len(job.listing.items)
+    n_done = n_listed - sum(map(len, todo.values()))
+    everything = (item for shard in todo.values() for item in shard)
+    ahead = 2 * job.batch + 2 * job.workers
+    with closing(decode_ahead(everything, job.backbone, job.pixel_limit, job.workers, ahead=ahead)) as stream:
+        for i, shard in todo.items():
+            begun, rows = time.perf_counter(), ShardRows(job.backbone)
+            for n_behind in rows.embed(islice(stream, len(shard)), job.batch):
+                yield BatchDone(n_done + n_behind, n_listed)
+            rows.write(job.cache_dir, i)
+            n_done += len(shard)
+            seconds = time.perf_counter() - begun
+            yield ShardDone(i, len(rows.ids), len(rows.bad), n_done, seconds, len(shard) / seconds)
 
 
 def _finished(cache_dir: Path, n_worked: int, seconds: float) -> Finished:
     manifest = read_json(cache_dir / "manifest.json")
-    return Finished(manifest["n_listed"], manifest["n_ok"], manifest["n_bad"], seconds, n_worked / seconds)
+    rate = n_worked / seconds if n_worked else 0.0
+    return Finished(manifest["n_listed"], manifest["n_ok"], manifest["n_bad"], seconds, rate, n_worked)
 
 
 def _first_reasons(cache_dir: Path, finished: Finished, n_shards: int) -> str:
@@ -192,11 +148,14 @@ def _first_reasons(cache_dir: Path, finished: Finished, n_shards: int) -> str:
     told = "; ".join(f"{row['id']}: {row['reason']}" for row in bad)
     return (
         f"strict extraction must embed every image, however: {finished.n_bad} of {finished.n_listed} are in the "
-        f"quarantine. The first: {told}. Repair or unlist them; the others are stored in {cache_dir}."
+        f"quarantine. The first: {told}. The others are stored in {cache_dir}. Repair the files and run the same "
+        "command again, which tries changed files anew; or list the good ones elsewhere and embed them into another "
+        "folder."
     )
 
 
-def _check_options(asked: dict[str, int]) -> None:
+def _check_options(job: _Job) -> None:
+    asked = {name: getattr(job, name) for name in ("shard_rows", "batch", "workers", "pixel_limit")}
     wrong = {name: value for name, value in asked.items() if value < 1}
     if wrong:
         raise ValueError(f"options of extraction must be at least 1, however: {wrong}. Raise them.")

@@ -1,6 +1,7 @@
 """Items and listings: what is to be embedded, named and ordered the same on every machine."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -74,6 +75,36 @@ def natural_key(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
     return tuple((0, int(p), "") if p[0] in "0123456789" else (1, 0, p) for p in parts), name
 
 
+def alike_names(names: Iterable[str]) -> list[str]:
+    """A warning, if any class names agree but for case, outer spaces and the Unicode form of their accents.
+
+    >>> [warning.split(": ")[1] for warning in alike_names(["cat", "dog", "Cat "])]
+    ["'Cat ' and 'cat'. Rename them if they mean one class."]
+    """
+    alike: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        alike.setdefault(unicodedata.normalize("NFC", name.strip().casefold()), []).append(name)
+    several = [" and ".join(map(ascii, found)) for found in alike.values() if len(found) > 1]
+    if not several:
+        return []
+    shown = ", ".join(several[:5]) + (" …" if len(several) > 5 else "")
+    return [
+        f"Some class names differ only by case, spaces or the form of accents, and count as separate classes: {shown}. "
+        "Rename them if they mean one class."
+    ]
+
+
+def misspelt_headers(names: Sequence[str], known: Sequence[str]) -> str:
+    """Headers that stand for a known one in other case or with spaces, with what to do; "" where there are none.
+
+    >>> misspelt_headers(["path", " Label"], ["path", "label", "group"])
+    "' Label' for 'label'. Rename it"
+    """
+    near = {name: name.strip().casefold() for name in names if name not in known}
+    pairs = [f"{name!r} for {meant!r}" for name, meant in near.items() if meant in known and meant not in names]
+    return f"{', '.join(pairs)}. Rename {'it' if len(pairs) == 1 else 'them'}" if pairs else ""
+
+
 def make_listing(
     items: Iterable[Item],
     class_names: Iterable[str],
@@ -93,7 +124,7 @@ def make_listing(
     if group_regex is not None:
         ordered = _with_groups(ordered, group_regex)
     names = tuple(sorted(class_names, key=natural_key))
-    notes = list(warnings)
+    notes = [*warnings, *alike_names(names)]
     if all(item.group is None for item in ordered):
         notes.insert(0, NO_GROUPS)
     elif lacking := sum(item.group is None for item in ordered):
@@ -124,7 +155,10 @@ def _with_groups(ordered: Sequence[Item], group_regex: str) -> list[Item]:
     try:
         pattern = re.compile(group_regex)
     except re.error as error:
-        raise ValueError(f"the group regex must be valid, however: {group_regex!r} is not ({error}).") from error
+        raise ValueError(
+            f"the group regex must be valid, however: {group_regex!r} is not ({error}). Write a Python "
+            r"regular expression, for example ([^/]+)_[0-9]+\.png$ for the part of a file name before its number."
+        ) from error
     matches = [(item, pattern.search(item.id)) for item in ordered]
     missing = [item.id for item, match in matches if _group_of(match) is None]
     if missing:

@@ -96,7 +96,9 @@ def rows_of(listed: Sequence[str], ids: Sequence[str]) -> list[int]:
     row_of = {one: row for row, one in enumerate(listed)}
     lost = next((one for one in ids if one not in row_of), None)
     if lost is not None:
-        raise CacheError(f"every row must be listed in items.parquet, however: {lost!r} is not. Embed this cache anew.")
+        raise CacheError(
+            f"every row must be listed in items.parquet, however: {lost!r} is not. Is a shard from another cache?"
+        )
     return [row_of[one] for one in ids]
 
 

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from embedcache.items import Item, Listing, escape_name, make_listing
+from embedcache.items import Item, Listing, escape_name, make_listing, misspelt_headers
 
 COLUMNS = ("path", "label", "group", "split")
 REQUIRED = ("path", "label")
 LOOKED_AT = 1000
+SAVE_AS = "Save it with the encoding UTF-8."
 
 
 def list_manifest(manifest: Path, *, root: Path | None = None, group_regex: str | None = None) -> Listing:
@@ -50,13 +51,16 @@ def list_manifest(manifest: Path, *, root: Path | None = None, group_regex: str 
 def _read(manifest: Path) -> tuple[dict[str, list[str]], list[str]]:
     """The four columns as text ("" where a cell or an optional column is missing), and the names of the others."""
     table = _read_table(manifest)
-    names = table.column_names
+    names = column_names(table, manifest)
+    odd = misspelt_headers(names, COLUMNS)
+    if odd:
+        raise ValueError(f"the columns of a manifest are told by their exact names, however: {manifest} has {odd}.")
     missing = [name for name in REQUIRED if name not in names]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if missing or repeated:
         raise ValueError(
             f"a manifest must have the columns path and label once each, however: {manifest} has {names}. "
-            "Rename or remove columns."
+            f"{_advice(names)}"
         )
     columns = {
         name: _as_text(table[name], name, manifest) if name in names else [""] * table.num_rows for name in COLUMNS
@@ -69,6 +73,27 @@ def _read(manifest: Path) -> tuple[dict[str, list[str]], list[str]]:
                 f"first is row {empty[0]} (counted from 0 after the header). Fill or remove them."
             )
     return columns, [name for name in names if name not in COLUMNS]
+
+
+def column_names(table: pa.Table, manifest: Path) -> list[str]:
+    """The names of the columns, which Arrow decodes only when they are asked for.
+
+    Raises:
+        ValueError: they are not UTF-8.
+    """
+    try:
+        names: list[str] = table.column_names
+    except UnicodeDecodeError as error:
+        raise ValueError(f"a manifest must be UTF-8 text, however: {manifest}: {error}. {SAVE_AS}") from error
+    return names
+
+
+def _advice(names: list[str]) -> str:
+    """What to do about columns that are not there: one name with another delimiter in it was not cut at it."""
+    found = next((sign for sign in ";\t|" if len(names) == 1 and sign in names[0]), None)
+    if found is not None:
+        return f"Its cells seem to be divided by {found!r}: write it with commas."
+    return "Name them in its first line; rename or remove other columns of these names."
 
 
 def _read_table(manifest: Path) -> pa.Table:
@@ -84,8 +109,13 @@ def _read_table(manifest: Path) -> pa.Table:
             return pyarrow.csv.read_csv(manifest, convert_options=options)
         if suffix == ".parquet":
             return pq.read_table(manifest)
-    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise ValueError(f"a manifest must be a readable {suffix} file, however: {manifest}: {error}") from error
+    except (OSError, pa.ArrowException) as error:
+        told = str(error).rstrip(".")
+        advice = SAVE_AS if "UTF8" in told else "Give it a header with path and label, and as many cells in every row."
+        advice = advice if suffix == ".csv" else "Write it anew."
+        raise ValueError(
+            f"a manifest must be a readable {suffix} file, however: {manifest}: {told}. {advice}"
+        ) from error
     raise ValueError(f"a manifest must be a .csv or .parquet file, however: {manifest} ends in {suffix!r}. Convert it.")
 
 

@@ -1,6 +1,7 @@
 """Opening a cache for extraction: a new one is described first, an old one must be what is asked for now."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,13 @@ import torch
 
 from embedcache.canary import LIKE, canary_image, canary_sha256, cosine
 from embedcache.events import Embedder
-from embedcache.items import Item, Listing
+from embedcache.items import Item, Listing, escape_name
 from embedcache.recipe import Recipe, differences
 from embedcache.store import (
     FORMAT_VERSION,
     CacheError,
     describe_columns,
-    finished_shards,
+    partial_files,
     read_items,
     read_json,
     remove_partial,
@@ -40,10 +41,10 @@ def open_cache(
         Warnings about an environment that is not the one the cache was begun in.
 
     Raises:
-        CacheError: the cache was begun with another recipe, listing, shard size or pixel limit, or the canary shows
-            that today's environment gives other vectors.
+        CacheError: the folder is no place for this cache, the cache was begun with another recipe, listing, shard size
+            or pixel limit, or the canary shows that today's environment gives other vectors.
     """
-    remove_partial(cache_dir)
+    check_place(cache_dir, listing)
     canary = embed_canary(backbone)
     asked = {
         "format_version": FORMAT_VERSION,
@@ -55,14 +56,15 @@ def open_cache(
     }
     path = cache_dir / "cache.json"
     if not path.exists():
-        _refuse_orphans(cache_dir)
         provenance = dict(backbone.provenance) | {"batch": str(batch)}
         # Nine digits hold a float32 exactly.
         vectors = {name: [float(f"{number:.9g}") for number in vector] for name, vector in canary.items()}
         extra = {"provenance": provenance, "canary": {"pixels_sha256": canary_sha256(), "vectors": vectors}}
         write_json(path, asked | extra)
         write_items(cache_dir, listing.items)
+        remove_partial(cache_dir)
         return []
+    remove_partial(cache_dir)
     stored = read_json(path)
     _check_same(cache_dir, stored, asked)
     _check_items(cache_dir, listing.items)
@@ -70,12 +72,41 @@ def open_cache(
     return _environment_warnings(stored["provenance"], dict(backbone.provenance) | {"batch": str(batch)})
 
 
-def _refuse_orphans(cache_dir: Path) -> None:
-    if finished_shards(cache_dir):
+def check_place(cache_dir: Path, listing: Listing) -> None:
+    """Refuse a folder that is neither empty nor a cache, or that overlaps with the folder of the images.
+
+    Raises:
+        CacheError: it is such a folder.
+    """
+    root = _source_folder(listing)
+    if root is not None:
+        cache, images = cache_dir.resolve(), root.resolve()
+        if cache.is_relative_to(images) or images.is_relative_to(cache):
+            raise CacheError(
+                f"a cache and the images must lie in folders apart, however: {cache_dir} and {root} are the same, or "
+                "one is inside the other. Choose a folder elsewhere."
+            )
+    if not cache_dir.exists() or (cache_dir / "cache.json").exists():
+        return
+    if not cache_dir.is_dir():
+        raise CacheError(f"a cache must be a folder, however: {cache_dir} is none. Choose another name.")
+    parts = [cache_dir / "shards", cache_dir / "splits"]
+    found = [path for folder in (cache_dir, *parts) for path in folder.glob("*")]
+    foreign = sorted(set(found) - set(parts) - set(partial_files(cache_dir)))
+    if foreign:
+        named = ", ".join(path.relative_to(cache_dir).as_posix() for path in foreign[:3])
         raise CacheError(
-            f"a cache is described by its cache.json, however: {cache_dir} holds shards without one. Restore the file, "
-            "or choose an empty folder."
+            f"a folder for a cache must be empty or hold a cache.json, however: {cache_dir} holds {named}"
+            f"{' …' if len(foreign) > 3 else ''} and none. Choose an empty folder; if this was a cache, restore it."
         )
+
+
+def _source_folder(listing: Listing) -> Path | None:
+    """The folder that was listed, if one was; it is taken from an item's path, for its name is stored escaped."""
+    path = listing.items[0].path
+    if listing.description.get("kind") != "folder" or path is None:
+        return None
+    return next((one for one in path.parents if escape_name(os.fspath(one)) == listing.description["root"]), None)
 
 
 def _check_same(cache_dir: Path, stored: Mapping[str, Any], asked: Mapping[str, Any]) -> None:

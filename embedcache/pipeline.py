@@ -25,10 +25,11 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Failed:
-    """An item for the quarantine."""
+    """An item for the quarantine; its digest is None where the file was not read, or may be decoded another time."""
 
     item: Item
     reason: str
+    sha256: bytes | None
 
 
 Outcome = Decoded | Failed
@@ -42,12 +43,27 @@ def decode_item(item: Item, backbone: Embedder, pixel_limit: int) -> Outcome:
             f"items are embedded from files by a resolved recipe, however: {item.id!r} has path {item.path} and the "
             f"recipe's background is {background}. Imported vectors cannot be embedded again."
         )
+    digest = None
     try:
         data = read_image_file(item.path)
+        digest = hashlib.sha256(data).digest()
         image = decode_bytes(data, background=background, pixel_limit=pixel_limit)
-        return Decoded(item, backbone.prepare(image), hashlib.sha256(data).digest())
+        return Decoded(item, backbone.prepare(image), digest)
     except DecodeError as error:
-        return Failed(item, str(error))
+        return Failed(item, str(error), digest)
+    except MemoryError:
+        # Without a digest the next run tries again, perhaps with more memory or a lower pixel limit.
+        return Failed(item, "does not fit into memory when it is decoded", None)
+
+
+def content_digest(item: Item) -> bytes | None:
+    """The SHA-256 of an item's file as it is now; None where it cannot be read."""
+    if item.path is None:
+        return None
+    try:
+        return hashlib.sha256(read_image_file(item.path)).digest()
+    except DecodeError:
+        return None
 
 
 def decode_ahead(

@@ -19,6 +19,11 @@ def list_source(source: Path, *, root: Path | None = None, group_regex: str | No
     Raises:
         ValueError: the source cannot be listed; see `list_folder` and `list_manifest`.
     """
+    if not source.exists():
+        raise ValueError(
+            f"a source is a folder of class folders or a .csv or .parquet manifest, however: {source} does not exist. "
+            "Is the path right?"
+        )
     if not source.is_dir():
         return list_manifest(source, root=root, group_regex=group_regex)
     if root is not None:

@@ -8,11 +8,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from embedcache.cuts import cut_roles, keep_classes_in_train, merge_groups
 from embedcache.files import CacheError, write_parquet
+from embedcache.split_files import SPLIT_KEY
+from embedcache.split_files import SplitReport as SplitReport
+from embedcache.split_files import hash_roles as hash_roles
+from embedcache.split_files import read_split as read_split
 from embedcache.table import FeatureTable
 
 ROLES = ("train", "select", "calibrate", "test")
@@ -22,7 +25,6 @@ GIVEN_NAMES = {
     "calibrate": ("calibrate", "calibration"),
     "test": ("test", "testing"),
 }
-SPLIT_KEY = b"embedcache.split"
 
 
 class SplitSpec(BaseModel):
@@ -68,25 +70,6 @@ class SplitSpec(BaseModel):
         return self
 
 
-class SplitReport(BaseModel):
-    """What a reader must know of a split before trusting a number made with it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    counts: dict[str, int]
-    """Rows by role."""
-    groups: dict[str, int]
-    """Groups by role; groups that hold the same image count as one."""
-    missing: dict[str, tuple[str, ...]]
-    """Classes of the table without a row in a role, for each role that is used."""
-    forced: tuple[str, ...]
-    """Classes of which a whole group went back to train, since every group of theirs had been cut away."""
-    small: tuple[str, ...]
-    """Classes with too few rows to have one in every fold of a cut."""
-    warnings: tuple[str, ...]
-    """Sentences to show."""
-
-
 @dataclass(frozen=True, eq=False)
 class Split:
     """The role of each row of a table, str [N] in table order, with its hash and its report."""
@@ -108,8 +91,14 @@ def make_split(table: FeatureTable, spec: SplitSpec) -> Split:
     calibration); only the roles that it does not name are cut, from its training rows.
 
     Raises:
-        CacheError: there are too few groups for a share, or the given split is missing, partial or has unknown names.
+        CacheError: the table is empty, there are too few groups for a share, or the given split is missing, partial or
+            has unknown names.
     """
+    if len(table.ids) == 0:
+        raise CacheError(
+            "a split needs rows, however: this table has none. If every image went to the quarantine, its reasons say "
+            "what to mend; then embed again."
+        )
     order = np.argsort(table.ids, kind="stable")
     labels = table.labels[order]
     groups = merge_groups(table.groups[order], table.content[order])
@@ -132,12 +121,6 @@ def make_split(table: FeatureTable, spec: SplitSpec) -> Split:
 def _finish(ids: np.ndarray, roles: np.ndarray, report: SplitReport) -> Split:
     roles.flags.writeable = False
     return Split(roles, hash_roles(ids, roles), report)
-
-
-def hash_roles(ids: np.ndarray, roles: np.ndarray) -> str:
-    """SHA-256 of a split: the ids, sorted, with their roles."""
-    pairs = sorted(zip(ids.tolist(), roles.tolist(), strict=True))
-    return hashlib.sha256(json.dumps(pairs, separators=(",", ":")).encode()).hexdigest()
 
 
 def _start(table: FeatureTable, spec: SplitSpec) -> np.ndarray:
@@ -217,22 +200,6 @@ def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec) ->
     schema = pa.schema([(name, pa.string()) for name in columns], metadata={SPLIT_KEY: json.dumps(facts)})
     write_parquet(path, pa.table(columns, schema=schema))
     return split
-
-
-def read_split(path: Path) -> tuple[np.ndarray, np.ndarray, SplitReport]:
-    """The ids, roles and report in a split file.
-
-    Raises:
-        CacheError: its rows do not have the hash that it states.
-    """
-    rows = pq.read_table(path, partitioning=None)
-    facts = json.loads(rows.schema.metadata[SPLIT_KEY])
-    ids, roles = (np.array(rows[name].to_pylist(), dtype=str) for name in ("id", "role"))
-    if hash_roles(ids, roles) != facts["hash"]:
-        raise CacheError(
-            f"a split must stay as it was made, however: {path.name} was changed. Delete it for a new one."
-        )
-    return ids, roles, SplitReport.model_validate(facts["report"])
 
 
 def _load(path: Path, table: FeatureTable) -> Split:

@@ -26,6 +26,7 @@ from embedcache.recipe import Recipe
 
 FORMAT_VERSION = 1
 METADATA_KEY = b"embedcache"
+PARTIAL = ("cache.json.tmp", "items.parquet.tmp", "manifest.json.tmp", "shards/part-*.tmp", "splits/*.tmp")
 RESERVED = ("id", "sha256", "label", "group")
 DECODER = "numpy.frombuffer(b''.join(values), '<f2').reshape(-1, dim)"
 
@@ -75,7 +76,7 @@ def write_shard(
         ids: of the rows that embedded, in listing order, [n].
         content: SHA-256 digest of each row's file, 32 bytes each, [n].
         vectors: by column, float16 [n, D].
-        bad: {id, path, reason} of each row that did not embed.
+        bad: {id, path, reason, sha256} of each row that did not embed; sha256 is None where the file was not read.
         columns: the recipe of each column.
         dims: D of each column.
 
@@ -134,14 +135,20 @@ def finished_shards(cache_dir: Path) -> set[int]:
     return {int(path.stem.removeprefix("part-")) for path in found}
 
 
+def partial_files(cache_dir: Path) -> list[Path]:
+    """What a killed run left half-written, by the names that are written here; other files are the user's."""
+    return sorted(path for pattern in PARTIAL for path in cache_dir.glob(pattern) if path.is_file())
+
+
 def remove_partial(cache_dir: Path) -> None:
-    """Delete what a killed run left half-written."""
-    for path in sorted(cache_dir.rglob("*.tmp")):
-        path.unlink()
+    """Delete what a killed run left half-written, if the folder is a cache."""
+    if (cache_dir / "cache.json").is_file():
+        for path in partial_files(cache_dir):
+            path.unlink()
 
 
 def read_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:
-    """The quarantine of shard i: {id, path, reason} of each row that did not embed."""
+    """The quarantine of shard i: {id, path, reason, sha256} of each row that did not embed."""
     rows: list[dict[str, Any]] = read_json(bad_path(cache_dir, i))
     return rows
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from embedcache.files import CacheError, read_json
-from embedcache.hashes import file_sha256, hash_rows, hash_table
+from embedcache.damage import reading, remedy
+from embedcache.files import CacheError
+from embedcache.hashes import hash_rows, hash_table
 from embedcache.listing import check_unique, effective_groups, read_item_columns, rows_of
 from embedcache.recipe import Recipe
-from embedcache.store import FORMAT_VERSION, read_keys, shard_path
+from embedcache.state import check_shard_hashes, read_recipe, read_shard_keys
+from embedcache.state import read_state as read_state
+from embedcache.store import shard_path
 from embedcache.vectors import read_vectors
 
 
@@ -60,7 +63,8 @@ def read_table(cache_dir: Path, columns: Sequence[str] | None = None, verify: bo
     Args:
         cache_dir: the cache.
         columns: the vector columns to read; None reads all.
-        verify: check the checksum of every page and that the vectors are finite: about twice the time.
+        verify: check the checksum of every page of these columns, that their vectors are finite, and that every shard
+            has the SHA-256 in the manifest: about three times the time.
 
     Raises:
         CacheError: the cache is unfinished, of another format, damaged, inconsistent, or lacks a column.
@@ -68,12 +72,15 @@ def read_table(cache_dir: Path, columns: Sequence[str] | None = None, verify: bo
     cache, manifest = read_state(cache_dir)
     names = _choose_columns(cache, columns)
     ids, content = _read_keys(cache_dir, manifest)
-    listing = read_item_columns(cache_dir)
+    with reading(cache_dir / "items.parquet"):
+        listing = read_item_columns(cache_dir)
     rows = rows_of(listing["id"], ids)
     labels, groups, split = ([listing[name][row] for row in rows] for name in ("label", "group", "split"))
-    recipes = {name: _read_recipe(name, cache["columns"][name]) for name in names}
+    recipes = {name: read_recipe(cache_dir, name, cache["columns"][name]) for name in names}
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
     vectors = {name: read_vectors(paths, name, cache["columns"][name]["dim"], verify) for name in names}
+    if verify:
+        check_shard_hashes(cache_dir, manifest)
     return FeatureTable(
         ids=np.array(ids, dtype=str),
         columns=vectors,
@@ -85,34 +92,6 @@ def read_table(cache_dir: Path, columns: Sequence[str] | None = None, verify: bo
         split=np.array([role or "" for role in split], dtype=str) if any(listing["split"]) else None,
         recipes=recipes,
     )
-
-
-def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """cache.json and manifest.json of a finished cache of this format.
-
-    Raises:
-        CacheError: there is no cache, it is unfinished, of another format, or its listing was changed since.
-    """
-    if not (cache_dir / "cache.json").is_file():
-        raise CacheError(f"a cache holds cache.json, however: {cache_dir} does not. Is this the cache's own folder?")
-    cache = read_json(cache_dir / "cache.json")
-    if cache.get("format_version") != FORMAT_VERSION:
-        raise CacheError(
-            f"this program reads cache format {FORMAT_VERSION}, however: {cache_dir} has format "
-            f"{cache.get('format_version')}. Read it with the version that wrote it, or embed anew."
-        )
-    if not (cache_dir / "manifest.json").is_file():
-        raise CacheError(
-            f"a finished cache holds manifest.json, however: {cache_dir} does not; it was stopped on the way. "
-            "Run the same embed command again: it resumes where it stopped."
-        )
-    manifest = read_json(cache_dir / "manifest.json")
-    if file_sha256(cache_dir / "items.parquet") != manifest["items_sha256"]:
-        raise CacheError(
-            f"items.parquet must be the listing that was embedded, however: that of {cache_dir} was changed since. "
-            "Embed the changed listing into a new folder."
-        )
-    return cache, manifest
 
 
 def _choose_columns(cache: dict[str, Any], columns: Sequence[str] | None) -> list[str]:
@@ -131,30 +110,19 @@ def _read_keys(cache_dir: Path, manifest: dict[str, Any]) -> tuple[list[str], li
     ids: list[str] = []
     content: list[str] = []
     for i, shard in enumerate(manifest["shards"]):
-        if not shard_path(cache_dir, i).is_file():
-            raise CacheError(
-                f"the manifest lists {shard['name']}, however: its file is gone. Resume the embed command."
-            )
-        shard_ids, shard_content = read_keys(cache_dir, i)
+        path = shard_path(cache_dir, i)
+        if not path.is_file():
+            raise CacheError(f"the manifest lists {shard['name']}, however: its file {path} is gone. {remedy(path)}")
+        shard_ids, shard_content = read_shard_keys(cache_dir, i)
         if len(shard_ids) != shard["rows"]:
             raise CacheError(
                 f"{shard['name']} must hold {shard['rows']} rows as the manifest says, however: it holds "
-                f"{len(shard_ids)}. Delete this shard and the manifest, and resume the embed command."
+                f"{len(shard_ids)} in {path}. {remedy(path)}"
             )
         ids += shard_ids
         content += shard_content
     check_unique(ids, "rows")
     return ids, content
-
-
-def _read_recipe(name: str, column: dict[str, Any]) -> Recipe:
-    recipe = Recipe.model_validate(column["recipe"])
-    if recipe.hash != column["recipe_hash"]:
-        raise CacheError(
-            f"the recipe of column {name!r} must have the hash {column['recipe_hash']}, however: it has {recipe.hash}. "
-            "cache.json was edited, or a version with other recipe fields wrote it: embed anew."
-        )
-    return recipe
 
 
 def _as_index(labels: Sequence[str], class_names: Sequence[str]) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from embedcache.damage import reading, remedy
 from embedcache.files import CacheError
 
 BATCH_BYTES = 2**19
@@ -24,13 +25,15 @@ def read_vectors(paths: Sequence[Path], name: str, dim: int, verify: bool = Fals
     """
     if len(paths) == 1:
         with _opened(paths[0], name, verify) as file:
-            pieces = _pieces(file.read([name]).column(name), dim)
+            pieces = _pieces(file.read([name]).column(name), dim, paths[0])
         x = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty((0, dim), np.float16), *pieces])
     else:
         x = copy_vectors(paths, name, dim, verify)
     if verify and not np.isfinite(x).all():
         row = int(np.argmin(np.isfinite(x).all(axis=1)))
-        raise CacheError(f"stored vectors must be finite, however: row {row} of column {name!r} is not. Embed it anew.")
+        raise CacheError(
+            f"stored vectors must be finite, however: row {row} of column {name!r} is not. {remedy(paths[0])}"
+        )
     x.flags.writeable = False
     return x
 
@@ -41,13 +44,16 @@ def copy_vectors(paths: Sequence[Path], name: str, dim: int, verify: bool = Fals
     One thread does it: two were measured to take as long, for both wait for the same memory. The array lies in Arrow's
     memory pool, which hands freed pages out again; numpy asks the system for each large array anew.
     """
-    n = sum(pq.read_metadata(path).num_rows for path in paths)
+    n = 0
+    for path in paths:
+        with reading(path):
+            n += pq.read_metadata(path).num_rows
     out = np.frombuffer(pa.allocate_buffer(n * 2 * dim), dtype="<f2").reshape(n, dim)
     row = 0
     for path in paths:
         with _opened(path, name, verify) as file:
             for batch in file.iter_batches(max(1, BATCH_BYTES // (2 * dim)), columns=[name], use_threads=False):
-                for piece in _pieces(pa.chunked_array([batch.column(0)]), dim):
+                for piece in _pieces(pa.chunked_array([batch.column(0)]), dim, path):
                     out[row : row + len(piece)] = piece
                     row += len(piece)
     return out
@@ -59,21 +65,23 @@ def _opened(path: Path, name: str, verify: bool) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path, memory_map=True, page_checksum_verification=verify) as file:
             if name not in file.schema_arrow.names:
-                raise CacheError(f"every shard holds each column, however: {path.name} lacks {name!r}. Embed it anew.")
+                raise CacheError(f"every shard holds each column, however: {path} lacks {name!r}. {remedy(path)}")
             yield file
     except (OSError, pa.ArrowException) as error:
         raise CacheError(
-            f"column {name!r} of {path.name} must be readable, however: {error}. "
-            "Delete this shard and the manifest, and resume the embed command."
+            f"column {name!r} of {path.name} must be readable, however: {path} is damaged ({str(error).rstrip('.')}). "
+            f"{remedy(path)}"
         ) from error
 
 
-def _pieces(column: pa.ChunkedArray, dim: int) -> list[np.ndarray]:
+def _pieces(column: pa.ChunkedArray, dim: int, path: Path) -> list[np.ndarray]:
     """Views of the chunks of a fixed-size binary column as float16 [n, dim]."""
     if column.type != pa.binary(2 * dim):
         raise CacheError(
-            f"a vector of {dim} float16 is {2 * dim} bytes, however: the shard holds {column.type}. Embed it anew."
+            f"a vector of {dim} float16 is {2 * dim} bytes, however: the shard holds {column.type}. {remedy(path)}"
         )
+    if column.null_count:
+        raise CacheError(f"every row has a vector, however: {column.null_count} of {path} have none. {remedy(path)}")
     return [
         np.frombuffer(chunk.buffers()[1], "<f2", count=len(chunk) * dim, offset=chunk.offset * 2 * dim).reshape(-1, dim)
         for chunk in column.chunks

@@ -1,7 +1,8 @@
 """Checking a finished cache against itself, and, given its backbone, against today's numbers."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,23 @@ from typing import Any
 import numpy as np
 
 from embedcache.canary import LIKE, cosine
+from embedcache.damage import MISREAD, reading, remedy
 from embedcache.files import CacheError
-from embedcache.hashes import file_sha256, hash_table
+from embedcache.hashes import hash_table
 from embedcache.listing import effective_groups, read_item_columns, rows_of
-from embedcache.splits import read_split
-from embedcache.store import read_about, read_bad, read_keys, shard_path
-from embedcache.table import read_state, read_table
+from embedcache.split_files import read_split
+from embedcache.state import (
+    check_shard_hashes,
+    read_quarantine,
+    read_recipe,
+    read_shard_about,
+    read_shard_bad,
+    read_shard_keys,
+    read_state,
+)
+from embedcache.store import bad_path, shard_path
+from embedcache.table import read_table
+from embedcache.vectors import read_vectors
 
 EmbedCanary = Callable[[], Mapping[str, np.ndarray]]
 
@@ -67,7 +79,7 @@ def _check(name: str, question: Callable[[], str]) -> Check:
     """Ask; what any damaged file raises is the answer of a check that failed."""
     try:
         return Check(name, True, question())
-    except (ValueError, OSError, KeyError) as error:
+    except MISREAD as error:
         return Check(name, False, str(error))
 
 
@@ -77,47 +89,54 @@ def _state(cache_dir: Path) -> str:
 
 
 def _shard_hashes(cache_dir: Path) -> str:
-    shards = read_state(cache_dir)[1]["shards"]
-    for i, shard in enumerate(shards):
-        found = file_sha256(shard_path(cache_dir, i))
-        if found != shard["sha256"]:
-            raise CacheError(
-                f"{shard['name']} must have the SHA-256 {shard['sha256'][:12]}… of the manifest, however: it has "
-                f"{found[:12]}…. Delete this shard and the manifest, and resume the embed command."
-            )
-    return f"{len(shards)} shards"
+    manifest = read_state(cache_dir)[1]
+    check_shard_hashes(cache_dir, manifest)
+    return f"{len(manifest['shards'])} shards"
 
 
 def _counts(cache_dir: Path) -> str:
     cache, manifest = read_state(cache_dir)
-    listed = read_item_columns(cache_dir)["id"]
+    with reading(cache_dir / "items.parquet"):
+        listed = read_item_columns(cache_dir)["id"]
     size = cache["shard_rows"]
     rows = bad = 0
     for i in range(len(manifest["shards"])):
-        ids, failed = read_keys(cache_dir, i)[0], [row["id"] for row in read_bad(cache_dir, i)]
+        ids, failed = read_shard_keys(cache_dir, i)[0], [row["id"] for row in read_shard_bad(cache_dir, i)]
         if sorted(ids + failed) != sorted(listed[i * size : (i + 1) * size]):
-            raise CacheError(f"shard {i} must hold the items listed for it, however: it does not. Embed it anew.")
+            path = shard_path(cache_dir, i)
+            raise CacheError(
+                f"{path.name} and {bad_path(cache_dir, i).name} must hold the items listed for them, however: those of "
+                f"{cache_dir} do not. {remedy(path)}"
+            )
         rows += len(ids)
         bad += len(failed)
     if (rows, bad, rows + bad) != (manifest["n_ok"], manifest["n_bad"], manifest["n_listed"]):
-        raise CacheError(f"the manifest must count the shards, however: they hold {rows} rows and {bad} quarantined.")
+        raise CacheError(
+            f"the manifest must count the shards, however: {cache_dir} holds {rows} rows and {bad} quarantined. "
+            f"{remedy(cache_dir / 'manifest.json')}"
+        )
     return f"{rows} + {bad} = {len(listed)}"
 
 
 def _recipes(cache_dir: Path) -> str:
     cache, manifest = read_state(cache_dir)
     for i, shard in enumerate(manifest["shards"]):
-        if read_about(cache_dir, i)["columns"] != cache["columns"]:
-            raise CacheError(f"{shard['name']} must have the recipes of cache.json, however: it differs. Embed anew.")
+        if read_shard_about(cache_dir, i)["columns"] != cache["columns"]:
+            raise CacheError(
+                f"{shard['name']} must have the recipes of cache.json, however: it differs. "
+                f"{remedy(shard_path(cache_dir, i))}"
+            )
     return ", ".join(f"{name} {column['recipe_hash']}" for name, column in sorted(cache["columns"].items()))
 
 
 def _content(cache_dir: Path) -> str:
     """Read one column after the other, so that only one of them is in memory."""
     cache, manifest = read_state(cache_dir)
-    rows = ""
-    for name in sorted(cache["columns"]):
-        rows = read_table(cache_dir, [name], verify=True).rows_hash
+    paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
+    for name, column in sorted(cache["columns"].items()):
+        read_recipe(cache_dir, name, column)
+        read_vectors(paths, name, column["dim"], verify=True)
+    rows = read_table(cache_dir, sorted(cache["columns"])[:1]).rows_hash
     found = hash_table({name: column["recipe_hash"] for name, column in cache["columns"].items()}, rows)
     stated = manifest["content_hash"]
     if found != stated:
@@ -155,15 +174,15 @@ def cache_info(cache_dir: Path) -> dict[str, Any]:
     """What is in a finished cache, without reading a vector, as a tree for JSON.
 
     Keys: n_listed, n_ok, n_bad, classes {name: rows}, groups (None where none are stated), columns {name: {dim,
-    recipe_hash, model}}, bytes, quarantine {reason: rows}, source, content_hash.
+    recipe_hash, model}}, bytes, quarantine {reason: rows} (see `count_reasons`), source, content_hash.
 
     Raises:
-        CacheError: the cache is unfinished or of another format.
+        CacheError: the cache is unfinished, of another format, or damaged.
     """
     cache, manifest = read_state(cache_dir)
-    listing = read_item_columns(cache_dir)
-    shards = range(len(manifest["shards"]))
-    keys = [read_keys(cache_dir, i) for i in shards]
+    with reading(cache_dir / "items.parquet"):
+        listing = read_item_columns(cache_dir)
+    keys = [read_shard_keys(cache_dir, i) for i in range(len(manifest["shards"]))]
     content = [digest for _, digests in keys for digest in digests]
     rows = rows_of(listing["id"], [one for ids, _ in keys for one in ids])
     counts = Counter(listing["label"][row] for row in rows)
@@ -175,11 +194,27 @@ def cache_info(cache_dir: Path) -> dict[str, Any]:
         "classes": {name: counts[name] for name in cache["class_names"]},
         "groups": len(groups) if any(listing["group"]) else None,
         "columns": {
-            name: {"dim": column["dim"], "recipe_hash": column["recipe_hash"], "model": column["recipe"]["model"]}
+            name: {
+                "dim": column["dim"],
+                "recipe_hash": column["recipe_hash"],
+                "model": read_recipe(cache_dir, name, column).model,
+            }
             for name, column in cache["columns"].items()
         },
         "bytes": sum(path.stat().st_size for path in cache_dir.rglob("*") if path.is_file()),
-        "quarantine": dict(Counter(row["reason"] for i in shards for row in read_bad(cache_dir, i))),
+        "quarantine": count_reasons([row["reason"] for row in read_quarantine(cache_dir)]),
         "source": cache["source"],
         "content_hash": manifest["content_hash"],
     }
+
+
+def count_reasons(reasons: Sequence[str]) -> dict[str, int]:
+    """How often each reason occurs; reasons that differ only in their numbers are one, with … for the numbers.
+
+    >>> count_reasons(["truncated", "has 9 x 8 pixels", "has 7 x 6 pixels"])
+    {'truncated': 1, 'has … x … pixels': 2}
+    """
+    alike: dict[str, Counter[str]] = {}
+    for reason in reasons:
+        alike.setdefault(re.sub(r"[0-9]+", "…", reason), Counter())[reason] += 1
+    return {next(iter(found)) if len(found) == 1 else text: found.total() for text, found in alike.items()}

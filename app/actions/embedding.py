@@ -8,6 +8,9 @@ from embedcache.decode import PIXEL_LIMIT
 from embedcache.events import BatchDone, Finished, Started
 from embedcache.extract import extract
 from embedcache.sources import Listing
+from embedcache.state import read_quarantine
+
+QUARANTINE_SHOWN = 5
 
 
 def embed_listing(
@@ -45,11 +48,28 @@ def embed_listing(
             elif isinstance(event, Finished):
                 end = event
     if end is not None:
-        print(
-            f"{cache}: {end.n_ok} of {end.n_listed} images embedded, {end.n_bad} quarantined, "
-            f"{end.images_per_second:.0f} images/s"
-        )
+        _tell_end(cache, end)
     return end
+
+
+def _tell_end(cache: Path, end: Finished) -> None:
+    """What is in the cache now, and the first images that are not.
+
+    Raises:
+        ValueError: nothing could be embedded.
+    """
+    speed = f"{end.images_per_second:.0f} images/s" if end.n_worked else "nothing was left to do"
+    print(f"{cache}: {end.n_ok} of {end.n_listed} images embedded, {end.n_bad} quarantined, {speed}")
+    bad = read_quarantine(cache)
+    for row in bad[:QUARANTINE_SHOWN]:
+        print(f"  not embedded: {row['id']}: {row['reason']}")
+    if len(bad) > QUARANTINE_SHOWN:
+        print(f"  and {len(bad) - QUARANTINE_SHOWN} more: frostbench cache bad {cache}")
+    if end.n_ok == 0:
+        raise ValueError(
+            f"a cache needs at least one image, however: none of the {end.n_listed} could be embedded. Is the source "
+            "what you meant? Repair the files and run the same command again."
+        )
 
 
 def tell_recipe(backbone: Backbone) -> None:

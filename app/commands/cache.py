@@ -44,6 +44,15 @@ def info(cache: Cache) -> None:
     print(json.dumps(cache_info(cache), indent=1, ensure_ascii=False))
 
 
+@app.command()
+def bad(cache: Cache) -> None:
+    """List the images that could not be embedded, with the reason of each."""
+    from embedcache.state import read_quarantine
+
+    for row in read_quarantine(cache):
+        print(f"{row['id']}\t{row['reason']}")
+
+
 @app.command("export")
 def export_to(
     cache: Cache,

@@ -11,9 +11,10 @@ from torch import nn
 from embedcache.backbones.backbone import Backbone as Backbone
 from embedcache.backbones.backbone import NotFiniteError as NotFiniteError
 from embedcache.backbones.backbone import resolve_autocast
+from embedcache.backbones.backbone import resolve_device as resolve_device
 from embedcache.backbones.folding import fold_batch_norms
 from embedcache.backbones.pooling import choose_pooling, make_pool
-from embedcache.backbones.sizing import probe, set_size
+from embedcache.backbones.sizing import check_size, probe, set_size
 from embedcache.preprocess import resize_length
 from embedcache.recipe import Recipe
 
@@ -36,9 +37,9 @@ def load_backbone(
         model: the provider's name of the model.
         pooling: which vectors to store, in one pass; by default all the model has: cls and patch_mean of vision
             transformers, avg of others.
-        size: side of the square in pixels; by default the model's own.
+        size: side of the square, 32..8192 pixels; by default the model's own.
         weights: file to take the weights from instead of the hub (timm only).
-        device: where the model runs, such as "cpu" or "cuda".
+        device: where the model runs, such as "cpu" or "cuda"; see `resolve_device`.
         autocast: number type of matrix products: auto, float32, bfloat16 or float16; see `resolve_autocast`.
         alpha_background: RGB colour on which transparent pixels are composited.
 
@@ -47,14 +48,29 @@ def load_backbone(
         FileNotFoundError: the weights cannot be had.
         ModuleNotFoundError: the package with bundled weights is not installed.
     """
-    where = torch.device(device)
+    check_size(size)
+    where = resolve_device(device)
     number_type = resolve_autocast(autocast, where, model)
     network, config = _load(provider, model, weights)
+    given = {"provider": provider, "model": model, "autocast": number_type, "alpha_background": alpha_background}
+    return _assemble(network, config, given, pooling, size, where)
+
+
+def _assemble(
+    network: nn.Module,
+    config: dict[str, Any],
+    given: dict[str, Any],
+    pooling: Sequence[str],
+    size: int | None,
+    where: torch.device,
+) -> Backbone:
+    """Give a loaded network its size, device and pooling, and resolve what was not given."""
+    model = given["model"]
     # Before the size is set, so that one checkpoint has one hash, whatever its position embeddings are resampled to.
     sha256 = weights_sha256(network)
     side = size if size is not None else _own_size(config, model)
     set_size(network, side, model)
-    if provider == "bundled" and number_type == "float32":
+    if given["provider"] == "bundled" and given["autocast"] == "float32":
         fold_batch_norms(network)
     network = network.eval().requires_grad_(False).to(where).to(memory_format=torch.channels_last)
     features = probe(network, side, model)
@@ -62,13 +78,7 @@ def load_backbone(
     pool = make_pool(network, poolings)
     with torch.inference_mode():
         dims = {name: int(vectors.shape[1]) for name, vectors in pool(features).items()}
-    shared = _resolved_input(config, side) | {
-        "provider": provider,
-        "model": model,
-        "weights_sha256": sha256,
-        "autocast": number_type,
-        "alpha_background": alpha_background,
-    }
+    shared = _resolved_input(config, side) | given | {"weights_sha256": sha256}
     recipes: dict[str, Recipe] = {name: Recipe(**shared, pooling=name) for name in poolings}
     return Backbone(network, pool, recipes, dims, where, torch.channels_last)
 

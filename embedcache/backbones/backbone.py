@@ -101,6 +101,36 @@ class Backbone:
         return x.contiguous(memory_format=self.memory_format)
 
 
+def resolve_device(text: str) -> torch.device:
+    """The device of a name, if it is here: "cpu", "cuda", "cuda:1" or "mps".
+
+    >>> resolve_device("cpu")
+    device(type='cpu')
+
+    Raises:
+        ValueError: there is no such kind of device, or this machine or this build of torch lacks it.
+    """
+    kinds = "the device must be cpu, cuda, cuda:N or mps"
+    try:
+        device = torch.device(text)
+    except RuntimeError as error:
+        raise ValueError(f"{kinds}, however: {text!r} came. Choose one of them.") from error
+    present = {
+        "cpu": 1,
+        "cuda": torch.cuda.device_count() if torch.cuda.is_available() else 0,
+        "mps": int(torch.backends.mps.is_available()),
+    }
+    if device.type not in present:
+        raise ValueError(f"{kinds}, however: {text!r} came. Choose one of them.")
+    if (device.index or 0) >= present[device.type]:
+        raise ValueError(
+            f"the device must be present, however: {text!r} was asked for and torch {torch.__version__} sees "
+            f"{present[device.type]} devices of kind {device.type}. Choose cpu, or install a driver and a torch for "
+            "the device."
+        )
+    return device
+
+
 def resolve_autocast(autocast: str, device: torch.device, model: str) -> Autocast:
     """The number type of matrix products and convolutions.
 

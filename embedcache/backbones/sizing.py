@@ -5,6 +5,21 @@ from typing import Any
 import torch
 from torch import nn
 
+SMALLEST, LARGEST = 32, 8192
+
+
+def check_size(size: int | None) -> None:
+    """Refuse a size that no model is made for, before weights are loaded or a network is probed with it.
+
+    Raises:
+        ValueError: the size is out of bounds.
+    """
+    if size is not None and not SMALLEST <= size <= LARGEST:
+        raise ValueError(
+            f"the size must be {SMALLEST}..{LARGEST} pixels, however: {size} came. Choose one near the model's own, or "
+            "leave it out."
+        )
+
 
 def set_size(model: Any, size: int, name: str) -> None:
     """Make a model take images of size x size pixels, resampling position embeddings where it has some.

@@ -47,8 +47,8 @@ def _from_hub(name: str) -> Any:
         raise FileNotFoundError(
             f"the weights of {name} must be in the Hugging Face cache or downloadable, however: "
             f"{type(error).__name__}: {first_line(error)} Either connect to the hub (for a gated repository accept "
-            "the licence on the model's page and log in), or give a file by `weights=`, or use provider 'bundled', "
-            "which needs no hub."
+            "the licence on the model's page and log in), or give a file by `--weights` (in Python `weights=`), or "
+            "use provider 'bundled', which needs no hub."
         ) from error
 
 

@@ -42,6 +42,7 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
         (["export", "BENCH", "plain", "--out", "x", "--set", "base.train.optim.lr=0.5"], "Run the bench first"),
         (["export", "BENCH", "ful", "--out", "x"], "a row of this bench is one of ['plain', 'weighted', 'solved']"),
         (["train", "nowhere"], "nowhere"),
+        (["train", "CACHE", "--device", "gpu"], "gpu"),
         (["train", "CACHE", "--preset", "best"], "one of the presets is baseline, full, plain, however: 'best' came"),
         (["train", "CACHE", "--set", "train.loss.hardmine.kep=1"], "Did you mean train.loss.hardmine.keep?"),
         (["train", "CACHE", "--set", "columns=[cls]"], "['cls'] came and the table has ['avg']"),

@@ -13,12 +13,24 @@ def test_embedding_shows_the_recipe_warns_of_missing_groups_and_counts(frostbenc
     assert "interpolation bicubic" in said.out
     assert "92 of 93 images embedded, 1 quarantined" in said.out
     assert "NO GROUPS" in said.err
+    assert "not embedded: digit 0/broken.png: is not an image in a format that is read here" in said.out
+    listed = frostbench("cache", "bad", tmp_path / "cache").out
+    assert listed == "digit 0/broken.png\tis not an image in a format that is read here\n"
+
+
+def test_a_source_without_a_single_good_image_is_a_failure(frostbench, tmp_path):
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    (tmp_path / "photos" / "a" / "1.png").write_bytes(b"no image")
+    said = frostbench("embed", tmp_path / "photos", "--cache", tmp_path / "cache")
+    assert said.status == 2
+    assert "none of the 1 could be embedded" in said.err
 
 
 def test_embedding_again_does_nothing_twice(frostbench, photos, cache):
     before = {path: path.stat().st_mtime_ns for path in cache.glob("shards/*")}
     said = frostbench("embed", photos, "--cache", cache)
     assert said.status == 0
+    assert "nothing was left to do" in said.out
     assert {path: path.stat().st_mtime_ns for path in cache.glob("shards/*")} == before
 
 
@@ -44,6 +56,7 @@ def test_strict_fails_at_the_end_and_keeps_what_was_computed(frostbench, photos,
         (["PHOTOS", "--cache", "c", "--backbone", "resnet50"], "a backbone is named PROVIDER:MODEL"),
         (["PHOTOS", "--cache", "c", "--backbone", "timm:resnt50"], "close: resnet50"),
         (["PHOTOS", "--cache", "c", "--pool", "cls"], "cls"),
+        (["PHOTOS", "--cache", "c", "--device", "gpu"], "gpu"),
         (["PHOTOS", "--cache", "c", "--autocast", "int8"], "autocast must be auto, float32"),
     ],
 )
@@ -70,6 +83,18 @@ def test_a_damaged_cache_fails_verification(frostbench, cache, tmp_path):
     said = frostbench("cache", "verify", tmp_path / "copy")
     assert said.status == 1
     assert "FAIL  SHA-256 of each shard" in said.out
+
+
+def test_damaged_vectors_are_not_trained_on(frostbench, cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(cache, tmp_path / "copy")
+    shard = tmp_path / "copy" / "shards" / "part-00000.parquet"
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    said = frostbench("train", "copy")
+    assert said.status == 2
+    assert "part-00000" in said.err
 
 
 def test_a_cache_is_exported_for_other_programs(frostbench, cache, tmp_path):

@@ -11,7 +11,7 @@ from sklearn.datasets import load_sample_images
 
 from embedcache.backbones import Backbone, NotFiniteError, load_backbone, weights_sha256
 from embedcache.backbones import backbone as backbone_module
-from embedcache.backbones.backbone import resolve_autocast
+from embedcache.backbones.backbone import resolve_autocast, resolve_device
 from embedcache.backbones.bundled import load_classifier
 from embedcache.decode import DecodeError
 from embedcache.preprocess import prepare_image
@@ -199,7 +199,9 @@ def test_incomplete_or_foreign_weights_are_refused(random_weights, tmp_path: Pat
 
 
 def test_without_a_hub_the_error_says_what_to_do() -> None:
-    with pytest.raises(FileNotFoundError, match=r"LocalEntryNotFoundError.*licence.*`weights=`.*'bundled'"):
+    with pytest.raises(
+        FileNotFoundError, match=r"LocalEntryNotFoundError.*licence.*`--weights` .*`weights=`.*'bundled'"
+    ):
         load_backbone("timm", "vit_small_patch16_dinov3.lvd1689m")
 
 
@@ -210,11 +212,31 @@ def test_without_a_hub_the_error_says_what_to_do() -> None:
         ({"pooling": ("avg",)}, "has the poolings cls, patch_mean"),
         ({"pooling": ("cls", "cls")}, "each of which can be stored once"),
         ({"autocast": "half"}, "autocast must be"),
+        ({"device": "gpu"}, "must be cpu, cuda, cuda:N or mps, however: 'gpu'"),
+        ({"device": "meta"}, "must be cpu, cuda, cuda:N or mps, however: 'meta'"),
     ],
 )
 def test_wrong_arguments_are_explained(random_weights, arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_backbone("timm", "test_vit", weights=random_weights("test_vit"), **arguments)
+
+
+@pytest.mark.parametrize("size", [-16, 0, 31, 8193])
+def test_a_size_out_of_bounds_is_refused_before_anything_is_loaded(monkeypatch, size: int) -> None:
+    monkeypatch.setattr("embedcache.backbones._load", lambda *_: pytest.fail("the model was loaded"))
+    with pytest.raises(ValueError, match=rf"must be 32..8192 pixels, however: {size} came"):
+        load_backbone("timm", "test_vit", size=size)
+
+
+def test_a_device_that_is_absent_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match=r"must be present, however: 'cuda' .* sees 0 devices of kind cuda"):
+        resolve_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert resolve_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(ValueError, match="'cuda:2' was asked for"):
+        resolve_device("cuda:2")
 
 
 def test_unknown_names_are_explained(tmp_path: Path) -> None:

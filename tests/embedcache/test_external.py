@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from embedcache.external import import_vectors
+from embedcache.external import BY_POSITION, import_vectors
 from embedcache.store import CacheError
 from embedcache.table import read_table
 
@@ -92,7 +92,7 @@ def test_the_manifest_gives_ids_paths_groups_and_splits(tmp_path: Path, suffix: 
     assert table.groups.tolist() == ["g", "g", "h", "h"]
     assert table.split is not None
     assert table.split.tolist() == split
-    assert report.warnings == ()
+    assert report.warnings == (BY_POSITION,)
 
 
 def test_ids_come_from_paths_and_given_ids_stay_as_they_are(tmp_path: Path) -> None:
@@ -185,3 +185,82 @@ def test_manifests_and_folders_are_checked(tmp_path: Path) -> None:
         import_vectors(vectors, manifest(tmp_path, id=["a", "a", "b", "c"]), tmp_path / "c", "m")
     with pytest.raises(CacheError, match="needs a new or empty folder"):
         import_vectors(vectors, manifest(tmp_path), tmp_path, "m")
+
+
+def keyed(folder: Path, /, **columns: Any) -> Path:
+    pq.write_table(pa.table({"features": pa.array(X.tolist(), pa.list_(pa.float32()))} | columns), folder / "x.parquet")
+    return folder / "x.parquet"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"id": ["d", "b", "a", "c"]}, {"id": ["a", "b", "c", "d"]}),
+        ({"id": [40, 20, 10, 30]}, {"id": [10, 20, 30, 40]}),
+        ({"path": ["d", "b", "a", "c"], "id": [0, 1, 2, 3]}, {"path": ["a", "b", "c", "d"]}),
+        ({"id": ["d", "b", "a", "c"], "path": ["same"] * 4}, {"id": ["a", "b", "c", "d"], "path": ["p"] * 4}),
+    ],
+)
+def test_rows_are_joined_by_a_shared_column(tmp_path: Path, theirs: Any, ours: Any) -> None:
+    report = import_vectors(keyed(tmp_path, **theirs), manifest(tmp_path, **ours), tmp_path / "c", "m")
+    table = read_table(tmp_path / "c")
+    assert table.ids.tolist() == [str(one) for one in next(iter(ours.values()))]
+    np.testing.assert_array_equal(table.columns["features"], X[[2, 1, 3, 0]].astype(np.float16))
+    assert [table.class_names[i] for i in table.labels] == LABELS
+    assert BY_POSITION not in report.warnings
+
+
+def test_without_a_shared_column_rows_are_joined_by_position_and_this_is_told(tmp_path: Path) -> None:
+    target = manifest(tmp_path, id=["a", "b", "c", "d"])
+    report = import_vectors(keyed(tmp_path, path=["d", "c", "b", "a"]), target, tmp_path / "c", "m")
+    np.testing.assert_array_equal(read_table(tmp_path / "c").columns["features"], X.astype(np.float16))
+    assert report.warnings[-1] == BY_POSITION
+    assert "joined by position" in BY_POSITION
+
+
+@pytest.mark.parametrize(
+    ("theirs", "message"),
+    [
+        (
+            ["a", "b", "c", "e"],
+            r"1 rows of manifest.csv have no vector \('d'\) and 1 vectors of x.parquet have no row \('e",
+        ),
+        (["a", "b", "c", "c"], "filled and unique, however: 1 values of x.parquet are not, for example 'c'"),
+        (["a", "b", "c", None], "1 values of x.parquet are not, for example None"),
+    ],
+)
+def test_ids_that_differ_or_repeat_are_refused(tmp_path: Path, theirs: Any, message: str) -> None:
+    with pytest.raises(CacheError, match=message):
+        import_vectors(keyed(tmp_path, id=theirs), manifest(tmp_path, id=list("abcd")), tmp_path / "c", "m")
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, target = write_npy(tmp_path), tmp_path / "deep" / "c"
+    for wrong in ({"id": list("aabc")}, {"label": ["a", "b", "c", ""]}):
+        with pytest.raises(CacheError):
+            import_vectors(vectors, manifest(tmp_path, **wrong), target, "m")
+    with pytest.raises(CacheError, match=r"other than .*however: \['sha256'\] came"):
+        import_vectors(vectors, manifest(tmp_path), target, "m", "sha256")
+    assert not target.exists()
+
+    def no_space(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("embedcache.store.write_manifest", no_space)
+        with pytest.raises(OSError, match="No space"):
+            import_vectors(vectors, manifest(tmp_path), target, "m")
+    assert list(target.parent.iterdir()) == []
+    target.mkdir()
+    import_vectors(vectors, manifest(tmp_path), target, "m")
+    assert list(target.parent.iterdir()) == [target]
+    assert read_table(target, verify=True).ids.shape == (4,)
+
+
+def test_odd_headers_and_class_names_are_told(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("label,Group\na,g\na,g\nb,h\nb,h\n")
+    with pytest.raises(CacheError, match=r"told by their exact names, however: .*'Group' for 'group'. Rename it"):
+        import_vectors(write_npy(tmp_path), tmp_path / "m.csv", tmp_path / "c", "m")
+    named = manifest(tmp_path, label=["Cat", "cat", "dog", "dog"])
+    assert "'Cat' and 'cat'" in import_vectors(tmp_path / "x.npy", named, tmp_path / "c", "m").warnings[1]

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
 from embedcache import extract as extract_module
+from embedcache import pipeline
 from embedcache.backbones import NotFiniteError, load_backbone
 from embedcache.events import BatchDone, Event, Finished, ShardDone, Started, Stopped
 from embedcache.extract import QuarantineError, extract
@@ -26,7 +27,7 @@ from embedcache.items import Item, Listing, make_listing
 from embedcache.opening import embed_canary
 from embedcache.preprocess import prepare_image
 from embedcache.recipe import Recipe
-from embedcache.store import CacheError, finished_shards, read_bad, read_json
+from embedcache.store import CacheError, bad_path, finished_shards, read_bad, read_json, shard_path
 from embedcache.table import read_table
 
 RECIPE = Recipe(
@@ -92,6 +93,7 @@ def test_events_and_rows(tmp_path: Path) -> None:
     ]
     assert isinstance(events[-1], Finished)
     assert (events[-1].n_listed, events[-1].n_ok, events[-1].n_bad) == (12, 10, 2)
+    assert events[-1].n_worked == 12
     assert events[-1].images_per_second == pytest.approx(12 / events[-1].seconds)
     progress = [e.n_done for e in events if isinstance(e, BatchDone)]
     assert progress == sorted(progress)
@@ -172,6 +174,7 @@ def test_a_finished_cache_is_left_as_it_is(tmp_path: Path) -> None:
     before, backbone = files_of(tmp_path / "cache"), Colours()
     events = run(listing, tmp_path / "cache", backbone)
     assert [type(e) for e in events] == [Started, Finished]
+    assert (events[-1].n_worked, events[-1].images_per_second) == (0, 0.0)
     assert backbone.embedded == 1  # the canary
     assert files_of(tmp_path / "cache") == before
 
@@ -280,7 +283,7 @@ def test_shards_without_a_description_are_refused(tmp_path: Path) -> None:
     listing = make_folder(tmp_path / "images", 6)
     run(listing, tmp_path / "cache")
     (tmp_path / "cache" / "cache.json").unlink()
-    with pytest.raises(CacheError, match="holds shards without one"):
+    with pytest.raises(CacheError, match=r"must be empty or hold a cache.json, however: .* holds items.parquet"):
         run(listing, tmp_path / "cache")
 
 
@@ -322,21 +325,168 @@ def test_strict_raises_after_everything_is_stored(tmp_path: Path) -> None:
     assert isinstance(run(good, tmp_path / "other", strict=True)[-1], Finished)
 
 
-def test_overflow_and_nan_name_the_item(tmp_path: Path) -> None:
+@dataclass
+class Picky(Colours):
+    """Refuses a batch with an image whose red is among these; with `refuse` unset its vector is NaN instead."""
+
+    reds: tuple[int, ...] = ()
+    refuse: bool = True
+
+    def embed(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        wrong = [
+            row
+            for row, image in enumerate(batch)
+            if int(image[0, 0, 0]) in self.reds and len(set(image[0].flatten().tolist())) == 1
+        ]
+        vectors = super().embed(batch)
+        if wrong and self.refuse:
+            raise NotFiniteError("vectors must be finite.", wrong)
+        vectors["cls"][wrong] = float("nan")
+        return vectors
+
+
+@pytest.mark.parametrize("refuse", [True, False])
+def test_an_image_without_a_finite_vector_is_quarantined(tmp_path: Path, refuse: bool) -> None:
+    listing = make_folder(tmp_path / "images", 12)  # in listing order: red 0, 2, …, 10, 1, 3, …, 11
+    backbone = Picky(reds=(2, 4, 11), refuse=refuse)
+    finished = run(listing, tmp_path / "cache", backbone, batch=3)[-1]
+    assert (finished.n_ok, finished.n_bad) == (9, 3)
+    table = read_table(tmp_path / "cache", verify=True)
+    assert table.columns["cls"][:, 0].tolist() == [0, 6, 8, 10, 1, 3, 5, 7, 9]
+    assert [int(Path(one).stem) for one in table.ids] == [0, 6, 8, 10, 1, 3, 5, 7, 9]
+    rows = [row for i in range(3) for row in read_bad(tmp_path / "cache", i)]
+    assert [row["id"] for row in rows] == ["a/002.png", "a/004.png", "b/011.png"]
+    assert all(("NaN or infinity" if refuse else "reaches nan") in row["reason"] for row in rows)
+    # Its bytes are the same, so it is not tried again.
+    assert run(listing, tmp_path / "cache", backbone, batch=3)[-1].n_worked == 0
+
+
+def test_a_batch_without_any_storable_vector_is_an_error(tmp_path: Path) -> None:
     listing = make_folder(tmp_path / "images", 6)
-
-    @dataclass
-    class Broken(Colours):
-        def embed(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
-            if len(batch) > 1:
-                raise NotFiniteError("vectors must be finite.", [1])
-            return super().embed(batch)
-
     # 65504 / 250 = 262: the canary stays below, 2 * 255 * 255 does not.
-    with pytest.raises(ValueError, match=r"ends at 65504, however: column 'patch_mean' of 'a/000.png' reaches 130050"):
+    with pytest.raises(ValueError, match=r"none of the 4 images .* 'a/000.png': column 'patch_mean' .* reaches 130050"):
         run(listing, tmp_path / "large", Colours(scale=255.0))
-    with pytest.raises(ValueError, match=r"The images are 'a/002.png'"):
-        run(listing, tmp_path / "nan", Broken())
+    with pytest.raises(ValueError, match=r"none of the 4 images .* 'a/000.png': the backbone gives NaN"):
+        run(listing, tmp_path / "nan", Picky(reds=(0, 1, 2, 3, 4, 5)))
+
+
+def test_an_image_too_large_for_memory_is_quarantined_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = make_folder(tmp_path / "images", 3)
+    run(listing, tmp_path / "whole")
+    real, largest = pipeline.decode_bytes, (tmp_path / "images/a/002.png").read_bytes()
+
+    def small(data: bytes, **options: object) -> np.ndarray:
+        if data == largest:
+            raise MemoryError
+        return real(data, **options)
+
+    monkeypatch.setattr(pipeline, "decode_bytes", small)
+    assert run(listing, tmp_path / "cache")[-1].n_bad == 1
+    assert "memory" in read_bad(tmp_path / "cache", 0)[0]["reason"]
+    monkeypatch.undo()
+    assert run(listing, tmp_path / "cache")[-1].n_bad == 0
+    assert files_of(tmp_path / "cache") == files_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_changed_and_missing_images_are_embedded_anew(tmp_path: Path, finished: bool) -> None:
+    listing, asked = make_folder(tmp_path / "images", 17), iter(range(100))
+    run(listing, tmp_path / "cache", stop=lambda: not finished and next(asked) == 4)
+    # Shard 0 is a/000 … a/008, shard 1 a/010 … b/001; stopped after the first batch of shard 2.
+    Image.new("RGB", (8, 8), (200, 201, 202)).save(tmp_path / "images/a/012.png")
+    (tmp_path / "images/b/001.png").unlink()
+    events = run(listing, tmp_path / "cache")
+    assert any(
+        "changed or vanished since they were embedded: 2 (a/012.png, b/001.png)" in w for w in events[0].warnings
+    )
+    assert [e.shard for e in events if isinstance(e, ShardDone)] == ([1] if finished else [1, 2, 3])
+    assert events[-1].n_bad == 1
+    table = read_table(tmp_path / "cache", verify=True)
+    assert table.columns["cls"][list(table.ids).index("a/012.png")].tolist() == [200, 201, 202]
+    run(listing, tmp_path / "whole")
+    assert files_of(tmp_path / "cache") == files_of(tmp_path / "whole")
+
+
+def flip_last_vector(cache: Path) -> None:
+    path = shard_path(cache, 1)
+    data = bytearray(path.read_bytes())
+    place = data.rindex(np.array([12, 243, 7], np.float16).tobytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        flip_last_vector,
+        lambda cache: shard_path(cache, 1).write_bytes(b"PAR1"),
+        lambda cache: shard_path(cache, 1).write_bytes(shard_path(cache, 0).read_bytes()),
+        lambda cache: bad_path(cache, 1).unlink(),
+        lambda cache: bad_path(cache, 1).write_text("[]"),
+        lambda cache: bad_path(cache, 1).write_text("[3]"),
+    ],
+)
+def test_a_damaged_shard_is_embedded_anew(tmp_path: Path, damage: Callable[[Path], object], finished: bool) -> None:
+    listing = make_folder(tmp_path / "images", 17, bad=frozenset({10}))
+    run(listing, tmp_path / "whole")
+    run(listing, tmp_path / "cache")
+    if not finished:
+        (tmp_path / "cache" / "manifest.json").unlink()
+    damage(tmp_path / "cache")
+    events = run(listing, tmp_path / "cache")
+    assert any("not as they were written: 1 (part-00001)" in warning for warning in events[0].warnings)
+    assert [e.shard for e in events if isinstance(e, ShardDone)] == [1]
+    assert files_of(tmp_path / "cache") == files_of(tmp_path / "whole")
+
+
+def test_a_repaired_image_leaves_the_quarantine(tmp_path: Path) -> None:
+    listing = make_folder(tmp_path / "images", 17, bad=frozenset({3, 10}))
+    with pytest.raises(QuarantineError, match="Repair the files and run the same command again"):
+        run(listing, tmp_path / "cache", strict=True)
+    broken = hashlib.sha256(b"<html>not found</html>").hexdigest()
+    assert [row["sha256"] for i in range(4) for row in read_bad(tmp_path / "cache", i)] == [broken, broken]
+    Image.new("RGB", (8, 8), (10, 245, 7)).save(tmp_path / "images/a/010.png")
+    events = run(listing, tmp_path / "cache")
+    assert any("of the quarantine" in w and ": 1 (a/010.png)" in w for w in events[0].warnings)
+    assert [e.shard for e in events if isinstance(e, ShardDone)] == [1]
+    assert (events[-1].n_bad, events[-1].n_worked) == (1, 5)
+    run(listing, tmp_path / "whole")
+    assert files_of(tmp_path / "cache") == files_of(tmp_path / "whole")
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    listing = make_folder(tmp_path / "images", 6)
+    (tmp_path / "cache" / "mine").mkdir(parents=True)
+    (tmp_path / "cache" / "mine" / "notes.tmp").write_text("mine")
+    with pytest.raises(CacheError, match=r"must be empty or hold a cache.json, however: .* holds mine and none"):
+        run(listing, tmp_path / "cache")
+    assert files_of(tmp_path / "cache") == {"mine/notes.tmp": b"mine"}
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(CacheError, match="must be a folder"):
+        run(listing, tmp_path / "file")
+
+
+def test_a_folder_with_only_half_written_files_is_empty(tmp_path: Path) -> None:
+    listing = make_folder(tmp_path / "images", 6)
+    run(listing, tmp_path / "whole")
+    (tmp_path / "cache" / "shards").mkdir(parents=True)
+    for name in ("cache.json.tmp", "items.parquet.tmp", "shards/part-00007.parquet.tmp"):
+        (tmp_path / "cache" / name).write_bytes(b"half")
+    run(listing, tmp_path / "cache")
+    assert files_of(tmp_path / "cache") == files_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", ["images", "images/cache", "images/a/.cache", ".", "linked/cache"])
+def test_a_cache_in_or_around_the_images_is_refused(tmp_path: Path, name: str) -> None:
+    listing = make_folder(tmp_path / "images", 2)
+    (tmp_path / "linked").symlink_to(tmp_path / "images")
+    before = files_of(tmp_path)
+    with pytest.raises(CacheError, match="must lie in folders apart"):
+        run(listing, tmp_path / name)
+    assert files_of(tmp_path) == before
 
 
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"workers": 0}, {"pixel_limit": 0}])
@@ -433,5 +583,6 @@ def test_quarantine_rows_hold_id_path_and_reason(tmp_path: Path) -> None:
     listing = make_listing([gone], ["x"], [], {"kind": "test"}, None)
     run(listing, tmp_path / "cache")
     row = {"id": "x/gone.png", "path": str(tmp_path / "gone.png"), "reason": "the file does not exist"}
+    row |= {"sha256": None}
     assert read_bad(tmp_path / "cache", 0) == [row]
     assert len(finished_shards(tmp_path / "cache")) == 1

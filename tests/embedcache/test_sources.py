@@ -208,3 +208,45 @@ def test_list_source_tells_folders_from_manifests(tmp_path: Path) -> None:
         list_source(tmp_path, root=tmp_path)
     with pytest.raises(ValueError, match=r"\.csv or \.parquet"):
         list_source(tmp_path / "a" / "1.png")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "Give it a header with path and label"),
+        (b"path,label\n1.png,a,b\n", "as many cells in every row"),
+        (b"path;label\n1.png;a\n", "divided by ';': write it with commas"),
+        (b"Path, label\n1.png,a\n", "exact names, however: .*'Path' for 'path', ' label' for 'label'. Rename them"),
+        (b"path,label,Group\n1.png,a,g\n", "'Group' for 'group'. Rename it"),
+        ("path,label\n1.png,größe\n".encode("latin-1"), "UTF8.*Save it with the encoding UTF-8"),
+        ("path,label,größe\n1.png,a,1\n".encode("latin-1"), "UTF-8 text, however: .*Save it with the encoding UTF-8"),
+        (b"name,label\n1.png,a\n", "Name them in its first line"),
+    ],
+)
+def test_what_to_do_about_a_manifest_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+    touch(tmp_path, "1.png")
+    (tmp_path / "m.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        list_manifest(tmp_path / "m.csv")
+
+
+def test_a_second_spelling_beside_the_right_one_is_only_ignored(tmp_path: Path) -> None:
+    touch(tmp_path, "1.png")
+    listing = list_manifest(write_csv(tmp_path / "m.csv", "path,label,Label\n1.png,a,b\n"))
+    assert listing.items[0].label == "a"
+    assert any("ignored: Label" in warning for warning in listing.warnings)
+
+
+def test_class_names_that_look_alike_are_warned_of(tmp_path: Path) -> None:
+    touch(tmp_path, "Cat/1.png", "cat/1.png", "gro\u0308\u00dfe/1.png", "gr\u00f6\u00dfe/1.png", "dog/1.png")
+    [told] = [warning for warning in list_folder(tmp_path).warnings if "separate classes" in warning]
+    assert "'Cat' and 'cat', 'gro\\u0308\\xdfe' and 'gr\\xf6\\xdfe'." in told
+    touch(tmp_path / "other", "cat/1.png", "cats/1.png")
+    assert not any("separate classes" in warning for warning in list_folder(tmp_path / "other").warnings)
+
+
+def test_a_source_that_does_not_exist_and_a_bad_regex_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"a source is a folder of class folders or .* does not exist\. Is the path"):
+        list_source(tmp_path / "nothere")
+    with pytest.raises(ValueError, match=r"must be valid, however: '\(' is not .*Write a Python regular expression"):
+        list_folder(touch(tmp_path, "a/1.png"), group_regex="(")

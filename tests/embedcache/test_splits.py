@@ -212,6 +212,12 @@ def test_a_given_split_must_be_complete(stated: list[str] | None) -> None:
         make_split(make_table([0, 1] * 20, given_split=stated), SplitSpec(source="given"))
 
 
+def test_an_empty_table_cannot_be_split(make_cache) -> None:
+    path = make_cache(bad=range(7))
+    with pytest.raises(CacheError, match=r"a split needs rows, however: this table has none.*quarantine"):
+        load_or_make_split(path, read_table(path), SplitSpec())
+
+
 LABELS = ("ant", "bee") * 20
 
 
@@ -255,3 +261,27 @@ def test_a_changed_split_file_is_refused(make_cache) -> None:
     pq.write_table(moved, file)
     with pytest.raises(CacheError, match="must stay as it was made, however"):
         read_split(Path(file))
+
+
+def write_by_pandas(file: Path) -> None:
+    rows = pq.read_table(file, partitioning=None).to_pandas()
+    rows.to_parquet(file)
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def lose_roles(file: Path) -> None:
+    pq.write_table(pq.read_table(file, partitioning=None).drop_columns(["role"]), file)
+
+
+@pytest.mark.parametrize("harm", [write_by_pandas, cut_short, lose_roles])
+def test_a_damaged_split_file_is_told_with_its_path_and_what_to_do(make_cache, harm: Any) -> None:
+    path = make_cache(labels=LABELS)
+    table = read_table(path)
+    load_or_make_split(path, table, SplitSpec())
+    [file] = (path / "splits").iterdir()
+    harm(file)
+    with pytest.raises(CacheError, match=rf"however: {file} .*Delete it: the next run cuts a new split"):
+        load_or_make_split(path, table, SplitSpec())

@@ -125,8 +125,17 @@ def test_partial_files_are_not_finished_and_are_removed(tmp_path: Path) -> None:
     (tmp_path / "shards" / "part-00001.parquet.tmp").write_bytes(b"half")
     (tmp_path / "cache.json.tmp").write_bytes(b"half")
     assert store.finished_shards(tmp_path) == {0}
+    (tmp_path / "splits").mkdir()
+    (tmp_path / "splits" / "key.parquet.tmp").write_bytes(b"half")
+    (tmp_path / "splits" / "notes.txt").write_text("mine")
+    (tmp_path / "mine.tmp").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    store.remove_partial(tmp_path)  # no cache: nothing is deleted
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "cache.json").write_text("{}")
     store.remove_partial(tmp_path)
-    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["part-00000.bad.json", "part-00000.parquet"]
+    left = ["cache.json", "mine.tmp", "notes.txt", "part-00000.bad.json", "part-00000.parquet"]
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == left
 
 
 def test_manifest_counts_rows_and_quarantine(make_cache) -> None:

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 
 from embedcache import store
 from embedcache.splits import SplitSpec, load_or_make_split
+from embedcache.state import read_quarantine
 from embedcache.store import CacheError
 from embedcache.table import read_table
 from embedcache.verify import cache_info, verify_cache
@@ -116,3 +119,74 @@ def test_info_counts(make_cache) -> None:
     assert cache_info(make_cache())["groups"] is None
     with pytest.raises(CacheError, match="embed command again"):
         cache_info(make_cache(finish=False))
+
+
+def test_the_quarantine_is_listed_and_counted_without_its_numbers(make_cache) -> None:
+    path = make_cache(bad=(1, 2, 5))
+    first = store.read_bad(path, 0)
+    first[0]["reason"], first[1]["reason"] = ("has 9 x 8 pixels", "has 20000 x 6000 pixels")
+    store.write_json(store.bad_path(path, 0), first)
+    assert [(row["id"], row["reason"]) for row in read_quarantine(path)] == [
+        ("img/0001.png", "has 9 x 8 pixels"),
+        ("img/0002.png", "has 20000 x 6000 pixels"),
+        ("img/0005.png", "truncated"),
+    ]
+    assert cache_info(path)["quarantine"] == {"has … x … pixels": 2, "truncated": 1}
+    assert read_quarantine(make_cache()) == []
+
+
+JSON = ["{}", "[]", "null", "1", "{", '{"format_version": 1}']
+FILES = ["cache.json", "manifest.json", "shards/part-00001.bad.json", "items.parquet", "shards/part-00001.parquet"]
+
+
+def damages() -> list[tuple[str, bytes | None]]:
+    texts: list[tuple[str, bytes | None]] = [(name, text.encode()) for name in FILES[:3] for text in JSON]
+    texts += [("shards/part-00001.bad.json", b'[{"id": "a"}]'), ("shards/part-00001.bad.json", b"[null]")]
+    return texts + [(name, content) for name in FILES[1:] for content in (None, b"", b"PAR1PAR1")]
+
+
+@pytest.mark.parametrize("kind", ["test", "external"])
+@pytest.mark.parametrize(("name", "content"), damages())
+def test_any_damage_is_told_in_three_parts(make_cache, name: str, content: bytes | None, kind: str) -> None:
+    path = make_cache(bad=(1, 4))
+    state = store.read_json(path / "cache.json") | {"source": {"kind": kind}}
+    store.write_json(path / "cache.json", state)
+    assert verify_cache(path).ok
+    if content is None:
+        (path / name).unlink()
+    else:
+        (path / name).write_bytes(content)
+    report = verify_cache(path)
+    assert not report.ok
+    for check in report.checks:
+        assert check.ok or (", however: " in check.detail and str(path) in check.detail), check.detail
+    asked = [cache_info, read_quarantine] if name.endswith("bad.json") else [cache_info, read_table]
+    for ask in asked:
+        with pytest.raises(CacheError, match=", however: ") as caught:
+            ask(path)
+        text = str(caught.value)
+        assert str(path if content is None else path / name) in text
+        assert ("mbed" not in text) if kind == "external" and name != "cache.json" else text.endswith((".", "?"))
+
+
+def test_damage_is_told_apart_from_a_changed_listing(make_cache) -> None:
+    path = make_cache()
+    pq.write_table(pq.read_table(path / "items.parquet").slice(1), path / "items.parquet")
+    with pytest.raises(CacheError, match="was changed since"):
+        read_table(path)
+    (path / "items.parquet").write_bytes(b"PAR1")
+    with pytest.raises(CacheError, match="is damaged"):
+        read_table(path)
+
+
+def test_manifest_must_name_every_shard(make_cache) -> None:
+    path = make_cache()
+    manifest = store.read_json(path / "manifest.json")
+    store.write_json(path / "manifest.json", manifest | {"shards": manifest["shards"][:2]})
+    with pytest.raises(CacheError, match=r"7 items must name 3 shards, however: .* names 2"):
+        read_table(path)
+
+
+def test_reading_about_a_cache_does_not_import_scikit_learn() -> None:
+    code = "import sys, embedcache.verify; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

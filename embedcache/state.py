@@ -1,0 +1,208 @@
+"""Reading the JSON and the keys of a cache, checked, so that what reads them can rely on what they hold."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from embedcache import store
+from embedcache.damage import is_imported, reading, remedy
+from embedcache.files import CacheError, read_json
+from embedcache.hashes import file_sha256
+from embedcache.listing import read_item_columns
+from embedcache.recipe import Recipe
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _Column(_Strict):
+    recipe: dict[str, Any]
+    recipe_hash: str
+    dim: int = Field(ge=1)
+
+
+class _Canary(_Strict):
+    vectors: dict[str, list[float]] = Field(min_length=1)
+
+
+class _Cache(_Strict):
+    format_version: int
+    source: dict[str, Any]
+    class_names: list[str]
+    columns: dict[str, _Column] = Field(min_length=1)
+    shard_rows: int = Field(ge=1)
+    canary: _Canary | None = None
+
+
+class _Shard(_Strict):
+    name: str
+    rows: int = Field(ge=0)
+    bad: int = Field(ge=0)
+    sha256: str
+
+
+class _Manifest(_Strict):
+    n_listed: int = Field(ge=0)
+    n_ok: int = Field(ge=0)
+    n_bad: int = Field(ge=0)
+    shards: list[_Shard]
+    items_sha256: str
+    content_hash: str
+
+
+class _Failed(_Strict):
+    id: str
+    path: str | None
+    reason: str
+
+
+_QUARANTINE = TypeAdapter(list[_Failed])
+
+
+def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """cache.json and manifest.json of a finished cache of this format, with every key that a reader needs.
+
+    Raises:
+        CacheError: there is no cache, it is unfinished, of another format, damaged, or its listing was changed since.
+    """
+    cache = _read_cache(cache_dir / "cache.json")
+    path = cache_dir / "manifest.json"
+    if not path.is_file():
+        resumes = "Was it stopped on the way? Run the same embed command again: it resumes where it stopped."
+        raise CacheError(
+            f"a finished cache holds manifest.json, however: {cache_dir} does not. "
+            f"{remedy(path) if is_imported(cache_dir) else resumes}"
+        )
+    manifest: dict[str, Any]
+    with reading(path):
+        manifest = read_json(path)
+        _Manifest.model_validate(manifest)
+    wanted = -(-manifest["n_listed"] // cache["shard_rows"])
+    if len(manifest["shards"]) != wanted:
+        raise CacheError(
+            f"a manifest of {manifest['n_listed']} items must name {wanted} shards, however: {path} names "
+            f"{len(manifest['shards'])}. {remedy(path)}"
+        )
+    _check_listing(cache_dir, manifest["items_sha256"])
+    return cache, manifest
+
+
+def _read_cache(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise CacheError(f"a cache holds cache.json, however: {path.parent} does not. Is this the cache's own folder?")
+    cache: dict[str, Any]
+    with reading(path):
+        cache = read_json(path)
+        found = cache.get("format_version", store.FORMAT_VERSION) if isinstance(cache, dict) else store.FORMAT_VERSION
+        if found != store.FORMAT_VERSION:
+            raise CacheError(
+                f"this program reads cache format {store.FORMAT_VERSION}, however: {path.parent} has format {found}. "
+                "Read it with the version that wrote it, or embed anew."
+            )
+        _Cache.model_validate(cache)
+    return cache
+
+
+def _check_listing(cache_dir: Path, stated: str) -> None:
+    """Tell a listing that is gone or unreadable from one that can be read but is another one."""
+    path = cache_dir / "items.parquet"
+    with reading(path):
+        if file_sha256(path) == stated:
+            return
+        read_item_columns(cache_dir)
+    again = "import" if is_imported(cache_dir) else "embed"
+    raise CacheError(
+        f"items.parquet must be the listing that was embedded, however: that of {cache_dir} was changed since. "
+        f"Put the old file back, or {again} the changed listing into a new folder."
+    )
+
+
+def read_shard_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
+    """As `store.read_keys`.
+
+    Raises:
+        CacheError: the shard is missing or damaged.
+    """
+    path = store.shard_path(cache_dir, i)
+    with reading(path):
+        return store.read_keys(cache_dir, i)
+
+
+def read_shard_about(cache_dir: Path, i: int) -> dict[str, Any]:
+    """As `store.read_about`.
+
+    Raises:
+        CacheError: the shard is missing, damaged, or was written by another program.
+    """
+    path = store.shard_path(cache_dir, i)
+    with reading(path):
+        about = store.read_about(cache_dir, i)
+        return {"columns": about["columns"]} | about
+
+
+def read_shard_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:
+    """As `store.read_bad`: {id, path, reason} of each row of the shard that did not embed.
+
+    Raises:
+        CacheError: the file is missing or damaged.
+    """
+    path = store.bad_path(cache_dir, i)
+    with reading(path):
+        rows = store.read_bad(cache_dir, i)
+        _QUARANTINE.validate_python(rows)
+        return rows
+
+
+def read_quarantine(cache_dir: Path) -> list[dict[str, Any]]:
+    """The images of a finished cache that could not be embedded, in listing order: {id, path, reason}.
+
+    Raises:
+        CacheError: the cache is unfinished, of another format, or damaged.
+    """
+    shards = read_state(cache_dir)[1]["shards"]
+    rows = []
+    for i, shard in enumerate(shards):
+        path, found = store.bad_path(cache_dir, i), read_shard_bad(cache_dir, i)
+        if len(found) != shard["bad"]:
+            raise CacheError(
+                f"{path.name} must hold {shard['bad']} images as the manifest says, however: {path} holds "
+                f"{len(found)}. {remedy(path)}"
+            )
+        rows += found
+    return rows
+
+
+def check_shard_hashes(cache_dir: Path, manifest: dict[str, Any]) -> None:
+    """Compare each shard with the SHA-256 in the manifest.
+
+    Raises:
+        CacheError: a shard is missing or has other bytes.
+    """
+    for i, shard in enumerate(manifest["shards"]):
+        path = store.shard_path(cache_dir, i)
+        with reading(path):
+            found = file_sha256(path)
+        if found != shard["sha256"]:
+            raise CacheError(
+                f"{shard['name']} must have the SHA-256 {shard['sha256'][:12]}… of the manifest, however: {path} has "
+                f"{found[:12]}…. {remedy(path)}"
+            )
+
+
+def read_recipe(cache_dir: Path, name: str, column: dict[str, Any]) -> Recipe:
+    """The recipe of one column of cache.json.
+
+    Raises:
+        CacheError: it is no recipe, or does not have the hash stated beside it.
+    """
+    path = cache_dir / "cache.json"
+    with reading(path):
+        recipe = Recipe.model_validate(column["recipe"])
+    if recipe.hash != column["recipe_hash"]:
+        raise CacheError(
+            f"the recipe of column {name!r} must have the hash {column['recipe_hash']}, however: it has {recipe.hash}. "
+            f"{path} was edited, or a version with other recipe fields wrote it. {remedy(path)}"
+        )
+    return recipe
