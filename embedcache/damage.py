@@ -38,7 +38,10 @@ def remedy(path: Path) -> str:
     if path.parent.name == "splits":
         return "Delete it: the next run cuts a new split, and earlier results must not be compared with its results."
     in_shard = path.parent.name == "shards"
-    if is_imported(path.parent.parent if in_shard else path.parent):
+    imported = is_imported(path.parent.parent if in_shard else path.parent)
+    if imported is None:
+        return "Embed the images, or import the vectors, again into a new folder."
+    if imported:
         return "Import the vectors again, into a new folder."
     if in_shard:
         return "Delete this shard and manifest.json, and run the embed command again: it makes this shard anew."
@@ -47,14 +50,14 @@ def remedy(path: Path) -> str:
     return "Embed the images again, into a new folder."
 
 
-def is_imported(cache_dir: Path) -> bool:
-    """Whether cache.json, as far as it can be read, says that the vectors were imported."""
+def is_imported(cache_dir: Path) -> bool | None:
+    """Whether cache.json says that the vectors were imported; None where it is too damaged to say."""
     try:
         tree = json.loads((cache_dir / "cache.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
+        return None
     source = tree.get("source") if isinstance(tree, dict) else None
-    return isinstance(source, dict) and source.get("kind") == "external"
+    return source.get("kind") == "external" if isinstance(source, dict) else None
 
 
 def _sentence(error: Exception) -> str:

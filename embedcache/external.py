@@ -72,8 +72,9 @@ def import_vectors(
             not fit float16.
         ValueError: the header of a CSV manifest is not UTF-8.
     """
-    if cache_dir.exists() and any(cache_dir.iterdir()):
-        raise CacheError(f"an import needs a new or empty folder, however: {cache_dir} holds files. Choose another.")
+    if cache_dir.exists() and (not cache_dir.is_dir() or any(cache_dir.iterdir())):
+        found = "holds files" if cache_dir.is_dir() else "is no folder"
+        raise CacheError(f"an import needs a new or empty folder, however: {cache_dir} {found}. Choose another.")
     items, cells = _read_manifest(manifest)
     arrays = read_vector_file(vectors, column)
     order = join_rows(vectors, manifest, cells)

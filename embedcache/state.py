@@ -1,5 +1,6 @@
 """Reading the JSON and the keys of a cache, checked, so that what reads them can rely on what they hold."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from embedcache import store
 from embedcache.damage import is_imported, reading, remedy
-from embedcache.files import CacheError, read_json
+from embedcache.files import CacheError
 from embedcache.hashes import file_sha256
 from embedcache.listing import read_item_columns
 from embedcache.recipe import Recipe
@@ -29,7 +30,7 @@ class _Canary(_Strict):
 
 class _Cache(_Strict):
     format_version: int
-    source: dict[str, Any]
+    source: dict[str, Any] | None = None
     class_names: list[str]
     columns: dict[str, _Column] = Field(min_length=1)
     shard_rows: int = Field(ge=1)
@@ -77,7 +78,7 @@ def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         )
     manifest: dict[str, Any]
     with reading(path):
-        manifest = read_json(path)
+        manifest = json.loads(path.read_text(encoding="utf-8"))
         _Manifest.model_validate(manifest)
     wanted = -(-manifest["n_listed"] // cache["shard_rows"])
     if len(manifest["shards"]) != wanted:
@@ -94,12 +95,12 @@ def _read_cache(path: Path) -> dict[str, Any]:
         raise CacheError(f"a cache holds cache.json, however: {path.parent} does not. Is this the cache's own folder?")
     cache: dict[str, Any]
     with reading(path):
-        cache = read_json(path)
+        cache = json.loads(path.read_text(encoding="utf-8"))
         found = cache.get("format_version", store.FORMAT_VERSION) if isinstance(cache, dict) else store.FORMAT_VERSION
         if found != store.FORMAT_VERSION:
             raise CacheError(
                 f"this program reads cache format {store.FORMAT_VERSION}, however: {path.parent} has format {found}. "
-                "Read it with the version that wrote it, or embed anew."
+                "Read it with the version that wrote it, or make it anew."
             )
         _Cache.model_validate(cache)
     return cache
@@ -130,27 +131,27 @@ def read_shard_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
         return store.read_keys(cache_dir, i)
 
 
-def read_shard_about(cache_dir: Path, i: int) -> dict[str, Any]:
-    """As `store.read_about`.
+def read_shard_columns(cache_dir: Path, i: int) -> dict[str, Any]:
+    """What shard i says of its columns, {name: {recipe, recipe_hash, dim}}, to be compared with cache.json.
 
     Raises:
         CacheError: the shard is missing, damaged, or was written by another program.
     """
     path = store.shard_path(cache_dir, i)
     with reading(path):
-        about = store.read_about(cache_dir, i)
-        return {"columns": about["columns"]} | about
+        columns: dict[str, Any] = store.read_about(cache_dir, i)["columns"]
+        return columns
 
 
 def read_shard_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:
-    """As `store.read_bad`: {id, path, reason} of each row of the shard that did not embed.
+    """As `store.read_bad`, checked: {id, path, reason} of each row of the shard that did not embed.
 
     Raises:
         CacheError: the file is missing or damaged.
     """
     path = store.bad_path(cache_dir, i)
     with reading(path):
-        rows = store.read_bad(cache_dir, i)
+        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         _QUARANTINE.validate_python(rows)
         return rows
 

@@ -19,8 +19,8 @@ from embedcache.state import (
     check_shard_hashes,
     read_quarantine,
     read_recipe,
-    read_shard_about,
     read_shard_bad,
+    read_shard_columns,
     read_shard_keys,
     read_state,
 )
@@ -121,7 +121,7 @@ def _counts(cache_dir: Path) -> str:
 def _recipes(cache_dir: Path) -> str:
     cache, manifest = read_state(cache_dir)
     for i, shard in enumerate(manifest["shards"]):
-        if read_shard_about(cache_dir, i)["columns"] != cache["columns"]:
+        if read_shard_columns(cache_dir, i) != cache["columns"]:
             raise CacheError(
                 f"{shard['name']} must have the recipes of cache.json, however: it differs. "
                 f"{remedy(shard_path(cache_dir, i))}"
@@ -203,7 +203,7 @@ def cache_info(cache_dir: Path) -> dict[str, Any]:
         },
         "bytes": sum(path.stat().st_size for path in cache_dir.rglob("*") if path.is_file()),
         "quarantine": count_reasons([row["reason"] for row in read_quarantine(cache_dir)]),
-        "source": cache["source"],
+        "source": cache.get("source"),
         "content_hash": manifest["content_hash"],
     }
 

@@ -114,8 +114,8 @@ def test_training_never_sees_test_rows(cache):
 def test_changed_test_vectors_change_nothing_but_the_test_figures(cache, tmp_path, monkeypatch):
     done = kinds(run_bench(bench_of(cache, seeds=(0,))), RunDone)[0].record
 
-    def spoiled(folder):
-        table = read_table(folder)
+    def spoiled(folder, verify):
+        table = read_table(folder, verify=verify)
         vectors = table.columns["toy"].copy()
         vectors[load_or_make_split(cache, table, SplitSpec()).roles == "test"] *= -1
         return replace(table, columns={"toy": vectors})

@@ -166,7 +166,10 @@ def test_any_damage_is_told_in_three_parts(make_cache, name: str, content: bytes
             ask(path)
         text = str(caught.value)
         assert str(path if content is None else path / name) in text
-        assert ("mbed" not in text) if kind == "external" and name != "cache.json" else text.endswith((".", "?"))
+        advice = text.rpartition(". ")[2] if content is None else text.rpartition("). ")[2]
+        known = kind if name != "cache.json" else "unknown"
+        assert ("embed" not in advice.lower()) == (known == "external"), text
+        assert ("import the vectors" in advice.lower()) == (known != "test"), text
 
 
 def test_damage_is_told_apart_from_a_changed_listing(make_cache) -> None:
