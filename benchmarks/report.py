@@ -228,15 +228,13 @@ def _confusion(view: _View, name: str) -> str:
 
 def _curves(view: _View) -> list[str]:
     """Loss and validation macro F1 of the first seed, of the baseline, the best row and at most two more."""
-    names = list(dict.fromkeys((view.base, view.best, *view.comparison.rows)))
-    records = {name: view.paired.records[name][0] for name in names if view.paired.records[name][0].curve}
-    shown = dict(list(records.items())[:4])
+    names = dict.fromkeys((view.base, view.best, *view.comparison.rows))
+    records = {name: view.paired.records[name][0] for name in names}
+    shown = dict([(name, record) for name, record in records.items() if record.curve][:4])
     drawn = []
     for metric, axis in (("loss", "training loss"), (MAIN, "validation macro F1")):
-        lines = [
-            Curve(name, [math.nan if v is None else v for v in record.curve[metric]], record.epoch)
-            for name, record in shown.items()
-        ]
+        values = {n: [math.nan if v is None else v for v in record.curve[metric]] for n, record in shown.items()}
+        lines = [Curve(name, values[name], record.epoch) for name, record in shown.items()]
         if lines:
             drawn.append(learning_curves(lines, f"{axis.capitalize()} by epoch, seed {view.first.seed}", axis))
     return drawn

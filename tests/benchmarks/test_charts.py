@@ -78,7 +78,9 @@ def test_a_forest_draws_intervals_to_scale():
 
 
 def test_a_forest_of_nothing_but_zeros_is_drawn():
-    ET.fromstring(forest_plot([Interval("same", 0.0, 0.0, 0.0)], "t", "delta"))
+    drawing = forest_plot([Interval("same", 0.0, 0.0, 0.0)], "t", "delta")
+    assert [e.text for e in marks(drawing, "text") if e.text == "same"] == ["same"]
+    assert "nan" not in drawing
 
 
 def test_a_reliability_diagram_puts_bins_at_their_accuracy():
