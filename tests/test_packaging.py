@@ -13,11 +13,14 @@ def project():
 
 
 def test_the_list_of_packages_is_complete():
-    there = {
-        str(folder.parent.relative_to(ROOT)).replace("/", ".")
+    """Every folder with code or data counts: setuptools takes a folder of data for a package too."""
+    folders = {
+        path.parent
         for top in TOP_LEVEL
-        for folder in (ROOT / top).rglob("__init__.py")
+        for path in (ROOT / top).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
     }
+    there = {str(folder.relative_to(ROOT)).replace("/", ".") for folder in folders}
     assert set(project()["tool"]["setuptools"]["packages"]) == there
 
 
@@ -29,7 +32,12 @@ def test_no_other_installed_distribution_owns_our_names(name):
 
 def test_data_files_are_packaged():
     data = project()["tool"]["setuptools"]["package-data"]
-    packaged = {p for top, patterns in data.items() for pattern in patterns for p in (ROOT / top).glob(pattern)}
+    packaged = {
+        p
+        for name, patterns in data.items()
+        for pattern in patterns
+        for p in (ROOT / name.replace(".", "/")).glob(pattern)
+    }
     there = {
         p
         for top in TOP_LEVEL
