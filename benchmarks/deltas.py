@@ -25,7 +25,7 @@ from benchmarks.significance import grown, holm, interval, p_value
 
 BETTER, WORSE, CANNOT_TELL = "better", "worse", "can't tell"
 REASONS = {
-    "groups": "there are too few groups",
+    "groups": "the groups are too few to be sure of it",
     "seeds": "the seeds are too few or differ too much",
     "rows": "it does not stand out among this many rows (Holm's correction)",
 }
