@@ -8,7 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final, Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
+
+from embedcache.config import SETTINGS
 
 Pixel = Annotated[int, Field(ge=0, le=255)]
 Channels = tuple[float, float, float]
@@ -35,15 +37,7 @@ class Recipe(BaseModel):
         pydantic.ValidationError: a field is unknown, out of its bounds, or left open though the provider is ours.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        validate_default=True,
-        allow_inf_nan=False,
-        protected_namespaces=(),
-        json_schema_serialization_defaults_required=True,
-    )
+    model_config = SETTINGS
 
     version: Literal[1] = 1
     """Raised when our own decoding, resizing or pooling starts to give other numbers for the same fields."""

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
+from embedcache.config import SETTINGS
 from embedcache.cuts import cut_roles, keep_classes_in_train, merge_groups
 from embedcache.files import CacheError, write_parquet
 from embedcache.split_files import SPLIT_KEY
@@ -34,14 +35,7 @@ class SplitSpec(BaseModel):
         pydantic.ValidationError: a field is out of its bounds, or a share is more than half of what is left for it.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        validate_default=True,
-        allow_inf_nan=False,
-        json_schema_serialization_defaults_required=True,
-    )
+    model_config = SETTINGS
     spec_version: ClassVar[int] = 1
 
     kind: Literal["split"] = "split"

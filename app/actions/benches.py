@@ -9,11 +9,13 @@ from benchmarks.compare import Comparison
 from benchmarks.compare import compare as compare_rows
 from benchmarks.events import BenchDone, CacheOpened, RowStarted, RunDone, RunEpoch
 from benchmarks.plan import BenchSpec
+from benchmarks.record import RunRecord
 from benchmarks.report import write_report
 from benchmarks.runner import bench_rows, run_bench
-from benchmarks.settings import SettingsError, load_yaml, parse, split_override
+from benchmarks.settings import SettingsError, load_yaml, parse, read_overrides
 from benchmarks.store import read_record, require_runs, run_folder
 from benchmarks.tables import save
+from heads.posthoc import at_bound
 
 
 def read_bench_file(path: Path, overrides: list[str] | None) -> BenchSpec:
@@ -49,13 +51,23 @@ def run_rows(bench: BenchSpec, device: str = "cpu") -> BenchDone | None:
 
 
 def told(event: RunDone) -> str:
-    """One line about a finished run."""
+    """One line about a finished run, with what should make one look twice."""
     record = event.record
-    found = record.evaluations["select"].metrics["macro_f1_fg"]
-    shown = "none" if found is None else f"{found:.4f}"
     how = f"epoch {record.epoch}" if record.gradient_norm is None else f"gradient {record.gradient_norm:.1e}"
-    late = "; DID NOT CONVERGE" if record.reason == "not_converged" else ""
-    return f"  {event.row}, seed {record.seed}: macro F1 {shown} ({how}, {record.seconds:.1f} s{late})"
+    odd = {"not_converged": "; DID NOT CONVERGE", "diverged": "; DIVERGED, the best epoch before is kept"}
+    bound = "; its temperature lies at the bound of the search" if at_bound(record.temperature) else ""
+    line = f"  {event.row}, seed {record.seed}: macro F1 {_shown(selection_value(record))}"
+    return f"{line} ({how}, {record.seconds:.1f} s{odd.get(record.reason, '')}{bound})"
+
+
+def selection_value(record: RunRecord) -> float | None:
+    """Macro F1 on the selection rows; None where the split has none, or none of a foreground class."""
+    found = record.evaluations.get("select")
+    return None if found is None else found.metrics["macro_f1_fg"]
+
+
+def _shown(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"
 
 
 def compare_bench(
@@ -105,24 +117,28 @@ def export_row(bench: BenchSpec, row: str, out: Path, cache: str | None = None) 
         raise SettingsError(f"a row of this bench is one of {list(parts[name].rows)}, however: {row!r} came.")
     require_runs(store, {row: parts[name].rows[row]}, name)
     records = [read_record(store, key) for key in parts[name].rows[row]]
-    best = max(records, key=lambda record: record.evaluations["select"].metrics["macro_f1_fg"] or 0.0)
+    # Without selection rows there is nothing to choose by: max then keeps the first seed, and the sentence says so.
+    values = [selection_value(record) for record in records]
+    best = max(zip(records, values, strict=True), key=lambda pair: -1.0 if pair[1] is None else pair[1])[0]
+    unchosen = "" if any(value is not None for value in values) else " (the first seed, for want of selection rows)"
     if out.exists():
         raise FileExistsError(f"an export is a new folder, however: {out} exists. Choose another name or remove it.")
     shutil.copytree(run_folder(store, best.key) / "head", out)
-    return f"{out}: row {row!r}, seed {best.seed}, run {best.key}"
+    return f"{out}: row {row!r}, seed {best.seed}{unchosen}, run {best.key}"
 
 
 def train_one(
     cache: Path, preset: str, overrides: list[str], seed: int, store: str, out: Path | None, device: str
 ) -> None:
     """Train one run as a bench of one row, print its metrics on the selection rows, and export it if asked."""
-    base = dict(split_override(item) for item in overrides)
+    base = read_overrides(overrides)
     tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
     bench = parse(BenchSpec, tree)
     if run_rows(bench, device) is None:
         return
     record = read_record(Path(store), bench_rows(bench)[0].rows[preset][0])
-    for name, value in record.evaluations["select"].metrics.items():
-        print(f"  {name:20} {'none' if value is None else f'{value:.4f}'}")
+    found = record.evaluations.get("select")
+    for name, value in (found.metrics if found is not None else {}).items():
+        print(f"  {name:20} {_shown(value)}")
     if out is not None:
         print(export_row(bench, preset, out))

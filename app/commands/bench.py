@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from app.commands.common import Device
+
 app = typer.Typer(help="Train the rows of a bench.", no_args_is_help=True)
 BenchFile = Annotated[Path, typer.Argument(help="YAML file of a bench.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE over the file's keys; repeat.")]
@@ -20,7 +22,7 @@ def bench() -> None:
 def run(
     bench: BenchFile,
     overrides: Overrides = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Train every run of a bench that its store lacks."""
     from app.actions.benches import read_bench_file, run_rows

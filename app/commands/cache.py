@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from app.commands.common import Device, Weights
+
 app = typer.Typer(help="Check, describe, export and import caches.", no_args_is_help=True)
 Cache = Annotated[Path, typer.Argument(help="Folder of the cache.")]
 
@@ -13,8 +15,8 @@ Cache = Annotated[Path, typer.Argument(help="Folder of the cache.")]
 def verify(
     cache: Cache,
     canary: Annotated[bool, typer.Option("--canary", help="Load the backbone and embed the canary anew.")] = False,
-    weights: Annotated[Path | None, typer.Option(help="Weights file of the backbone, instead of the hub.")] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    weights: Weights = None,
+    device: Device = "cpu",
 ) -> None:
     """Check every file of a cache against its manifest; exit status 1 if a check fails."""
     from functools import partial

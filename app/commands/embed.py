@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from app.commands.common import Device, Weights
+
 
 def embed(
     source: Annotated[Path, typer.Argument(help="Folder of class folders, or a CSV or Parquet manifest.")],
@@ -14,10 +16,10 @@ def embed(
     ] = "bundled:efficientnet_lite0",
     pool: Annotated[list[str] | None, typer.Option(help="cls, patch_mean or avg; repeat for several.")] = None,
     size: Annotated[int | None, typer.Option(help="Side of the backbone's input in pixels.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="Weights file, instead of the hub (timm).")] = None,
+    weights: Weights = None,
     root: Annotated[Path | None, typer.Option(help="Where relative paths of a manifest start.")] = None,
     group_regex: Annotated[str | None, typer.Option(help="Takes each image's group from its path.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")] = "cpu",
+    device: Device = "cpu",
     autocast: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
     batch: Annotated[int | None, typer.Option(help="Images in one forward pass; by the device if left out.")] = None,
     shard_rows: Annotated[int, typer.Option(help="Images in one shard, the most that a kill costs.")] = 4096,

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.commands.common import Device, Weights
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -16,8 +18,8 @@ def predict(
         Path | None, typer.Option(help="Write a .csv, .json or .parquet file with a column per class.")
     ] = None,
     prior: Annotated[str, typer.Option(help="trained, uniform, or a YAML or JSON file of `class: share`.")] = "trained",
-    weights: Annotated[Path | None, typer.Option(help="Weights file of the backbone, instead of the hub.")] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    weights: Weights = None,
+    device: Device = "cpu",
 ) -> None:
     """Predict the class of images with an exported head; exit status 1 if none could be read."""
     from app.actions.predicting import predicted

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from app.commands.common import Device
+
 
 def train(
     cache: Annotated[Path, typer.Argument(help="Folder of the cache.")],
@@ -15,7 +17,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Seeds initialisation, batch order and dropout.")] = 0,
     store: Annotated[str, typer.Option(help="Folder of the run store.")] = "results",
     out: Annotated[Path | None, typer.Option(help="New folder for the head's bundle.")] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Train one head on a cache and say how it does on the selection rows."""
     from app.actions.benches import train_one

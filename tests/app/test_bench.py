@@ -1,10 +1,12 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
+from app.actions.benches import told
 from app.demo_data import digits, solar_cells
 from heads.export import load
 
@@ -89,3 +91,32 @@ def test_info_is_json(frostbench, cache):
     found = json.loads(frostbench("cache", "info", cache).out)
     assert found["classes"] == {"digit 0": 40, "digit 1": 40, "digit 8": 12}
     assert found["quarantine"]
+
+
+def test_without_selection_rows_a_solved_head_is_trained_and_exported_and_that_is_said(frostbench, cache, tmp_path):
+    (tmp_path / "bench.yaml").write_text(
+        f"""
+name: solved
+caches: ['{cache}']
+store: '{tmp_path / "results"}'
+preset: plain
+base: {{head.classifier.kind: logreg}}
+seeds: [0, 1]
+split: {{select: 0}}
+"""
+    )
+    ran = frostbench("bench", "run", tmp_path / "bench.yaml")
+    assert ran.status == 0, ran.err
+    assert "macro F1 none" in ran.out
+    exported = frostbench("export", tmp_path / "bench.yaml", "plain", "--out", tmp_path / "head")
+    assert exported.status == 0, exported.err
+    assert "seed 0 (the first seed, for want of selection rows)" in exported.out
+
+
+def test_a_run_that_needs_a_second_look_is_told():
+    record = SimpleNamespace(
+        evaluations={}, epoch=3, gradient_norm=None, reason="diverged", temperature=20.0, seed=1, seconds=2.0
+    )
+    said = told(SimpleNamespace(record=record, row="full"))
+    assert "DIVERGED, the best epoch before is kept" in said
+    assert "its temperature lies at the bound of the search" in said
