@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from app.commands import app as page
 from app.commands import bench, cache, demo, embed, options, predict, train
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app.command("compare")(bench.compare)
 app.command("export")(bench.export)
 app.command("predict")(predict.predict)
 app.add_typer(cache.app, name="cache")
+app.command("app")(page.app)
 app.command("options")(options.options)
 app.command("demo")(demo.demo)
 

@@ -8,6 +8,7 @@ from textwrap import wrap
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.reliability import Bins, bins_of
 from benchmarks.svg import (
     DASHES,
     INK,
@@ -122,43 +123,34 @@ def reliability_diagram(series: Sequence[Reliability], title: str, bins: int = 1
     On the diagonal a model is as often right as it says. Marks grow with the rows of their bin; a confidence that is
     not finite is left out.
     """
-    series = [_finite(one) for one in series]
+    binned = [bins_of(one.confidence, one.right, bins) for one in series]
     left, top, side, foot = 46.0, 12.0, 250.0, 60.0
     across, up = Scale(0, 1, left, WIDTH - 14), Scale(0, 1, top + side, top)
     body = _grid(across, up, "confidence", "accuracy", top + side + foot)
     body.append(line(across(0), up(0), across(1), up(1), color=MUTED, dash="4 4"))
-    for number, one in enumerate(series):
-        body += _bins(one, number, len(series), bins, across, up, foot)
+    for number, one in enumerate(binned):
+        body += _bins(one, number, len(series), across, up, foot)
     body += _legend([one.name for one in series], left, top + side + foot + 44)
     body.append(text(left - 6, top + side + 36, "rows", anchor="end", color=MUTED))
     told = "; ".join(
-        f"{s.name}: mean confidence {s.confidence.mean():.3f}, accuracy {s.right.mean():.3f}"
-        for s in series
-        if len(s.right)
+        f"{one.name}: mean confidence {np.average(found.confidence, weights=found.rows):.3f}, "
+        f"accuracy {np.average(found.accuracy, weights=found.rows):.3f}"
+        for one, found in zip(series, binned, strict=True)
+        if found.rows
     )
     return figure(body, WIDTH, top + side + foot + 44 + 16 * len(series), title, told)
 
 
-def _finite(one: Reliability) -> Reliability:
-    finite = np.isfinite(one.confidence)
-    return Reliability(one.name, one.confidence[finite], one.right[finite])
-
-
-def _bins(one: Reliability, number: int, of: int, bins: int, across: Scale, up: Scale, foot: float) -> list[str]:
-    place = np.clip(np.ceil(one.confidence * bins).astype(int) - 1, 0, bins - 1)
-    count = np.bincount(place, minlength=bins)
-    used = np.flatnonzero(count)
-    sure = np.bincount(place, one.confidence, bins)[used] / count[used]
-    right = np.bincount(place, one.right.astype(float), bins)[used] / count[used]
-    color, shape = SERIES[number], SHAPES[number]
-    points = [(across(a), up(b)) for a, b in zip(sure, right, strict=True)]
+def _bins(one: Bins, number: int, of: int, across: Scale, up: Scale, foot: float) -> list[str]:
+    color, shape, most = SERIES[number], SHAPES[number], max(one.rows, default=1)
+    points = [(across(a), up(b)) for a, b in zip(one.confidence, one.accuracy, strict=True)]
     drawn = [path(points, color=color, dash=DASHES[number])]
-    sizes = 3 + 4 * np.sqrt(count[used] / max(1, count.max()))
-    drawn += [mark(x, y, shape, color=color, size=float(s)) for (x, y), s in zip(points, sizes, strict=True)]
-    wide = (across(1) - across(0)) / bins
-    for index in used:
-        height = (foot - 26) * float(count[index] / count.max())
-        x = across(index / bins) + 1 + number * (wide - 2) / of
+    for (x, y), rows in zip(points, one.rows, strict=True):
+        drawn.append(mark(x, y, shape, color=color, size=3 + 4 * math.sqrt(rows / most)))
+    wide = (across(1) - across(0)) / one.of
+    for place, rows in zip(one.place, one.rows, strict=True):
+        height = (foot - 26) * rows / most
+        x = across(place / one.of) + 1 + number * (wide - 2) / of
         drawn.append(box(x, up(0) + foot - 4 - height, (wide - 2) / of, height, fill=color, opacity=0.85))
     return drawn
 

@@ -5,47 +5,62 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.charts import WIDTH
-from benchmarks.svg import GRID, INK, MUTED, SERIES, Scale, box, figure, line, shortened, text
+from benchmarks.svg import INK, MUTED, SERIES, Scale, box, figure, line, shortened, text
 
 MOST_CLASSES = 40
 """More rows or columns than this cannot be read in one chart."""
 
 
-def confusion_matrix(counts: npt.NDArray[np.int64], names: Sequence[str], title: str) -> str:
+def confusion_matrix(
+    pairs: Sequence[tuple[int, int, int]], names: Sequence[str], title: str, most: int = MOST_CLASSES
+) -> str:
     """Rows are labels, columns predictions; a cell is as dark as its share of the row, and holds its count.
 
-    Of more classes than fit, the most frequent are shown.
+    Args:
+        pairs: (label, predicted, rows) of every pair that occurs.
+        names: of the classes.
+        title: of the drawing.
+        most: how many classes are drawn; of more, the most frequent.
     """
-    chosen = np.sort(np.argsort(-counts.sum(1), kind="stable")[:MOST_CLASSES])
-    shown, labels = counts[np.ix_(chosen, chosen)], [names[i] for i in chosen]
+    label, predicted, rows = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
+    support = np.bincount(label, rows, len(names))
+    chosen = np.sort(np.argsort(-support, kind="stable")[:most])
     left, top = 110.0, 96.0
-    cell = min(34.0, (WIDTH - left - 8) / len(labels))
-    share = shown / np.maximum(counts[chosen].sum(1, keepdims=True), 1)
-    body = [text(4, top - 8, "label", color=MUTED), text(left, 12, "prediction", color=MUTED)]
+    cell = min(34.0, (WIDTH - left - 8) / len(chosen))
+    body = _axes([names[i] for i in chosen], left, top, cell)
+    place = {int(c): i for i, c in enumerate(chosen)}
+    shown = [pair for pair in zip(label, predicted, rows, strict=True) if pair[0] in place and pair[1] in place]
+    for i in place.values():
+        body.append(box(left + cell * i + 1, top + cell * i + 1, cell - 2, cell - 2, fill="none", stroke=INK))
+    for own, said, n in shown:
+        x, y = left + cell * place[int(said)], top + cell * place[int(own)]
+        body.append(_cell(x, y, cell, int(n), float(n / support[own]), own == said))
+    hidden = "" if len(chosen) == len(names) else f" The {len(chosen)} most frequent of {len(names)} classes are drawn."
+    told = f"{int(rows[label == predicted].sum())} of {int(rows.sum())} rows on the diagonal.{hidden}"
+    return figure(body, WIDTH, top + cell * len(chosen) + 10, title, told)
+
+
+def _axes(labels: Sequence[str], left: float, top: float, cell: float) -> list[str]:
+    """Names of rows and columns, and the grid."""
+    end = cell * len(labels)
+    body = [text(4, top - 8, "true", color=MUTED), text(left, 12, "predicted", color=MUTED)]
+    for i in range(len(labels) + 1):
+        body.append(line(left, top + cell * i, left + end, top + cell * i))
+        body.append(line(left + cell * i, top, left + cell * i, top + end))
     for i, name in enumerate(labels):
         middle = cell * (i + 0.5)
         body.append(text(left - 6, top + middle + 4, shortened(name, 15), anchor="end", size=11))
         turned = f'<g transform="translate({left + middle + 4:.1f} {top - 6:.1f}) rotate(-60)">'
         body.append(turned + text(0, 0, shortened(name, 13), size=11) + "</g>")
-        for j in range(len(labels)):
-            body.append(
-                _cell(left + cell * j, top + middle - cell / 2, cell, int(shown[i, j]), float(share[i, j]), i == j)
-            )
-    right, total = int(np.trace(counts)), int(counts.sum())
-    hidden = "" if len(labels) == len(names) else f" The {len(labels)} most frequent of {len(names)} classes are drawn."
-    told = f"{right} of {total} rows on the diagonal.{hidden}"
-    return figure(body, WIDTH, top + cell * len(labels) + 10, title, told)
+    return body
 
 
 def _cell(x: float, y: float, side: float, count: int, share: float, own: bool) -> str:
     color = SERIES[0] if own else SERIES[1]
-    parts = [box(x, y, side, side, fill=color, opacity=0.5 * share, stroke=GRID)]
-    if own:
-        parts.append(box(x + 1, y + 1, side - 2, side - 2, fill="none", stroke=INK))
-    if count and side >= 16:
+    parts = [box(x, y, side, side, fill=color, opacity=0.5 * share)]
+    if side >= 16:
         parts.append(text(x + side / 2, y + side / 2 + 4, str(count), anchor="middle", size=11 if count < 1000 else 9))
     return "".join(parts)
 

@@ -10,9 +10,10 @@ import pandas as pd
 from benchmarks.deltas import BETTER as BETTER
 from benchmarks.deltas import CANNOT_TELL as CANNOT_TELL
 from benchmarks.deltas import WORSE as WORSE
-from benchmarks.deltas import delta_table
+from benchmarks.deltas import table_of
 from benchmarks.notes import notes_of
-from benchmarks.paired import load
+from benchmarks.paired import Paired, load
+from benchmarks.resampled import Resampled, resample
 from benchmarks.store import StoreError, count_runs
 
 Role = Literal["select", "test"]
@@ -86,23 +87,30 @@ def compare(
         seed: of the resamples.
 
     Raises:
-        StoreError: a run is missing, or runs are of other tables, splits, seeds or background classes.
+        StoreError: a run is missing, or runs are of other images, splits, seeds, classes or background classes.
     """
     paired = load(store, _ordered(rows, baseline), role)
     count = resamples or max(FEWEST_RESAMPLES, RESAMPLES_PER_ROW * (len(rows) - 1))
-    runs_seen, unreadable = count_runs(store, paired.facts)
+    return comparison_of(store, paired, resample(paired, count, seed), role, title=title, resamples=count)
+
+
+def comparison_of(
+    store: Path, paired: Paired, resampled: Resampled, role: Role, *, title: str, resamples: int
+) -> Comparison:
+    """The comparison of runs that were read and resampled already; the arguments are those of `compare`."""
+    runs_seen, unreadable = count_runs(store, paired.facts.split)
     return Comparison(
         title=title,
         role=role,
         baseline=paired.baseline,
         rows=paired.rows,
-        table=delta_table(paired, count, seed),
+        table=table_of(paired, resampled),
         n_rows=len(paired.frame.labels),
         n_groups=paired.frame.n_groups,
         seeds=paired.seeds,
-        resamples=count,
+        resamples=resamples,
         runs_seen=runs_seen,
-        notes=notes_of(paired, role, count, unreadable),
+        notes=notes_of(paired, role, resamples, unreadable),
     )
 
 

@@ -15,12 +15,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from benchmarks.bootstrap import HIGHER_IS_BETTER, Floats, group_sums, metrics_of, resampled_metrics
+from benchmarks.bootstrap import HIGHER_IS_BETTER, Floats
 from benchmarks.paired import Paired
 from benchmarks.record import RunRecord
+from benchmarks.resampled import Resampled, resample
 from benchmarks.significance import grown, holm, interval, p_value
 
 BETTER, WORSE, CANNOT_TELL = "better", "worse", "can't tell"
@@ -45,9 +45,15 @@ def delta_table(paired: Paired, resamples: int, seed: int) -> pd.DataFrame:
         resamples: bootstrap resamples, B.
         seed: of the resamples.
     """
+    return table_of(paired, resample(paired, resamples, seed))
+
+
+def table_of(paired: Paired, resampled: Resampled) -> pd.DataFrame:
+    """The table of `delta_table` from resamples that are there already."""
     names, lines = list(paired.answers), []
     known = {name: _spread_is_known(paired.records[name] + paired.records[names[0]]) for name in names}
-    for metric, (values, moved) in _values(paired, resamples, seed).items():
+    for metric, values in resampled.values.items():
+        moved = resampled.moved[metric]
         cells = [_base_cell(values[0])]
         for value, drawn in zip(values[1:], moved[1:], strict=True):
             cells.append(_cell(drawn - moved[0], value, value - values[0], paired.frame.n_groups))
@@ -57,24 +63,6 @@ def delta_table(paired: Paired, resamples: int, seed: int) -> pd.DataFrame:
             verdict = "" if name == names[0] else verdict_of(line, paired.frame.n_groups, known[name])
             lines.append(line | {"verdict": verdict})
     return pd.DataFrame(lines)
-
-
-def _values(paired: Paired, resamples: int, seed: int) -> dict[str, tuple[Floats, Floats]]:
-    """For each metric that some run has: its values [R, S], and its means over seeds on the resamples, [R, B]."""
-    frame, runs = paired.frame, [run for runs in paired.answers.values() for run in runs]
-    sound = [place for place, run in enumerate(runs) if run.are_numbers]
-    sums = [group_sums(frame, runs[place]) for place in sound]
-    points = [metrics_of(frame, one, np.ones((1, frame.n_groups))) for one in sums]
-    drawn = resampled_metrics(frame, sums, resamples, seed)
-    main, rows, found = next(iter(HIGHER_IS_BETTER)), len(paired.answers), {}
-    for metric in HIGHER_IS_BETTER:
-        values, moved = np.full(len(runs), np.nan), np.full((len(runs), resamples), np.nan)
-        for place, point, draws in zip(sound, points, drawn, strict=True):
-            if metric in point:
-                values[place], moved[place] = point[metric][0], draws[metric]
-        if metric == main or not np.isnan(values).all():
-            found[metric] = values.reshape(rows, -1), moved.reshape(rows, -1, resamples).mean(1)
-    return found
 
 
 def _base_cell(values: Floats) -> dict[str, Any]:

@@ -56,7 +56,18 @@ class RunSkipped:
 
 @dataclass(frozen=True)
 class RunEpoch:
-    """An epoch of a run ended; `epochs` is the most that it can take, `metrics` are those of the selection rows."""
+    """An epoch of a run ended.
+
+    Attributes:
+        cache: folder of the cache.
+        row: name of the row.
+        seed: of the run.
+        epoch: 1 for the first.
+        epochs: the most that the run can take.
+        loss: mean training objective over the epoch's steps.
+        metrics: metrics of the selection rows.
+        best_epoch: the best so far, which would be kept.
+    """
 
     cache: str
     row: str
@@ -65,11 +76,12 @@ class RunEpoch:
     epochs: int
     loss: float
     metrics: dict[str, float | None]
+    best_epoch: int
 
 
 @dataclass(frozen=True)
 class RunDone:
-    """A run was trained, evaluated and put into `folder`."""
+    """A run was trained, evaluated and put into `folder`; one that was stopped has the reason stopped in its record."""
 
     cache: str
     row: str
@@ -79,7 +91,12 @@ class RunDone:
 
 @dataclass(frozen=True)
 class BenchStopped:
-    """The bench was asked to stop; a run that was cut short is not kept, and the next start trains it anew."""
+    """The bench was asked to stop; the next start trains anew what was cut short.
+
+    Attributes:
+        name: of the bench.
+        trained: runs trained to their end.
+    """
 
     name: str
     trained: int

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from types import MappingProxyType
 
 import numpy as np
 from scipy.special import stdtrit
@@ -13,7 +14,11 @@ from benchmarks.record import DataFacts, RunRecord
 
 SHOWN = 10
 """Names that one note lists."""
-SETTLED = "`--on test` at the end settles it"
+SETTLED = "the test rows at the end settle it"
+
+
+ENDINGS = MappingProxyType({"stopped": "was stopped at epoch", "diverged": "diverged at epoch"})
+"""Ways for training to end early that a reader must know of."""
 
 
 def notes_of(paired: Paired, role: str, resamples: int, unreadable: Sequence[str]) -> tuple[str, ...]:
@@ -127,6 +132,19 @@ def _on_rows(paired: Paired) -> list[str]:
         damaged = [str(run.seed) for run, said in runs if not said.are_numbers]
         if damaged:
             notes.append(f"The figures of {name!r} are left out, for seed {', '.join(damaged)} gave NaN.")
+    for name, records in paired.records.items():
+        notes += [told for run in records if (told := _on_ending(name, run))]
+    if len({run.data.train_counts for records in paired.records.values() for run in records}) > 1:
+        notes.append("The runs were trained on other labels: their classes have other numbers of training rows.")
     if len({run.engine for records in paired.records.values() for run in records}) > 1:
         notes.append("The runs are of different engine versions.")
     return notes
+
+
+def _on_ending(name: str, run: RunRecord) -> str:
+    """What to say of a run that ended early; empty where it did not."""
+    if run.reason not in ENDINGS:
+        return ""
+    epochs = max(run.epoch, len(run.curve.get("loss", ())))
+    kept = f"; its best epoch, {run.epoch}, is kept" if run.epoch != epochs else ""
+    return f"{name}, seed {run.seed}, {ENDINGS[run.reason]} {epochs}{kept}."

@@ -111,10 +111,10 @@ def _limits(metadata: list[Any]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A default as it is written in YAML."""
+    """A value as it is written in YAML."""
     if isinstance(value, BaseModel):
         return str(getattr(value, "kind", ""))
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return "[" + ", ".join(shown(v) for v in value) + "]"
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]

@@ -1,7 +1,7 @@
 """One self-contained HTML file about comparisons: tables, charts, warnings, and how to read them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -11,14 +11,14 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from benchmarks.bootstrap import Floats, class_f1, group_sums, resamples
+from benchmarks.changes import data_changes, option_changes
 from benchmarks.charts import Curve, Interval, Reliability, forest_plot, learning_curves, reliability_diagram
 from benchmarks.class_charts import MOST_CLASSES, class_histogram, confusion_matrix
+from benchmarks.class_deltas import ClassRow, class_rows
 from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from benchmarks.paired import Paired, load
 from benchmarks.record import RunRecord
-from benchmarks.significance import interval
-from benchmarks.store import read_outcomes
+from benchmarks.resampled import resample
 from benchmarks.svg import CHART_CSS
 from benchmarks.tables import MAIN, number, reasons_in, signed
 from embedcache.files import write_bytes
@@ -63,7 +63,6 @@ class _View:
 
     comparison: Comparison
     paired: Paired
-    store: Path
     best: str
 
     @property
@@ -78,7 +77,7 @@ class _View:
 def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
     paired = load(store, comparison.rows, comparison.role)
     others = [name for name in comparison.rows if name != comparison.baseline] or [comparison.baseline]
-    view = _View(comparison, paired, store, max(others, key=lambda name: _validation(paired, name)))
+    view = _View(comparison, paired, max(others, key=lambda name: _validation(paired, name)))
     classes = _class_rows(view)
     return {
         "comparison": comparison,
@@ -90,7 +89,7 @@ def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
         "best_is_better": _validation(paired, view.best) > _validation(paired, view.base),
         "metrics": [(name, TITLES[name]) for name in comparison.metrics if name != MAIN],
         "table": [_table_row(comparison, name) for name in comparison.rows],
-        "changes": _changes(paired),
+        "changes": {name: _changes(view.first, records[0]) for name, records in paired.records.items()},
         "reasons": reasons_in(comparison),
         "classes": classes,
         "charts": {name: [Markup(svg) for svg in drawn] for name, drawn in _charts(view, classes).items()},
@@ -142,58 +141,27 @@ def _table_row(comparison: Comparison, name: str) -> dict[str, Any]:
     }
 
 
-def _changes(paired: Paired) -> dict[str, list[str]]:
-    """For each row, the options in which it differs from the baseline; defaults of a changed `kind` are left out."""
-    base = next(iter(paired.records.values()))[0]
-    before = dict(_leaves(base.full_spec))
-    changes = {}
-    for name, records in paired.records.items():
-        now, named = dict(_leaves(records[0].full_spec)), _leaves(base.spec) + _leaves(records[0].spec)
-        paths = [path for path, _ in named if path in now and now[path] != before.get(path)]
-        changes[name] = [
-            f"{path}: {f'{before[path]} → ' if path in before else ''}{now[path]}" for path in dict.fromkeys(paths)
-        ]
-    return changes
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in tree.items():
-        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
-    return found
-
-
-def _class_rows(view: _View) -> list[dict[str, Any]]:
-    """Per class: rows, F1 of the baseline and of the best row, and the interval of their difference."""
-    frame, data = view.paired.frame, view.first.data
-    runs = {name: [group_sums(frame, run) for run in view.paired.answers[name]] for name in (view.base, view.best)}
-    ones = np.ones((1, frame.n_groups))
-    f1 = {name: np.mean([class_f1(frame, run, ones)[:, 0] for run in sums], axis=0) for name, sums in runs.items()}
-    drawn = [
-        np.mean([class_f1(frame, run, m) for run in runs[view.best]], axis=0)
-        - np.mean([class_f1(frame, run, m) for run in runs[view.base]], axis=0)
-        for m in resamples(frame.n_groups, view.comparison.resamples, 0, 3 * len(data.class_names))
+def _changes(base: RunRecord, other: RunRecord) -> list[str]:
+    return [
+        f"{change.path}: {f'{change.before} → ' if change.before is not None else ''}{change.after}"
+        for change in data_changes(base, other) + option_changes(base, other)
     ]
-    deltas: Floats = np.concatenate(drawn, axis=1)
-    thin, support = frame.thin(), np.bincount(frame.labels, minlength=len(data.class_names))
-    rows = []
-    for c in sorted(range(len(data.class_names)), key=lambda c: -data.train_counts[c]):
-        low, high = interval(deltas[c])
-        known = {"name": data.class_names[c], "train": data.train_counts[c], "shot": view.first.shot[c]}
-        known |= {"support": int(support[c]), "thin": bool(thin[c]), "background": c in data.background}
-        rows.append(known | {"base": f1[view.base][c], "best": f1[view.best][c], "low": low, "high": high})
-    return rows
 
 
-def _charts(view: _View, classes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def _class_rows(view: _View) -> list[ClassRow]:
+    """Per class, those with most training rows first: F1 of the baseline and of the best row, and their difference."""
+    sides = (view.base, view.best)
+    drawn = resample(view.paired, view.comparison.resamples, 0, sides)
+    return sorted(class_rows(view.paired, sides, drawn.class_deltas), key=lambda row: -row.train)
+
+
+def _charts(view: _View, classes: Sequence[ClassRow]) -> dict[str, list[str]]:
     both = list(dict.fromkeys((view.base, view.best)))
     cells = [(name, view.comparison.line(name, MAIN)) for name in view.comparison.rows if name != view.base]
     items = [Interval(name, c["delta"], c["low"], c["high"], c["verdict"]) for name, c in cells]
     # The intervals of classes are not corrected for their number, so they carry no verdict.
     by_class = [
-        Interval(f"{c['name']} ({c['support']})", c["best"] - c["base"], c["low"], c["high"])
-        for c in classes
-        if c["support"]
+        Interval(f"{row.name} ({row.support})", row.delta, row.low, row.high) for row in classes if row.support
     ][:MOST_CLASSES]
     data = view.first.data
     return {
@@ -208,22 +176,20 @@ def _charts(view: _View, classes: Sequence[Mapping[str, Any]]) -> dict[str, list
 
 def _reliability(view: _View, name: str) -> str:
     """Over all seeds; before and after the temperature where there is one."""
-    frames = [read_outcomes(view.store, key, view.comparison.role) for key in view.comparison.rows[name]]
-    right = np.concatenate([(frame["label"] == frame["predicted"]).to_numpy(bool) for frame in frames])
-    after = np.concatenate([frame["confidence"].to_numpy(np.float64) for frame in frames])
+    answers = view.paired.answers[name]
+    right = np.concatenate([run.predicted == view.paired.frame.labels for run in answers])
+    after = np.concatenate([run.confidence for run in answers])
     series = [Reliability("as predicted", after, right)]
     if any(record.temperature != 1 for record in view.paired.records[name]):
-        before = np.concatenate([frame["confidence_raw"].to_numpy(np.float64) for frame in frames])
+        before = np.concatenate([run.confidence_raw for run in answers])
         series = [Reliability("with temperature", after, right), Reliability("without temperature", before, right)]
     return reliability_diagram(series, f"Reliability of {name}, all seeds")
 
 
 def _confusion(view: _View, name: str) -> str:
     record = view.paired.records[name][0]
-    counts = np.zeros((len(record.data.class_names),) * 2, dtype=np.int64)
-    for label, predicted, rows in record.evaluations[view.comparison.role].confusion:
-        counts[label, predicted] = rows
-    return confusion_matrix(counts, record.data.class_names, f"Confusion of {name}, seed {record.seed}")
+    pairs = record.evaluations[view.comparison.role].confusion
+    return confusion_matrix(pairs, record.data.class_names, f"Confusion of {name}, seed {record.seed}")
 
 
 def _curves(view: _View) -> list[str]:

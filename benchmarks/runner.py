@@ -20,22 +20,22 @@ from benchmarks.events import (
 from benchmarks.plan import BenchSpec, Row, expand
 from benchmarks.record import BenchRows
 from benchmarks.settings import SettingsError, run_key
-from benchmarks.store import is_finished, save_run, write_records
+from benchmarks.store import is_finished, save_run, stopped_key, write_records
 from embedcache.backbones import resolve_device
 from embedcache.splits import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table
 from heads.export import Canary
 from training.checks import check_data
-from training.conflicts import notes_for
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
 from training.events import Epoch, Finished
+from training.notes import notes_for
 from training.run import RunSpec
 
 
 @dataclass(frozen=True)
 class _Work:
-    """One cache of a bench."""
+    """One cache of a bench, and whether its stopped runs are kept."""
 
     cache: str
     table: FeatureTable
@@ -43,18 +43,22 @@ class _Work:
     store: Path
     canary: Canary | None
     device: str
+    keep_stopped: bool
 
     def key(self, spec: RunSpec) -> str:
         return _key(self.table, self.split, spec)
 
 
-def run_bench(bench: BenchSpec, *, stop: Callable[[], bool] = never, device: str = "cpu") -> Iterator[BenchEvent]:
+def run_bench(
+    bench: BenchSpec, *, stop: Callable[[], bool] = never, device: str = "cpu", keep_stopped: bool = False
+) -> Iterator[BenchEvent]:
     """Train every run of a bench that its store lacks, and yield what happens.
 
     Args:
         bench: what to run.
-        stop: asked after every epoch; the run at work is then dropped, and finished ones stay.
+        stop: asked after every epoch; finished runs then stay, and the next start trains the others anew.
         device: where training happens, such as cpu or cuda.
+        keep_stopped: keep the best so far of a run that was stopped, under a key of its own (see `stopped_key`).
 
     Raises:
         SettingsError: the bench names no cache, or one of its rows is not possible.
@@ -65,10 +69,10 @@ def run_bench(bench: BenchSpec, *, stop: Callable[[], bool] = never, device: str
     trained = skipped = 0
     for cache in bench.caches:
         table, split = _opened(cache, bench, verify=True)
-        work = _Work(cache, table, split, store, canary_of(Path(cache)), where)
+        work = _Work(cache, table, split, store, canary_of(Path(cache)), where, keep_stopped)
         yield CacheOpened(cache, table.content_hash, split.hash, split.report.counts, split.report.warnings)
         for event in _run_cache(work, rows, stop):
-            trained += isinstance(event, RunDone)
+            trained += isinstance(event, RunDone) and event.record.reason != "stopped"
             skipped += isinstance(event, RunSkipped)
             yield event
         if stop():
@@ -143,19 +147,21 @@ def _train(
         spec = specs[event.run]
         if isinstance(event, Epoch):
             curves[event.run].append(event)
-            epochs = spec.train.schedule.epochs_for(len(data.train))
-            yield RunEpoch(work.cache, row, spec.seed, event.epoch, epochs, event.loss, event.metrics)
-        elif isinstance(event, Finished) and event.reason != "stopped":
+            epochs = spec.epochs_for(len(data.train))
+            loss, metrics, best = event.loss, event.metrics, event.best_epoch
+            yield RunEpoch(work.cache, row, spec.seed, event.epoch, epochs, loss, metrics, best)
+        elif isinstance(event, Finished) and (event.reason != "stopped" or work.keep_stopped):
             yield _keep(work, row, spec, event, curves[event.run])
 
 
 def _keep(work: _Work, row: str, spec: RunSpec, finished: Finished, curve: Sequence[Epoch]) -> RunDone:
-    """Evaluate a finished run and put it into the store."""
+    """Evaluate a run and put it into the store."""
     background = tuple(work.table.class_names.index(name) for name in spec.background)
     head = with_recipes(finished.head, work.table)
     evaluations, outcomes = evaluate(head, work.table, work.split, background)
     data = data_facts(work.cache, work.table, work.split, head, background)
-    record = record_of(work.key(spec), spec, replace(finished, head=head), curve, data, evaluations, work.device)
+    key = stopped_key(work.key(spec), curve[-1].epoch) if finished.reason == "stopped" else work.key(spec)
+    record = record_of(key, spec, replace(finished, head=head), curve, data, evaluations, work.device)
     metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
     facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics}
     known = replace(head, facts=facts | {"environment": record.environment})

@@ -5,7 +5,8 @@
     STORE/runs/KEY/head/              the bundle of the trained head
     STORE/records.parquet             every record as one flat row
 
-A run folder gets its name when everything in it is written, so a run that is there is finished.
+A run folder gets its name when everything in it is written, so a run that is there is finished. One that was stopped
+is kept as KEY-stopped-EPOCH, so that it is never taken for the finished run.
 """
 
 import json
@@ -13,13 +14,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from benchmarks.record import OUTCOMES, DataFacts, RunRecord
+from benchmarks.record import OUTCOMES, RunRecord
 from embedcache.files import write_bytes
 from heads import export
 from heads.export import Canary
@@ -33,6 +35,15 @@ class StoreError(ValueError):
 def run_folder(store: Path, key: str) -> Path:
     """Where a run is kept."""
     return store / "runs" / key
+
+
+def stopped_key(key: str, epoch: int) -> str:
+    """The name under which a run that was stopped after an epoch is kept.
+
+    >>> stopped_key("5d1f", 12)
+    '5d1f-stopped-12'
+    """
+    return f"{key}-stopped-{epoch}"
 
 
 def is_finished(store: Path, key: str) -> bool:
@@ -112,16 +123,24 @@ def require_runs(store: Path, rows: Mapping[str, Sequence[str]], cache: str) -> 
         )
 
 
-def count_runs(store: Path, facts: DataFacts) -> tuple[int, tuple[str, ...]]:
-    """How many runs of the store were evaluated on these rows, and the keys of those whose record cannot be read."""
-    seen, unreadable = 0, []
-    for key in _keys(store):
-        try:
-            data = json.loads((run_folder(store, key) / "record.json").read_bytes())["data"]
-            seen += (data["table"], data["split"]) == (facts.table, facts.split)
-        except (OSError, ValueError, KeyError, TypeError):
-            unreadable.append(key)
-    return seen, tuple(unreadable)
+def count_runs(store: Path, split: str) -> tuple[int, tuple[str, ...]]:
+    """How many runs of the store were evaluated on the rows of a split, and the keys of unreadable records.
+
+    The hash of a split names its images and their roles, so runs of several caches of the same images count together.
+    """
+    paths = {key: run_folder(store, key) / "record.json" for key in _keys(store)}
+    splits = {key: _split_of(path, path.stat().st_mtime_ns) for key, path in paths.items()}
+    unreadable = tuple(key for key, found in splits.items() if found is None)
+    return sum(found == split for found in splits.values()), unreadable
+
+
+@lru_cache(maxsize=100_000)
+def _split_of(path: Path, _written: int) -> str | None:
+    """The split of the record in a file as it was written at a time; None where it cannot be read."""
+    try:
+        return str(json.loads(path.read_bytes())["data"]["split"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def read_records(store: Path) -> pd.DataFrame:

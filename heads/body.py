@@ -65,14 +65,17 @@ class Pass(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.width = width
+        self.depth = 0
 
-    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, generator: torch.Generator | None = None, start: int = 0, end: int | None = None
+    ) -> Tensor:
         """Return x."""
         return x
 
 
 class Blocks(nn.Module):
-    """The blocks of an MLP body.
+    """The blocks of an MLP body, or those from start to before end.
 
     Shapes: x [N, D] -> [N, hidden[-1]]
     """
@@ -84,10 +87,14 @@ class Blocks(nn.Module):
         self.norm_first = block_order == "ln_gelu"
         self.dropout = dropout
         self.width = linears[-1].out_features
+        self.depth = len(linears)
 
-    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, generator: torch.Generator | None = None, start: int = 0, end: int | None = None
+    ) -> Tensor:
         """Run the blocks; dropout acts in training mode and draws from generator."""
-        for linear, norm in zip(self.linears, self.norms, strict=True):
+        blocks = list(zip(self.linears, self.norms, strict=True))
+        for linear, norm in blocks[start:end]:
             x = linear(x)
             x = nn.functional.gelu(norm(x)) if self.norm_first else norm(nn.functional.gelu(x))
             if self.training and self.dropout > 0:

@@ -18,7 +18,7 @@ class Priors:
     Attributes:
         counts: [C] int64 training rows.
         raw: shares of the training rows.
-        effective: the prior that the loss saw, after class weights.
+        effective: the prior that the classifier's loss saw, after class weights and sampling.
         implied: the prior that the exported logits still carry, after every logit adjustment.
     """
 

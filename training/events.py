@@ -14,7 +14,7 @@ class Started:
 
     Attributes:
         run: place of the run in the list given to fit.
-        epochs: the most epochs it can take; 0 where it is solved rather than stepped.
+        epochs: the most epochs it can take, over both stages; 0 where it is solved rather than stepped.
     """
 
     run: int
@@ -27,10 +27,10 @@ class Epoch:
 
     Attributes:
         run: place of the run.
-        epoch: 1 for the first.
+        epoch: 1 for the first; a second stage counts on.
         loss: mean training objective over the epoch's steps.
         metrics: metrics of the selection rows.
-        best_epoch: the best epoch so far.
+        best_epoch: the best epoch so far of the stage at work.
     """
 
     run: int
@@ -46,7 +46,7 @@ class Finished:
 
     Attributes:
         run: place of the run.
-        head: the head of the best epoch, or the solution.
+        head: the head of the best epoch of the last stage, or the solution.
         reason: why it ended.
         epoch: the epoch that was kept; 0 where there are no epochs.
         seconds: wall time of the run.

@@ -1,7 +1,7 @@
 """Facts of the training rows that losses and post-hoc layers need."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -49,3 +49,8 @@ def facts_of(labels: Tensor, classes: int, class_weight: Callable[[Tensor], Tens
     share = counts[present].double() / len(labels)
     effective = share * weight / (share * weight).sum()
     return Facts(counts, present, position, weight, share.log(), effective.log())
+
+
+def under_sampler(facts: Facts, shares: Tensor) -> Facts:
+    """The facts of the same rows drawn with class shares [C] and weighted alike: the loss sees the shares as prior."""
+    return replace(facts, weight=torch.ones_like(facts.weight), log_prior_effective=shares[facts.present].log())

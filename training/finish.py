@@ -10,12 +10,18 @@ from heads.posthoc import NoCalibration, fit_temperature
 from heads.trained import Calibration, Priors, TrainedHead
 from training.data import Data
 from training.facts import Facts
+from training.losses.loss import LossSpec
 from training.run import RunSpec
 
 
-def trained(run: RunSpec, head: Head, columns: tuple[str, ...], data: Data, facts: Facts) -> TrainedHead:
-    """The head with its priors, its post-hoc shift, and its temperature where calibration is asked for."""
-    remaining = _log_prior_in_logits(run, facts)
+def trained(
+    run: RunSpec, head: Head, columns: tuple[str, ...], data: Data, loss: LossSpec, facts: Facts
+) -> TrainedHead:
+    """The head with its priors, its post-hoc shift, and its temperature where calibration is asked for.
+
+    loss and facts are those that the classifier was trained by, which are not the first stage's after a second.
+    """
+    remaining = _log_prior_in_logits(loss, facts)
     shift = run.posthoc.adjustment.tau * remaining
     priors = Priors(
         counts=facts.counts.cpu(),
@@ -29,9 +35,9 @@ def trained(run: RunSpec, head: Head, columns: tuple[str, ...], data: Data, fact
     return _calibrated(run, plain, data)
 
 
-def _log_prior_in_logits(run: RunSpec, facts: Facts) -> Tensor:
+def _log_prior_in_logits(loss: LossSpec, facts: Facts) -> Tensor:
     """Log of the prior [C+] that the trained logits carry: what the loss saw, less what training added for it."""
-    adjustment = run.train.loss.logit_adjustment
+    adjustment = loss.logit_adjustment
     added = facts.log_prior_raw if adjustment.prior == "raw" else facts.log_prior_effective
     return (facts.log_prior_effective - adjustment.tau * added).log_softmax(0)
 

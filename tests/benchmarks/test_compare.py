@@ -170,7 +170,7 @@ class TestNotes:
 
         (found,) = [note for note in self.notes(store, solved) if "chose their epoch" in note]
         assert "better than they are: 'baseline', 'untrained', 'calibrated'; 'no weights' did not" in found
-        assert "`--on test` at the end settles it" in found
+        assert "the test rows at the end settle it" in found
         assert not [n for n in self.notes(store, solved, "test") if "chose their epoch" in n]
         assert not [n for n in self.notes(store, lambda name, run: run) if "chose their epoch" in n]
 

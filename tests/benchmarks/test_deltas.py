@@ -5,15 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.bootstrap import Answers, Frame, group_sums, metrics_of, resampled_metrics
+from benchmarks.bootstrap import Answers, Frame
 from benchmarks.deltas import delta_table, verdict_of
 from benchmarks.paired import Paired
+from benchmarks.resampled import resample
 from benchmarks.significance import grown, p_value
 
 
 def answers(predicted):
     n = len(predicted)
-    return Answers(np.array(predicted), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
+    return Answers(np.array(predicted), np.full(n, 0.5), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
 
 
 def drawn_model(rng, labels, groups, seeds, seed_noise):
@@ -38,12 +39,11 @@ def test_equal_methods_are_rarely_told_apart(n_groups, seeds, seed_noise):
         labels = np.repeat(rng.choice(6, n_groups, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]), 2)
         frame = Frame(labels, np.repeat(np.arange(n_groups), 2), np.full(6, 50))
         runs = [r for _ in range(2) for r in drawn_model(rng, frame.labels, frame.groups, seeds, seed_noise)]
-        sums = [group_sums(frame, run) for run in runs]
-        moved = resampled_metrics(frame, sums, 200, int(rng.integers(2**31)))
-        points = [metrics_of(frame, run, np.ones((1, n_groups))) for run in sums]
+        paired = paired_of(frame, {"a": runs[:seeds], "b": runs[seeds:]})
+        drawn = resample(paired, 200, int(rng.integers(2**31)))
         for metric in wrong:
-            deltas = np.mean([moved[seeds + i][metric] - moved[i][metric] for i in range(seeds)], axis=0)
-            by_seed = np.array([points[seeds + i][metric][0] - points[i][metric][0] for i in range(seeds)])
+            deltas = drawn.moved[metric][1] - drawn.moved[metric][0]
+            by_seed = drawn.values[metric][1] - drawn.values[metric][0]
             wide = grown(deltas, float(by_seed.mean()), n_groups)
             wrong[metric] += max(p_value(wide), p_value(wide, by_seed)) < 0.05
     assert max(wrong.values()) / cases <= 0.05 + 0.046, wrong
@@ -55,7 +55,8 @@ def paired_of(frame, rows, reason="all_epochs"):
         name: tuple(SimpleNamespace(seed=seed, reason=reason) for seed in range(len(runs)))
         for name, runs in rows.items()
     }
-    return Paired(frame, {name: tuple(runs) for name, runs in rows.items()}, records)
+    ids = np.arange(len(frame.labels)).astype(str).astype(object)
+    return Paired(frame, {name: tuple(runs) for name, runs in rows.items()}, records, ids)
 
 
 def test_a_table_of_equal_rows_rarely_holds_a_verdict():

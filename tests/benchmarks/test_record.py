@@ -149,7 +149,7 @@ def test_a_broken_record_is_an_error_that_names_the_file(store, spoil, words):
     path.write_text(spoil(path.read_text()))
     found, unreadable = write_records(store)
     assert (len(pd.read_parquet(found)), unreadable) == (1, (key,))
-    seen, uncounted = count_runs(store, facts)
+    seen, uncounted = count_runs(store, facts.split)
     assert seen + len(uncounted) == 2
     with pytest.raises(StoreError, match=words) as told:
         read_records(store)

@@ -11,7 +11,7 @@ from benchmarks.events import BenchDone, BenchStopped, CacheOpened, RowStarted, 
 from benchmarks.plan import BenchSpec
 from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import SettingsError, run_key
-from benchmarks.store import is_finished, read_outcomes, read_records, run_folder
+from benchmarks.store import count_runs, is_finished, read_outcomes, read_records, run_folder
 from embedcache.splits import SplitSpec, load_or_make_split
 from embedcache.table import read_table
 from heads.export import load
@@ -96,6 +96,31 @@ def test_a_stopped_run_is_not_kept_and_finished_ones_are(cache, fits):
     assert [event.record.seed for event in done] == [0]
     assert len(read_records(cache.parent / "runs")) == 1
     assert [event.record.seed for event in kinds(run_bench(bench_of(cache)), RunDone)] == [1]
+
+
+def test_a_stopped_run_can_be_kept_and_is_never_the_finished_one(cache):
+    bench, store = bench_of(cache), cache.parent / "runs"
+    key = bench_rows(bench)[0].rows["baseline"][0]
+    for _ in range(2):
+        asked = iter([False, True])
+        *events, end = run_bench(bench, stop=lambda: next(asked, True), keep_stopped=True)  # noqa: B023
+        assert end == BenchStopped("bench", 0)
+        (done,) = kinds(events, RunDone)
+        assert (done.record.key, done.record.reason) == (f"{key}-stopped-2", "stopped")
+        assert done.folder == run_folder(store, f"{key}-stopped-2")
+    best = [event.best_epoch for event in kinds(events, RunEpoch)]
+    assert (len(best), done.record.epoch) == (2, best[-1])
+    assert done.record.curve["macro_f1_fg"][best[-1] - 1] == max(done.record.curve["macro_f1_fg"])
+    assert load(done.folder / "head").head.facts["key"] == f"{key}-stopped-2"
+    assert not is_finished(store, key)
+
+    *events, end = run_bench(bench)
+    assert kinds(events, RunDone)[0].record.key == key
+    assert (end.trained, end.skipped, end.unreadable) == (2, 0, ())
+    kept = pd.read_parquet(end.records).set_index("key")["reason"]
+    assert kept[f"{key}-stopped-2"] == "stopped"
+    assert (len(kept), kept[key]) == (3, "all_epochs")
+    assert count_runs(store, done.record.data.split) == (3, ())
 
 
 def test_training_never_sees_test_rows(cache):

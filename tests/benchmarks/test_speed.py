@@ -1,14 +1,24 @@
 import json
+import shutil
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
 
-from benchmarks.speed import cache, harness
+from app import jobs
+from app.command_lines import command_lines
+from benchmarks.ab import pair
+from benchmarks.plan import BenchSpec
+from benchmarks.settings import parse
+from benchmarks.speed import app, cache, harness
 from benchmarks.speed.__main__ import REGISTRY, main
+from benchmarks.speed.fake_runs import write_fake_jobs, write_fake_runs
 from benchmarks.speed.harness import Figure, compare, figure, seconds
 
 
@@ -89,8 +99,9 @@ def test_touch_reads_two_values_of_a_page() -> None:
     assert cache.touch(x) == 12
 
 
-def test_the_registry_holds_the_cache() -> None:
+def test_the_registry_holds_the_cache_and_the_page() -> None:
     assert REGISTRY["cache"] is cache.figures
+    assert REGISTRY["app"] is app.figures
 
 
 @pytest.mark.slow
@@ -99,3 +110,129 @@ def test_the_command_lists_its_options() -> None:
         [sys.executable, "-m", "benchmarks.speed", "--help"], capture_output=True, text=True, check=True
     )
     assert "--quick" in done.stdout
+
+
+class Closed:
+    """A browser that is never used."""
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("quick", "counts"), [(True, (1, 3, 3)), (False, (3, 5, 7))])
+def test_the_page_is_measured_as_often_as_promised(monkeypatch: pytest.MonkeyPatch, quick: bool, counts) -> None:
+    started, visited, compared = [], [], []
+
+    @contextmanager
+    def serve(folder):
+        started.append(folder)
+        yield "http://here/", 4.0 * len(started)
+
+    def visit(browser, url):
+        visited.append(url)
+        return 0.5, 8.0
+
+    def compare_again(browser, url, times):
+        compared.append((url, times))
+        return [2.0] * times
+
+    monkeypatch.setattr(app, "ROWS", 50)
+    monkeypatch.setattr(app, "CLASSES", 5)
+    monkeypatch.setattr(app, "start_playwright", nullcontext)
+    monkeypatch.setattr(app, "open_browser", lambda playwright: Closed())
+    for each in (serve, visit, compare_again):
+        monkeypatch.setattr(app, each.__name__, each)
+    found = {each.name: each for each in app.figures(quick)}
+    assert (len(started), len(visited), compared[0][1]) == counts
+    assert compared[0][0] == "http://here/?a=20260101-000000-000000-000a&b=20260101-000001-000000-000b"
+    assert list(found) == ["app.ready", "app.first_paint", "app.usable", "app.compare"]
+    assert found["app.ready"].ours == (4.0 if quick else 8.0)
+    paint, usable = found["app.first_paint"], found["app.usable"]
+    assert (paint.ratio, paint.ours, paint.peer, paint.ok) == (4.0, 0.5, 2.0, True)
+    assert (usable.ratio, usable.ok, usable.unit) == (0.5, False, "limit of 4 s / our seconds")
+    assert (found["app.compare"].ratio, found["app.compare"].ok) == (0.5, False)
+
+
+ANSWERING = """
+import http.server, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/config" else 404)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[-1])), Answer).serve_forever()
+"""
+
+
+def test_the_server_is_timed_until_it_answers_and_gone_after_an_error(tmp_path) -> None:
+    def use() -> None:
+        with app.serve(tmp_path, [sys.executable, "-c", ANSWERING]) as (url, ready):
+            seen.append(url)
+            assert 0 < ready < 60
+            assert urllib.request.urlopen(url + "config", timeout=10).status == 200
+            raise KeyError("the browser broke")
+
+    seen: list[str] = []
+    with pytest.raises(KeyError, match="the browser broke"):
+        use()
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(seen[0] + "config", timeout=10)
+
+
+def test_a_server_that_ends_is_told_with_its_words(tmp_path) -> None:
+    with (
+        pytest.raises(ConnectionError, match="however: it has not, and says: the port is taken"),
+        app.serve(tmp_path, [sys.executable, "-c", "import sys; sys.exit('the port is taken')"]),
+    ):
+        pass
+
+
+def test_what_is_missing_is_told_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileNotFoundError, match="apt-get install chromium"):
+        app.open_browser(None, which=lambda name: None)
+    monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
+    with pytest.raises(ModuleNotFoundError, match="pip install playwright"):
+        app.start_playwright()
+
+
+def test_made_up_jobs_are_read_as_finished_ones(tmp_path) -> None:
+    keys = write_fake_runs(tmp_path, rows=50, classes=5)
+    written = write_fake_jobs(tmp_path, keys)
+    assert sorted(written.values(), reverse=True) == jobs.jobs(tmp_path)
+    found = {side: jobs.read(tmp_path, job) for side, job in written.items()}
+    assert [(side, job.side, job.state) for side, job in found.items()] == [("A", "A", "done"), ("B", "B", "done")]
+    assert [job.keys for job in found.values()] == [{0: keys[0]}, {0: keys[1]}]
+    assert {side: jobs.newest(tmp_path, side) for side in "AB"} == dict(written)
+    for job in found.values():
+        assert parse(BenchSpec, job.bench).seeds == (0,)
+    assert '{"B": {"posthoc.calibration.kind": "temperature"}}' in command_lines(found["A"].bench, found["B"].bench)
+
+
+def test_made_up_runs_judge_other_rows_in_the_test(tmp_path) -> None:
+    a, b = write_fake_runs(tmp_path, rows=300, classes=5)
+    chosen, test = (pair(tmp_path, [a], [b], role, resamples=20) for role in ("select", "test"))
+    assert chosen.comparison.n_rows == test.comparison.n_rows == 300
+    ids = [{each for some in found.flips.ids.values() for each in some} for found in (chosen, test)]
+    assert [len(some) for some in ids] == [300, 300]
+    assert not ids[0] & ids[1]
+
+
+SMALL = """
+import sys
+from benchmarks.speed import __main__, app
+app.ROWS, app.CLASSES = 400, 5
+sys.exit(__main__.main(["app", "--quick"]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not any(map(shutil.which, app.CHROMIUMS)), reason="needs a Chromium: apt-get install chromium")
+def test_the_page_is_measured_in_a_browser() -> None:
+    # In a process of its own: a thread can drive only one playwright at a time.
+    done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, timeout=300)
+    found = [json.loads(text) for text in done.stdout.splitlines()]
+    assert [each["name"] for each in found] == ["app.ready", "app.first_paint", "app.usable", "app.compare"], (
+        done.stderr
+    )
+    assert done.returncode == int(not all(each["ok"] for each in found))
+    # Nothing is shown before the server's first bytes, and the form comes after the first paint.
+    assert 0 < found[1]["ours"] < found[2]["ours"] < 120

@@ -207,15 +207,15 @@ def test_a_run_that_diverges_at_once_is_told(long_tail):
 
 
 def test_a_run_that_diverges_later_returns_its_best_epoch(long_tail, monkeypatch):
-    from training import engine
+    from training import steps
 
-    real = engine._epoch
+    real = steps._epoch
 
-    def spoiled(setting, head, x, optimiser, epoch):
-        loss = real(setting, head, x, optimiser, epoch)
-        return float("nan") if epoch == 4 else loss
+    def spoiled(setting, stage, optimiser, epoch, stop):
+        loss, is_cut = real(setting, stage, optimiser, epoch, stop)
+        return (float("nan") if epoch == 4 else loss), is_cut
 
-    monkeypatch.setattr(engine, "_epoch", spoiled)
+    monkeypatch.setattr(steps, "_epoch", spoiled)
     (end,) = finished(long_tail, QUICK)
     assert end.reason == "diverged"
     assert end.epoch <= 3
@@ -235,3 +235,17 @@ def test_background_classes_leave_the_foreground_metric(long_tail):
     without = last(QUICK | {"background": ["ash"]})
     assert without["n_fg_evaluated"] == 3
     assert without["macro_f1_fg"] != last(QUICK)["macro_f1_fg"]
+
+
+def test_a_pass_is_cut_short_where_it_takes_long_and_what_it_learnt_is_kept(long_tail, monkeypatch):
+    monkeypatch.setattr("training.steps.SECONDS_BETWEEN_QUESTIONS", -1.0)
+    asked = []
+
+    def stop():
+        asked.append(len(asked))
+        return len(asked) >= 2
+
+    tree = {"train": {"schedule": {"epochs": 5, "min_steps": 0, "batch_size": 8}}}
+    *epochs, end = [e for e in fit([RunSpec.model_validate(tree)], long_tail, stop) if not isinstance(e, Started)]
+    assert (end.reason, end.epoch, len(epochs)) == ("stopped", 1, 1)
+    assert len(asked) < len(long_tail.train) / 8

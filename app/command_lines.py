@@ -1,0 +1,46 @@
+"""The same runs from the command line, as text to copy."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from app.sides import changes
+from benchmarks.settings import Tree, merge, parse, preset, with_changes
+from training.run import RunSpec
+
+Bench = Mapping[str, Any]
+
+
+def command_lines(a: Bench, b: Bench) -> str:
+    """Commands that train both sides and compare them, where they share a cache; the runs have the same keys.
+
+    Args:
+        a: the bench of one row that side A was trained by.
+        b: that of side B.
+    """
+    shared = all(a.get(name) == b.get(name) for name in ("caches", "seeds", "split"))
+    if shared and run_of(a) != run_of(b):
+        text = _file("ab.yaml", both(a, b))
+        return (
+            f"{text}frostbench bench run ab.yaml\nfrostbench compare ab.yaml\nfrostbench export ab.yaml B --out head\n"
+        )
+    files = _file("a.yaml", dict(a)) + _file("b.yaml", dict(b))
+    return f"{files}frostbench bench run a.yaml\nfrostbench bench run b.yaml\n"
+
+
+def both(a: Bench, b: Bench) -> Tree:
+    """One bench with A as its base and, as its only toggle, what B changes of it."""
+    return dict(a) | {"name": "ab", "toggles": {"B": changes(run_of(a), run_of(b))}}
+
+
+def run_of(bench: Bench) -> RunSpec:
+    """The run of a bench of one row."""
+    start = merge(RunSpec().model_dump(mode="json"), preset(bench["preset"]))
+    return parse(RunSpec, with_changes(start, bench["base"]))
+
+
+def _file(name: str, tree: Tree) -> str:
+    # JSON is YAML, and a value in JSON keeps its type whatever it looks like.
+    lines = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in tree.items())
+    return f"cat > {shlex.quote(name)} <<'END'\n{lines}END\n"

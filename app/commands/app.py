@@ -1,0 +1,29 @@
+"""`frostbench app`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands.common import Device
+
+
+def app(
+    caches: Annotated[
+        list[Path] | None, typer.Argument(help="Caches to offer first; those below the current folder are found.")
+    ] = None,
+    store: Annotated[Path, typer.Option(help="Folder of the run store; jobs are kept there too.")] = Path("results"),
+    port: Annotated[
+        int | None, typer.Option(help="Port on 127.0.0.1; the first free one from 7860 by default.")
+    ] = None,
+    slots: Annotated[int, typer.Option(min=1, max=64, help="Jobs that may train at the same time.")] = 1,
+    device: Device = "cpu",
+) -> None:
+    """Open the workbench page: set A and B, train both, see what changed. It listens on this machine only."""
+    from app.page.launch import launch
+    from app.workspace import Workspace
+    from embedcache.state import read_state
+
+    for cache in caches or []:
+        read_state(cache)
+    launch(Workspace(Path(), tuple(caches or ()), store, device, slots), port)

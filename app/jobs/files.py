@@ -1,0 +1,180 @@
+"""The folder of a job, and what its files hold.
+
+    STORE/jobs/ID/request.json    what is to be trained, written by whoever asked for it
+    STORE/jobs/ID/process.json    which process works on it
+    STORE/jobs/ID/status.json     how far it is, written by the worker only
+    STORE/jobs/ID/epochs.jsonl    one line for each epoch
+    STORE/jobs/ID/log.txt         what the worker printed
+    STORE/jobs/ID/cancel          an empty file: it is asked to stop
+
+An ID is the time in UTC and four random digits, so that jobs sort by age: 20261128-034512-123456-a1b2.
+"""
+
+import json
+import os
+import re
+import secrets
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+SIDES = ("A", "B")
+UNFINISHED = ("queued", "running")
+State = Literal["queued", "running", "done", "cancelled", "failed", "lost"]
+T = TypeVar("T", "Request", "Status", "Process")
+
+_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9a-f]{4}")
+
+
+class JobError(ValueError):
+    """A job is not in the store, its name or a file of it is damaged, or it cannot be asked for like this."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be trained.
+
+    Attributes:
+        side: A or B.
+        title: how a person calls it.
+        bench: tree of a BenchSpec with one row and one cache.
+        slots: how many jobs of the store may train at a time.
+        device: where training happens, such as cpu or cuda.
+        created: when it was asked for, in seconds since 1970.
+    """
+
+    side: str
+    title: str
+    bench: dict[str, Any]
+    slots: int
+    device: str
+    created: float
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a job is; see `app.jobs.reading.Job` for the fields.
+
+    Raises:
+        ValueError: there is no such state, or a seed is no number.
+    """
+
+    state: State = "queued"
+    message: str = ""
+    began: float | None = None
+    ended: float | None = None
+    seed_number: int = 0
+    seeds: int = 0
+    epoch: int = 0
+    epochs: int = 0
+    best: float | None = None
+    best_epoch: int = 0
+    keys: dict[int, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    trained: int = 0
+    found: int = 0
+    pace: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.state not in get_args(State):
+            raise ValueError(f"the state of a job is one of {get_args(State)}, however: {self.state!r} came.")
+        # JSON knows neither numbers as keys nor tuples.
+        object.__setattr__(self, "keys", {int(seed): key for seed, key in self.keys.items()})
+        object.__setattr__(self, "warnings", tuple(self.warnings))
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process: a pid is given away again, so the time of its creation (psutil's, in seconds) tells it apart."""
+
+    pid: int
+    create_time: float
+
+
+def new_id(created: float) -> str:
+    """An ID for a job that was asked for at a time, in seconds since 1970."""
+    return f"{datetime.fromtimestamp(created, UTC):%Y%m%d-%H%M%S-%f}-{secrets.token_hex(2)}"
+
+
+def is_id(name: str) -> bool:
+    """Whether a name has exactly the form of an ID.
+
+    >>> is_id("20261128-034512-123456-a1b2"), is_id("../20261128-034512-123456-a1b2")
+    (True, False)
+    """
+    return _ID.fullmatch(name) is not None
+
+
+def folder_of(store: Path, job_id: str) -> Path:
+    """The folder of a job.
+
+    Raises:
+        JobError: the ID is none, or the store has no such job.
+    """
+    if not is_id(job_id):
+        raise JobError(
+            f"a job is called like 20261128-034512-123456-a1b2, however: {job_id[:100]!r} came. Choose one of the list."
+        )
+    folder = Path(store) / "jobs" / job_id
+    if not folder.is_dir():
+        raise JobError(f"a job must be in its store, however: {store} has no job {job_id}. Was its folder removed?")
+    return folder
+
+
+def asked_to_stop(folder: Path) -> bool:
+    """Whether a job was asked to stop."""
+    return (folder / "cancel").exists()
+
+
+def ask_to_stop(folder: Path) -> None:
+    """Ask a job to stop; a second time changes nothing, so that the file's age tells since when."""
+    if not asked_to_stop(folder):
+        (folder / "cancel").touch()
+
+
+def write_json(path: Path, content: Request | Status | Process) -> None:
+    """Write a file so that a reader sees the old one or the new one, never a part of it."""
+    partial = path.with_name(f".{path.name}-{os.getpid()}")
+    partial.write_text(json.dumps(asdict(content)), encoding="ascii")
+    partial.replace(path)
+
+
+def read_request(folder: Path) -> Request:
+    """What a job is to train.
+
+    Raises:
+        JobError: it is missing or damaged.
+    """
+    request = _read(folder / "request.json", Request)
+    if request is None:
+        raise JobError(f"a job needs its request.json, however: {folder.name} has none. Ask for the job again.")
+    return request
+
+
+def read_status(folder: Path) -> Status | None:
+    """What the worker of a job wrote last; None where it has not written anything.
+
+    Raises:
+        JobError: it is damaged.
+    """
+    return _read(folder / "status.json", Status)
+
+
+def read_process(folder: Path) -> Process | None:
+    """The process of a job; None where it has none yet.
+
+    Raises:
+        JobError: it is damaged.
+    """
+    return _read(folder / "process.json", Process)
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        tree = json.loads(path.read_bytes())
+        return kind(**{f.name: tree[f.name] for f in fields(kind)})
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise JobError(f"{path.name} of a job must be as it was written, however: it is damaged ({error}).") from error

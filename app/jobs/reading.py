@@ -1,0 +1,165 @@
+"""What the page shows of jobs."""
+
+import json
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.jobs.files import JobError, State, Status, folder_of, is_id, read_request
+from app.jobs.state import older_jobs, settled, unfinished
+from app.jobs.words import waits
+
+POINTS = 500
+"""Points of a curve; more cannot be told apart on a page."""
+TAIL_BYTES = 65_536
+LOADS = "Loads the trainer and the table."
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as it is now.
+
+    Attributes:
+        id: its ID.
+        side: A or B.
+        state: queued, running, done, cancelled, failed or lost.
+        message: a sentence about the state; empty while it trains.
+        title: how a person calls it.
+        bench: tree of the BenchSpec that was asked for.
+        created: when it was asked for; this and the next two in seconds since 1970.
+        began: when its turn came.
+        ended: when it ended; None while it has not, and where it is lost.
+        seed_number: place of the seed at work, from 1; 0 before the first.
+        seeds: how many there are; 0 as long as nobody knows.
+        epoch: of the seed at work; 0 before the first, and for a solver.
+        epochs: the most that the seed at work can take.
+        best: macro F1 of the selection rows in the best epoch of the seed at work; None before the first.
+        best_epoch: the epoch that would be kept.
+        keys: run key by seed, in the order of the seeds: finished runs, and the best so far of one that was stopped.
+        warnings: what the bench says about its split and options.
+        ahead: how many unfinished jobs stand before it while it is queued.
+        trained: runs that it trained to their end.
+        found: runs that were in the store already.
+        pace: seconds for an epoch of the seed at work.
+    """
+
+    id: str
+    side: str
+    state: State
+    message: str
+    title: str
+    bench: dict[str, Any]
+    created: float
+    began: float | None = None
+    ended: float | None = None
+    seed_number: int = 0
+    seeds: int = 0
+    epoch: int = 0
+    epochs: int = 0
+    best: float | None = None
+    best_epoch: int = 0
+    keys: dict[int, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    ahead: int = 0
+    trained: int = 0
+    found: int = 0
+    pace: float | None = None
+
+
+def read(store: Path, job_id: str) -> Job:
+    """A job as it is now; a worker that has not stopped for too long after it was asked to is killed.
+
+    Raises:
+        JobError: the ID is none, the store has no such job, or its request.json is damaged.
+    """
+    folder = folder_of(store, job_id)
+    request, status = read_request(folder), settled(folder)
+    ahead = len(unfinished(older_jobs(folder))) if status.state == "queued" else 0
+    message = status.message or _meanwhile(status, ahead)
+    asked = {"side": request.side, "title": request.title, "bench": request.bench, "created": request.created}
+    known: dict[str, Any] = asked | asdict(status) | {"message": message}
+    return Job(id=job_id, ahead=ahead, **known)
+
+
+def _meanwhile(status: Status, ahead: int) -> str:
+    if status.state == "queued":
+        return waits(ahead)
+    return LOADS if status.state == "running" and status.seed_number == 0 else ""
+
+
+def jobs(store: Path) -> list[str]:
+    """IDs of the jobs of a store, newest first."""
+    home = Path(store) / "jobs"
+    return sorted((path.name for path in home.iterdir() if is_id(path.name)), reverse=True) if home.is_dir() else []
+
+
+def newest(store: Path, side: str) -> str | None:
+    """ID of the newest job of a side; None where there is none. Jobs whose request is damaged are passed over."""
+    for job_id in jobs(store):
+        try:
+            if read_request(folder_of(store, job_id)).side == side:
+                return job_id
+        except JobError:
+            continue
+    return None
+
+
+def eta_seconds(job: Job) -> float | None:
+    """How long a running job takes at most at its present pace; None where nobody can know.
+
+    >>> from dataclasses import replace
+    >>> job = Job("20261128-034512-123456-a1b2", "A", "running", "", "", {}, 0.0, pace=0.5)
+    >>> eta_seconds(replace(job, seed_number=1, seeds=2, epoch=10, epochs=50))
+    45.0
+    """
+    if job.state != "running" or job.pace is None:
+        return None
+    return job.pace * (job.epochs - job.epoch + (job.seeds - job.seed_number) * job.epochs)
+
+
+def curves(store: Path, job_id: str) -> dict[int, dict[str, list[float | None]]]:
+    """By seed: the epochs, and the loss and macro F1 (macro_f1_fg) of each; at most 500 points.
+
+    Raises:
+        JobError: the ID is none, or the store has no such job.
+    """
+    by_seed: dict[bytes, list[bytes]] = defaultdict(list)
+    for line in _whole_lines(folder_of(store, job_id) / "epochs.jsonl"):
+        # A line begins with its seed, so that only the lines which are shown need to be parsed.
+        by_seed[line.partition(b",")[0]].append(line)
+    found = {}
+    for lines in by_seed.values():
+        points = [json.loads(line) for line in _thinned(lines)]
+        found[int(points[0]["seed"])] = {name: [p[name] for p in points] for name in ("epoch", "loss", "macro_f1_fg")}
+    return found
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    """The lines of a file as far as they are written to their end."""
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
+def _thinned(lines: list[bytes]) -> list[bytes]:
+    """At most POINTS of the lines, evenly spread, with the first and the last."""
+    if len(lines) <= POINTS:
+        return lines
+    return [lines[i * (len(lines) - 1) // (POINTS - 1)] for i in range(POINTS)]
+
+
+def log_tail(store: Path, job_id: str, lines: int = 30) -> str:
+    """The last lines of what the worker printed; empty where there is nothing.
+
+    Raises:
+        JobError: the ID is none, or the store has no such job.
+    """
+    path = folder_of(store, job_id) / "log.txt"
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+        text = file.read().decode(errors="replace")
+    return "\n".join(text.splitlines()[-lines:])

@@ -1,0 +1,67 @@
+"""The state of a job, from what its worker wrote and whether that still lives; and which jobs stand before it."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, is_id, read_status
+from app.jobs.process import is_starting, kill, process_of
+from app.jobs.words import FORCED, LOST, with_finished
+
+FORCE_AFTER_SECONDS = 4.0
+"""How long a worker may take to stop before it is killed; it ends by itself 3 s after it was asked."""
+
+
+def settled(folder: Path) -> Status:
+    """The status of a job, with the end that a worker which is gone cannot tell.
+
+    A worker that does not stop when it is asked to is killed here.
+    """
+    status = _written(folder)
+    if status.state not in UNFINISHED or _lives(folder):
+        return status
+    # It may have written its end and gone between the two looks.
+    status = _written(folder)
+    if status.state not in UNFINISHED:
+        return status
+    if asked_to_stop(folder):
+        return replace(status, state="cancelled", message=with_finished(FORCED, status), ended=_asked_at(folder))
+    return replace(status, state="lost", message=f"{LOST} {status.message}".strip())
+
+
+def older_jobs(folder: Path) -> list[Path]:
+    """Folders of the jobs that were asked for before this one, oldest first."""
+    return sorted(other for other in folder.parent.iterdir() if is_id(other.name) and other.name < folder.name)
+
+
+def unfinished(folders: list[Path]) -> list[Path]:
+    """The jobs that wait or work."""
+    return [folder for folder in folders if settled(folder).state in UNFINISHED]
+
+
+def _written(folder: Path) -> Status:
+    """What the worker wrote last; a damaged file is told in words, and the job counts as running until it is gone."""
+    try:
+        return read_status(folder) or Status()
+    except JobError as error:
+        return Status(state="running", message=str(error))
+
+
+def _lives(folder: Path) -> bool:
+    if is_starting(folder):
+        return True
+    try:
+        process = process_of(folder)
+    except JobError:
+        # Without the pid there is nothing to ask or kill; the worker itself still watches for the file cancel.
+        return False
+    if process is None:
+        return False
+    if asked_to_stop(folder) and time.time() - _asked_at(folder) > FORCE_AFTER_SECONDS:
+        kill(process)
+        return False
+    return True
+
+
+def _asked_at(folder: Path) -> float:
+    return (folder / "cancel").stat().st_mtime

@@ -1,0 +1,116 @@
+"""What a worker does when the turn of its job has come; imports torch."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TextIO
+
+import torch
+
+from app.jobs.files import Request, State, Status, asked_to_stop
+from app.jobs.progress import Progress
+from app.jobs.words import stopped
+from benchmarks.events import BenchDone, BenchEvent, CacheOpened, RowStarted, RunDone, RunEpoch, RunSkipped
+from benchmarks.plan import BenchSpec, expand
+from benchmarks.runner import run_bench
+from benchmarks.settings import SettingsError, parse
+
+METRICS = ("macro_f1_fg", "balanced_accuracy", "accuracy", "nll")
+"""Metrics of the selection rows that are written down for each epoch: those that can choose the epoch."""
+
+
+def warm_up() -> None:
+    """Have torch import what it only imports when the first optimiser is built, which takes seconds too."""
+    torch.optim.AdamW(torch.nn.Linear(1, 1).parameters())
+
+
+def train(request: Request, progress: Progress) -> tuple[State, str]:
+    """Train what is asked for, and write down how far it is; returns how it ended, and a sentence about it.
+
+    Raises:
+        ValueError: the bench is not possible, or has more than one row or cache.
+    """
+    bench = parse(BenchSpec, request.bench)
+    _check_one(bench)
+    stop, first, cut = partial(asked_to_stop, progress.folder), 0.0, False
+    with (progress.folder / "epochs.jsonl").open("a", buffering=1, encoding="ascii") as epochs:
+        for event in run_bench(bench, stop=stop, device=request.device, keep_stopped=True):
+            if isinstance(event, RunEpoch):
+                first = time.monotonic() if event.epoch == 1 else first
+                _write_epoch(event, epochs)
+            else:
+                _log(event)
+            status = after(progress.status, event, bench.seeds, time.monotonic() - first)
+            progress.show(status, soon=isinstance(event, RunEpoch))
+            cut = cut or _is_stopped(event)
+            if isinstance(event, BenchDone):
+                return "done", f"{event.skipped} found, {event.trained} trained"
+    return "cancelled", stopped(progress.status, cut)
+
+
+def after(status: Status, event: BenchEvent, seeds: Sequence[int], since_first: float) -> Status:
+    """The status after an event of the bench; since_first is the time since the seed at work ended its first epoch."""
+    if isinstance(event, CacheOpened):
+        return replace(status, warnings=status.warnings + event.warnings)
+    if isinstance(event, RowStarted):
+        return replace(status, warnings=status.warnings + event.warnings, seed_number=1, seeds=len(seeds))
+    if isinstance(event, RunEpoch):
+        best = event.metrics["macro_f1_fg"] if event.best_epoch == event.epoch else status.best
+        pace = since_first / (event.epoch - 1) if event.epoch > 1 else status.pace
+        at = replace(status, epoch=event.epoch, epochs=event.epochs)
+        return replace(at, best=best, best_epoch=event.best_epoch, pace=pace)
+    if isinstance(event, RunSkipped):
+        return _next(_with_key(replace(status, found=status.found + 1), event.seed, event.key, seeds))
+    if isinstance(event, RunDone):
+        kept = _with_key(status, event.record.seed, event.record.key, seeds)
+        return kept if _is_stopped(event) else _next(replace(kept, trained=status.trained + 1))
+    return status
+
+
+def _with_key(status: Status, seed: int, key: str, seeds: Sequence[int]) -> Status:
+    keys = status.keys | {seed: key}
+    return replace(status, keys={seed: keys[seed] for seed in seeds if seed in keys})
+
+
+def _next(status: Status) -> Status:
+    """The status when a run is finished: the next seed is at work, where there is one."""
+    finished = status.trained + status.found
+    if finished == status.seeds:
+        return replace(status, seed_number=finished)
+    return replace(status, seed_number=finished + 1, epoch=0, best=None, best_epoch=0)
+
+
+def _is_stopped(event: BenchEvent) -> bool:
+    return isinstance(event, RunDone) and event.record.reason == "stopped"
+
+
+def _check_one(bench: BenchSpec) -> None:
+    rows = expand(bench)
+    if (len(bench.caches), len(rows)) != (1, 1):
+        raise SettingsError(
+            f"a job is one row on one cache, however: {len(rows)} rows on {len(bench.caches)} caches came. Leave out "
+            "toggles and grid, and name one cache."
+        )
+
+
+def _write_epoch(event: RunEpoch, file: TextIO) -> None:
+    """Write a line that begins with the seed: readers choose lines by it."""
+    where = {"seed": event.seed, "epoch": event.epoch, "epochs": event.epochs, "loss": event.loss}
+    file.write(json.dumps(where | {name: event.metrics[name] for name in METRICS}) + "\n")
+
+
+def _log(event: BenchEvent) -> None:
+    if isinstance(event, CacheOpened):
+        print(f"{event.cache}: " + ", ".join(f"{role} {rows}" for role, rows in event.rows.items()))
+    if isinstance(event, CacheOpened | RowStarted):
+        for warning in event.warnings:
+            print(f"note: {warning}")
+    if isinstance(event, RunSkipped):
+        print(f"seed {event.seed}: run {event.key} was in the store")
+    if isinstance(event, RunDone):
+        record = event.record
+        print(f"seed {record.seed}: run {record.key}, {record.reason}, epoch {record.epoch}, {record.seconds:.1f} s")
+    if isinstance(event, BenchDone) and event.unreadable:
+        print(f"note: records that cannot be read are left out of {event.records}: {', '.join(event.unreadable)}")

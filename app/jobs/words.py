@@ -1,0 +1,51 @@
+"""What is said of a job that waits or has ended."""
+
+from app.jobs.files import Status
+
+LOST = (
+    "The worker ended without a word: killed, out of memory, or the machine was restarted. Its log and what it had "
+    "finished are kept."
+)
+FORCED = "Stopped by force, for the worker did not answer; the run at work is not kept."
+UNKEPT = "Stopped in the middle of a run, which is not kept."
+NOT_BEGUN = "Cancelled before it began."
+
+
+def waits(ahead: int) -> str:
+    """What a queued job says.
+
+    >>> waits(2)
+    'Waits for 2 other jobs.'
+    """
+    return {0: "Starts.", 1: "Waits for 1 other job."}.get(ahead, f"Waits for {ahead} other jobs.")
+
+
+def stopped(status: Status, kept: bool) -> str:
+    """What a job says that stopped when it was asked to; kept tells whether a run at work was cut short and kept.
+
+    >>> stopped(Status(epoch=12, best_epoch=9, seeds=1), kept=True)
+    'Stopped at epoch 12. Best so far (epoch 9) is kept.'
+    """
+    at = f" at epoch {status.epoch}. Best so far (epoch {status.best_epoch}) is kept." if kept else "."
+    return with_finished(f"Stopped{at}", status)
+
+
+def with_finished(sentence: str, status: Status) -> str:
+    """The sentence, and how many runs a job that has ended early had finished."""
+    finished = status.trained + status.found
+    if not finished:
+        return sentence
+    return f"{sentence} {finished} of {status.seeds} runs {'was' if finished == 1 else 'were'} finished and kept."
+
+
+def failed(error: Exception) -> str:
+    r"""What a job says that failed: errors that people can mend speak for themselves.
+
+    >>> failed(TypeError("no such thing")), failed(ValueError("classes need names, however: ...\nSee the docs."))
+    ('something went wrong: TypeError: no such thing', 'classes need names, however: ...')
+    """
+    name = type(error).__name__
+    first = next(iter(str(error).strip().splitlines()), "")
+    if isinstance(error, ValueError | OSError):
+        return first or name
+    return f"something went wrong: {name}: {first}" if first else f"something went wrong: {name}"

@@ -1,0 +1,1 @@
+"""The workbench page: layout, handlers and launch; the only package that imports gradio."""

@@ -1,0 +1,136 @@
+// Runs once the form is on the page: `element` holds it, `server.judge` asks the server what its values stand for.
+const KEY = "frostbench_form";
+const form = element.querySelector("#form");
+const controls = [...form.querySelectorAll("[data-key]")];
+let asked = 0, shown = 0, waiting = null;
+
+function read() {
+  const tree = { sides: { A: {}, B: {} }, seeds: null, split: {} };
+  for (const control of controls) {
+    const { side, key } = control.dataset;
+    if (side === "seeds") tree.seeds = valueOf(control);
+    else (side === "split" ? tree.split : tree.sides[side])[key] = valueOf(control);
+  }
+  return tree;
+}
+
+function valueOf(control) {
+  if (control.dataset.control === "flag") return control.checked;
+  if (control.dataset.control === "number") return control.value === "" ? null : Number(control.value);
+  if (control.dataset.control === "names") return control.value.split(",").map(name => name.trim()).filter(name => name);
+  return control.value;
+}
+
+function show(control, value) {
+  if (JSON.stringify(valueOf(control)) === JSON.stringify(value)) return;
+  if (control.dataset.control === "flag") control.checked = value;
+  else if (control.dataset.control === "names") control.value = value.join(", ");
+  else control.value = value ?? "";
+}
+
+async function ask(act) {
+  const number = ++asked;
+  form.dataset.state = "asking";
+  const kept = act.act === "restore" ? JSON.parse(localStorage.getItem(KEY) || "null") : read();
+  const said = await server.judge({ ...act, form: kept, number });
+  // A later question is on its way: its answer will hold this one's.
+  if (number < asked && act.act === "input") return;
+  if (said.error) { fail(said.error); return; }
+  apply(said);
+  shown = number;
+  if (number === asked) form.dataset.state = "ready";
+}
+
+function fail(error) {
+  const box = document.createElement("p");
+  box.className = "fp-error";
+  box.setAttribute("role", "alert");
+  box.textContent = error;
+  tell(box.outerHTML);
+  form.dataset.state = "ready";
+}
+
+// The place for it is another component, which may come after this one.
+function tell(html) {
+  const place = document.querySelector("#difference .fp-slot");
+  if (place) place.innerHTML = html;
+  else requestAnimationFrame(() => tell(html));
+}
+
+function apply(said) {
+  const caches = JSON.stringify(said.caches);
+  for (const control of controls) {
+    const { side, key } = control.dataset;
+    if (key === "cache" && control.dataset.offered !== caches) offer(control, said.caches, caches);
+    if (side === "seeds") show(control, said.form.seeds);
+    else show(control, side === "split" ? said.form.split[key] : said.form.sides[side][key]);
+    if (side in said.disabled) place(control, said, side, key);
+  }
+  for (const row of form.querySelectorAll("[data-row]")) {
+    const key = row.dataset.row;
+    if (row.id.startsWith("split-") || key === "seeds") continue;
+    row.classList.toggle("fp-differs", said.differs.includes(key));
+    row.hidden = said.inactive.A.includes(key) && said.inactive.B.includes(key);
+    row.querySelector(".fp-reasons").innerHTML = said.reasons[key] || "";
+  }
+  for (const radio of form.querySelectorAll("[data-preset]")) radio.checked = radio.value === said.presets[radio.dataset.preset];
+  for (const tick of form.querySelectorAll("[data-switch]")) tick.checked = !!said.switches[tick.dataset.side][tick.dataset.switch];
+  tell(said.difference);
+  localStorage.setItem(KEY, JSON.stringify(said.form));
+}
+
+// A side that has no such option shows none; one that cannot use it keeps it, disabled.
+function place(control, said, side, key) {
+  const inactive = said.inactive[side].includes(key);
+  control.closest(".fp-cell").classList.toggle("fp-lacking", inactive);
+  control.disabled = inactive || said.disabled[side].includes(key);
+  if (control.dataset.control === "names") names(control, said.names[side][key] || []);
+  if (key === "cache") about(control, said.about[side]);
+}
+
+function offer(select, caches, text) {
+  select.replaceChildren(...caches.map(name => new Option(name, name)));
+  select.dataset.offered = text;
+}
+
+function about(select, text) {
+  let line = select.parentElement.querySelector(".fp-about");
+  if (!line) { line = document.createElement("p"); line.className = "fp-about"; select.after(line); }
+  line.textContent = text;
+}
+
+// Names that can be put in or taken out by a click; a long list is left to typing.
+function names(input, offered) {
+  const box = input.parentElement.querySelector(".fp-names"), taken = valueOf(input);
+  const few = offered.slice(0, 12);
+  box.replaceChildren(...few.map(name => {
+    const chip = document.createElement("button");
+    chip.type = "button";
+    chip.textContent = name;
+    chip.setAttribute("aria-pressed", taken.includes(name));
+    chip.disabled = input.disabled;
+    chip.onclick = () => {
+      const now = valueOf(input);
+      show(input, now.includes(name) ? now.filter(other => other !== name) : [...now, name]);
+      ask({ act: "input" });
+    };
+    return chip;
+  }), ...(offered.length > few.length ? [`and ${offered.length - few.length} more`] : []));
+}
+
+form.addEventListener("input", event => {
+  if (event.target.id === "only-differing") { form.classList.toggle("fp-differing", event.target.checked); return; }
+  const { preset, switch: name, side, key } = event.target.dataset;
+  clearTimeout(waiting);
+  if (preset) ask({ act: "preset", side: preset, name: event.target.value });
+  else if (name) ask({ act: "switch", side, name, on: event.target.checked });
+  else if (key) {
+    // The last change counts, and it is asked about when typing pauses.
+    form.dataset.state = "asking";
+    waiting = setTimeout(() => ask({ act: "input" }), event.target.type === "text" || event.target.type === "number" ? 150 : 0);
+  }
+});
+// The button is another component, which may come after this one.
+document.addEventListener("click", event => { if (event.target.closest("#copy")) ask({ act: "copy" }); });
+window.frostbench = { form: read };
+ask({ act: "restore" });

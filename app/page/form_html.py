@@ -1,0 +1,156 @@
+"""The form as plain HTML controls: one row per option, with a control for A and one for B.
+
+Gradio's own controls would do, but a page of two hundred of them takes seconds to answer a click; these take none, and
+form.js keeps them in step with what `app.page.judge` says of their values.
+"""
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+from app.forms import Row
+from app.page.pieces import MARKS, NAMES, dom_id
+from app.page.state import CACHE_ROW, MOST_SEEDS, SIDES, SPLIT_ROWS
+from app.sides import CUSTOM, ROWS, Switch, switches
+from benchmarks.settings import preset_names
+
+TITLES = {
+    "columns": "Data",
+    "background": "Data",
+    "head": "Head",
+    "train.loss": "Loss",
+    "train": "Training",
+    "second": "Second stage",
+    "posthoc": "After training",
+}
+"""Titles of groups by path prefix; an option under a prefix that is not here gets its own words as title."""
+SEEDS = Row(
+    key="seeds",
+    path="seeds",
+    needs=(),
+    label="Seeds",
+    sentence="How often each side is trained with other random numbers; a verdict needs two, better five.",
+    control="number",
+    choices=(),
+    whole=True,
+    low=1,
+    high=MOST_SEEDS,
+    default=3,
+    tier="core",
+)
+
+
+def form_html() -> str:
+    """All rows without their values, which form.js fills in."""
+    groups: dict[str, list[Row]] = {"Data": [CACHE_ROW]}
+    for row in ROWS:
+        groups.setdefault(title_of(row), []).append(row)
+    parts = [_presets()]
+    for title, rows in groups.items():
+        parts.append(_group(title, "".join(_rows(rows, SIDES)), title))
+        if title == "Data":
+            parts.append(_group("Methods", "".join(map(_switch, switches())), "Methods"))
+    shared = "".join(_rows([SEEDS], ("seeds",))) + "".join(_rows(SPLIT_ROWS, ("split",)))
+    parts.append(_group("Seeds and split, the same for A and B", shared, "shared"))
+    only = '<label class="fp-only"><input type="checkbox" id="only-differing">Show only what differs</label>'
+    parts.insert(0, only)
+    return f'<div class="fp fp-form" id="form" data-testid="form" data-state="loading">{"".join(parts)}</div>'
+
+
+def title_of(row: Row) -> str:
+    """The title of the group in which a row stands."""
+    for prefix in (".".join(row.path.split(".")[:2]), row.path.split(".")[0]):
+        if prefix in TITLES:
+            return TITLES[prefix]
+    words = row.path.split(".")[0].replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _group(title: str, rows: str, name: str, is_open: bool = True) -> str:
+    opened = " open" if is_open else ""
+    return f'<details class="fp-group" id="{dom_id("group", name)}"{opened}><summary>{escape(title)}</summary>{rows}</details>'
+
+
+def _rows(rows: Iterable[Row], sides: tuple[str, ...]) -> list[str]:
+    """Core rows as they come, experimental ones in a closed group of their own."""
+    rows = list(rows)
+    found = [_row(row, sides) for row in rows if row.tier == "core"]
+    rest = [row for row in rows if row.tier != "core"]
+    if rest:
+        name = f"{title_of(rest[0])} experimental"
+        found.append(_group("Experimental", "".join(_row(row, sides) for row in rest), name, is_open=False))
+    return found
+
+
+def _row(row: Row, sides: tuple[str, ...]) -> str:
+    first = "split" if sides == ("split",) else "row"
+    dom = dom_id(first, row.key)
+    label = f"Split: {row.label.lower()}" if first == "split" else row.label
+    path = f"split.{row.path}" if first == "split" else row.path
+    key = "" if row in (CACHE_ROW, SEEDS) else f'<code class="fp-key">{escape(path)}</code>'
+    nested = " fp-nested" if row.needs else ""
+    cells = "".join(
+        f'<div class="fp-cell" data-side="{side}">{_control(row, side, label, dom)}</div>' for side in sides
+    )
+    return (
+        f'<div class="fp-row{nested}" id="{dom}" data-row="{escape(row.key)}"><div class="fp-label"><b>{escape(label)}</b>'
+        f'{key}<p id="{dom}-help">{escape(row.sentence)}</p><div class="fp-reasons"></div></div>{cells}</div>'
+    )
+
+
+def _control(row: Row, side: str, label: str, dom: str) -> str:
+    name = label if side in ("seeds", "split") else f"{side}: {label}"
+    facts = {
+        "id": dom_id(side, row.key),
+        "aria-label": name,
+        "aria-describedby": f"{dom}-help",
+        "data-side": side,
+        "data-key": row.key,
+        "data-control": row.control,
+        "data-whole": str(row.whole).lower(),
+    }
+    if row.control == "choice":
+        return f"<select{_attributes(facts)}>{''.join(f'<option>{escape(c)}</option>' for c in row.choices)}</select>"
+    if row.control == "flag":
+        return f'<label class="fp-flag"><input type="checkbox"{_attributes(facts)}><span></span></label>'
+    if row.control == "number":
+        bounds = {name: f"{end:g}" for name, end in (("min", row.low), ("max", row.high)) if end is not None}
+        # The bounds inform; that a value keeps them is said by the spec, in words.
+        return f'<input type="number" step="{1 if row.whole else "any"}"{_attributes(facts | bounds)}>'
+    chips = '<div class="fp-names"></div>' if row.control == "names" else ""
+    hint = {"names": "the first" if row.key == "columns" else "none", "numbers": "numbers with commas"}
+    facts["placeholder"] = hint.get(row.control, "")
+    return f'<input type="text" autocomplete="off" spellcheck="false"{_attributes(facts)}>{chips}'
+
+
+def _attributes(facts: Mapping[str, Any]) -> str:
+    return "".join(f' {name}="{escape(str(value))}"' for name, value in facts.items())
+
+
+def _presets() -> str:
+    cells = []
+    for side in SIDES:
+        options = "".join(
+            f'<label><input type="radio" name="preset-{side}" data-preset="{side}" value="{name}">{name}</label>'
+            for name in (*preset_names(), CUSTOM)
+        )
+        cells.append(
+            f'<div class="fp-cell"><h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {NAMES[side]}'
+            f'</h3><fieldset class="fp-presets" id="preset-{side}" aria-label="{side}: Preset">{options}</fieldset></div>'
+        )
+    label = "<b>Start from a preset, then change what you like</b><p>A preset fills in the options below.</p>"
+    return f'<div class="fp-row fp-head"><div class="fp-label">{label}</div>{"".join(cells)}</div>'
+
+
+def _switch(switch: Switch) -> str:
+    keys = ", ".join(f"{path}={value}" for path, value in {**switch.sets, **switch.needs}.items())
+    cells = "".join(
+        f'<div class="fp-cell"><label class="fp-flag"><input type="checkbox" id="{dom_id(side, "switch", switch.name)}" '
+        f'aria-label="{side}: {escape(switch.name)}" data-switch="{escape(switch.name)}" data-side="{side}"><span></span>'
+        "</label></div>"
+        for side in SIDES
+    )
+    return (
+        f'<div class="fp-row" id="{dom_id("row-switch", switch.name)}"><div class="fp-label"><b>{escape(switch.name)}</b>'
+        f'<p>{escape(switch.help)}</p><code class="fp-key">{escape(keys)}</code></div>{cells}</div>'
+    )

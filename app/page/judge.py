@@ -1,0 +1,77 @@
+"""What the form's script asks the server after each change: what the values now stand for, and what does not go."""
+
+from typing import Any
+
+from app.page.pieces import difference_html, reasons_html
+from app.page.state import CACHE_ROW, SIDES, Form, View, read_form, restored, view
+from app.sides import CUSTOM, ROWS, switches, with_preset, with_switch
+from app.workspace import Workspace
+
+
+def judge(asked: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
+    """The form after an act, and all that the page shows of it; `error` where the act is not possible.
+
+    Args:
+        asked: `form` as the page has it, `act` as one of restore, input, preset (with side and name), switch (with
+            side, name and on) and copy, and `number`, which comes back so that late answers can be dropped.
+        workspace: what caches there are.
+    """
+    try:
+        form = _after(asked, workspace)
+        return {"number": asked.get("number"), "form": form.as_tree(), "error": None} | _shown(
+            form, view(form), workspace
+        )
+    except ValueError as error:
+        return {"number": asked.get("number"), "error": str(error)}
+
+
+def _after(asked: dict[str, Any], workspace: Workspace) -> Form:
+    act, tree = asked.get("act"), asked.get("form")
+    if act == "restore":
+        return restored(tree, workspace)
+    form = read_form(tree)
+    if act == "copy":
+        return form.with_side("B", form.sides["A"])
+    side = asked.get("side")
+    if act == "preset" and side in SIDES and asked["name"] != CUSTOM:
+        return form.with_side(side, with_preset(form.sides[side], str(asked["name"])))
+    if act == "switch" and side in SIDES:
+        (switch,) = (each for each in switches() if each.name == asked["name"])
+        return form.with_side(side, with_switch(form.sides[side], switch, bool(asked["on"])))
+    return form
+
+
+def _shown(form: Form, seen: View, workspace: Workspace) -> dict[str, Any]:
+    return {
+        "difference": difference_html(seen),
+        "differs": [each.row.key for each in seen.differences],
+        "disabled": {side: list(seen.disabled[side]) for side in SIDES},
+        "inactive": {side: sorted(seen.inactive[side]) for side in SIDES},
+        "reasons": reasons_html((CACHE_ROW, *ROWS), seen),
+        "presets": {side: name if exact else CUSTOM for side, (name, exact) in seen.presets.items()},
+        "switches": seen.switches,
+        "caches": workspace.cache_names(),
+        "names": {side: _names(form, side, workspace) for side in SIDES},
+        "about": {side: _about(form, side, workspace) for side in SIDES},
+    }
+
+
+def _names(form: Form, side: str, workspace: Workspace) -> dict[str, list[str]]:
+    """What a side's cache has to offer to the rows that take names."""
+    name = form.sides[side]["cache"]
+    if name not in workspace.cache_names():
+        return {"columns": [], "background": []}
+    facts = workspace.facts(name)
+    return {"columns": list(facts.columns), "background": list(facts.classes)}
+
+
+def _about(form: Form, side: str, workspace: Workspace) -> str:
+    """A line on a side's cache, as plain text."""
+    name = form.sides[side]["cache"]
+    if name not in workspace.cache_names():
+        return ""
+    facts = workspace.facts(name)
+    counts = [n for n in facts.classes.values() if n]
+    spread = f"{min(counts):,} to {max(counts):,} images each" if counts else "no images"
+    columns = "; ".join(f"{column}: {what}" for column, what in facts.columns.items())
+    return f"{facts.images:,} images, {len(facts.classes):,} classes of {spread}. {columns}"

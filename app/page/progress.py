@@ -1,0 +1,144 @@
+"""How far the jobs of A and B are, as HTML: a card for each, and their curves in one drawing."""
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from app.jobs import Job, eta_seconds
+from app.page.pieces import MARKS, NAMES
+from app.page.state import SIDES
+
+WORDS = {
+    "queued": "◔ waiting",
+    "running": "▶ training",
+    "done": "✔ done",
+    "cancelled": "■ cancelled",
+    "failed": "✖ failed",
+    "lost": "? lost",
+}
+IDLE = "Nothing has been trained yet. Set the options above and press <b>Train A and B, then compare</b>."
+Curves = Mapping[int, Mapping[str, Sequence[float | None]]]
+
+
+def lines_html(found: Mapping[str, Job]) -> str:
+    """One line for the job of each side, with a bar; it stays in view while the page is scrolled."""
+    if not found:
+        return f'<div class="fp fp-none" data-testid="jobs" data-state="idle">{IDLE}</div>'
+    state = "working" if any(job.state in ("queued", "running") for job in found.values()) else "ended"
+    lines = "".join(_line(side, found.get(side)) for side in SIDES)
+    return f'<div class="fp" data-testid="jobs" data-state="{state}">{lines}</div>'
+
+
+def _line(side: str, job: Job | None) -> str:
+    name = f'<b class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</b>'
+    if job is None:
+        return f'<div class="fp-line-of" data-testid="job-{side}" data-state="idle">{name}<span>not trained yet</span></div>'
+    share = _share(job)
+    bar = (
+        f'<span class="fp-bar" role="progressbar" aria-label="{side}: progress" aria-valuemin="0" aria-valuemax="100" '
+        f'aria-valuenow="{share:.0f}"><i class="fp-{side}" style="width:{share:.1f}%"></i></span>'
+    )
+    return (
+        f'<div class="fp-line-of fp-is-{job.state}" data-testid="job-{side}" data-state="{job.state}" '
+        f'data-run="{escape(job.id)}" data-n="{job.epoch}">{name}{bar}<span><b>{WORDS[job.state]}</b> {_where(job)}</span></div>'
+    )
+
+
+def progress_html(found: Mapping[str, Job], curves: Mapping[str, Curves], logs: Mapping[str, str] | None = None) -> str:
+    """What the jobs say, their logs where they went wrong, and the validation macro F1 of the seeds at work."""
+    if not found:
+        return f'<div class="fp fp-empty">{IDLE}</div>'
+    cards = "".join(_card(side, found[side], (logs or {}).get(side, "")) for side in SIDES if side in found)
+    drawn = _curve_html({side: curves.get(side, {}) for side in SIDES})
+    return f'<div class="fp fp-jobs" data-testid="progress">{cards}{drawn}</div>'
+
+
+def _card(side: str, job: Job, log: str) -> str:
+    head = f'<h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {NAMES[side]}</h3>'
+    told = (
+        f'<details class="fp-log"><summary>Show the log</summary><pre>{escape(log)}</pre></details>'
+        if job.state in ("failed", "lost") and log
+        else ""
+    )
+    notes = "".join(f"<li>{escape(each)}</li>" for each in job.warnings)
+    listed = f'<ul class="fp-notes">{notes}</ul>' if notes else ""
+    said = escape(job.message or WORDS[job.state])
+    return (
+        f'<section class="fp-card fp-is-{job.state}" data-testid="card-{side}" data-run="{escape(job.id)}">{head}'
+        f'<p class="fp-message">{said}</p>{told}{listed}</section>'
+    )
+
+
+def _share(job: Job) -> float:
+    if job.state == "done":
+        return 100.0
+    within = job.epoch / job.epochs if job.epochs else 0.0
+    return 100 * min(1.0, (max(0, job.seed_number - 1) + within) / max(1, job.seeds))
+
+
+def _where(job: Job) -> str:
+    if job.state == "queued":
+        return f"{job.ahead} before it" if job.ahead else "starting"
+    if job.state == "done":
+        return _took(job)
+    parts = [f"seed {job.seed_number} of {job.seeds}"] if job.seed_number else []
+    parts += [f"epoch {job.epoch} of at most {job.epochs}"] if job.epochs else []
+    parts += [f"best macro F1 {job.best:.3f} in epoch {job.best_epoch}"] if job.best is not None else []
+    left = eta_seconds(job) if job.state == "running" else None
+    parts += [f"at most {_span(left)} left"] if left is not None else []
+    return " · ".join(parts)
+
+
+def _took(job: Job) -> str:
+    took = f"in {_span(job.ended - job.began)}" if job.ended is not None and job.began is not None else ""
+    found = f"{job.found} found in the store, {job.trained} trained" if job.found else f"{job.trained} trained"
+    return f"{found} {took}".strip()
+
+
+def _span(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+WIDTH, HEIGHT, LEFT, BOTTOM = 560.0, 150.0, 44.0, 24.0
+
+
+def _curve_html(curves: Mapping[str, Curves]) -> str:
+    """Validation macro F1 by epoch of the latest seed of each side; nothing where no side has two epochs."""
+    lines = {}
+    for side, seeds in curves.items():
+        if seeds:
+            each = seeds[max(seeds)]
+            pairs = zip(each["epoch"], each["macro_f1_fg"], strict=True)
+            points = [(float(e), float(v)) for e, v in pairs if e is not None and v is not None and math.isfinite(v)]
+            if len(points) > 1:
+                lines[side] = points
+    if not lines:
+        return ""
+    every = [point for points in lines.values() for point in points]
+    last, low, high = max(e for e, _ in every), min(v for _, v in every), max(v for _, v in every)
+    pad = 0.08 * ((high - low) or 0.1)
+    low, high = low - pad, high + pad
+
+    def place(point: tuple[float, float]) -> str:
+        x = LEFT + (WIDTH - LEFT - 8) * (point[0] - 1) / max(1.0, last - 1)
+        return f"{x:.1f},{(HEIGHT - BOTTOM) - (HEIGHT - BOTTOM - 8) * (point[1] - low) / (high - low):.1f}"
+
+    drawn = "".join(
+        f'<polyline class="fp-line fp-{side}" points="{" ".join(place(p) for p in points)}"/>'
+        for side, points in lines.items()
+    )
+    names = " ".join(f"{MARKS[side]} {side}: {points[-1][1]:.3f}" for side, points in lines.items())
+    ends = (
+        f'<text x="{LEFT - 6}" y="14" text-anchor="end">{high:.2f}</text>'
+        f'<text x="{LEFT - 6}" y="{HEIGHT - BOTTOM}" text-anchor="end">{low:.2f}</text>'
+        f'<text x="{LEFT}" y="{HEIGHT - 6}">epoch 1</text>'
+        f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">{last:.0f}</text>'
+        f'<path class="fp-axis" d="M{LEFT},6V{HEIGHT - BOTTOM}H{WIDTH - 8}"/>'
+    )
+    return (
+        f'<figure class="fp-curves" data-testid="curves"><figcaption>Validation macro F1 by epoch, latest seed: {names}'
+        f'</figcaption><svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" role="img" aria-label="Validation macro F1 by epoch. '
+        f'{names}">{ends}{drawn}</svg></figure>'
+    )

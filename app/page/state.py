@@ -1,0 +1,190 @@
+"""What the page's controls hold, and all that follows from it; no gradio here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.forms import Row, Values, rows_of, spec_of, values_of
+from app.sides import ROWS, Difference, differences, disabled, met, nearest_preset, run_of, switches, with_preset
+from app.workspace import Workspace
+from benchmarks.settings import SettingsError, Tree
+from embedcache.splits import SplitSpec
+from heads.spec import canonical
+from training.run import RunSpec
+
+SIDES = ("A", "B")
+SPLIT_ROWS = rows_of(SplitSpec)
+MOST_SEEDS = 50
+CACHE_ROW = Row(
+    key="cache",
+    path="cache",
+    needs=(),
+    label="Cache",
+    sentence="The images' vectors. Runs on two caches are compared image by image where both hold the same images.",
+    control="choice",
+    choices=(),
+    whole=False,
+    low=None,
+    high=None,
+    default=None,
+    tier="core",
+)
+"""The cache as a row like any other; its value stands beside a side's options under this key."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The values of all controls.
+
+    Attributes:
+        sides: for A and B, the control values by row key, and the cache under "cache".
+        seeds: how many seeds both sides are trained with, 0 first.
+        split: the values of the split's rows; the split is the same for both sides.
+    """
+
+    sides: Mapping[str, Values]
+    seeds: int
+    split: Values
+
+    def with_side(self, side: str, values: Mapping[str, Any]) -> "Form":
+        """The form with other values on one side."""
+        return replace(self, sides={**self.sides, side: {**self.sides[side], **values}})
+
+    def as_tree(self) -> Tree:
+        """The form as JSON."""
+        return {"sides": {side: dict(values) for side, values in self.sides.items()}} | {
+            "seeds": self.seeds,
+            "split": dict(self.split),
+        }
+
+    def split_changes(self) -> Tree:
+        """The options of the split that differ from their default.
+
+        Raises:
+            SettingsError: a share is not allowed.
+        """
+        found = canonical(spec_of(SplitSpec, SPLIT_ROWS, self.split))
+        return {name: value for name, value in found.items() if name != "kind"}
+
+
+def first_form(workspace: Workspace) -> Form:
+    """What a first visit shows: the baseline against the full preset on the first cache."""
+    cache = next(iter(workspace.cache_names()), None)
+    sides = {
+        side: {"cache": cache} | with_preset({}, preset)
+        for side, preset in zip(SIDES, ("baseline", "full"), strict=True)
+    }
+    return Form(sides, 3, values_of(SPLIT_ROWS, SplitSpec()))
+
+
+def read_form(tree: Any) -> Form:
+    """The form that a page sent.
+
+    Raises:
+        SettingsError: a row is missing, as in a page that was opened before an update.
+    """
+    try:
+        sides = {side: {row.key: tree["sides"][side][row.key] for row in (CACHE_ROW, *ROWS)} for side in SIDES}
+        return Form(sides, tree["seeds"], {row.key: tree["split"][row.key] for row in SPLIT_ROWS})
+    except (KeyError, TypeError) as error:
+        raise SettingsError(
+            f"a page must send every option that there is, however: {error} is missing. Reload the page."
+        ) from error
+
+
+def restored(tree: Any, workspace: Workspace) -> Form:
+    """The form that a browser kept, as far as its rows and caches still exist; the rest is as on a first visit."""
+    form, names = first_form(workspace), workspace.cache_names()
+    if not isinstance(tree, dict) or not isinstance(tree.get("sides"), dict):
+        return form
+    for side in SIDES:
+        kept = tree["sides"].get(side)
+        for row in (CACHE_ROW, *ROWS) if isinstance(kept, dict) else ():
+            if row.key in kept and (row.key != "cache" or kept["cache"] in names):
+                form = form.with_side(side, {row.key: kept[row.key]})
+    split = tree["split"] if isinstance(tree.get("split"), dict) else {}
+    split = {key: split.get(key, value) for key, value in form.split.items()}
+    return Form(form.sides, tree.get("seeds", form.seeds), split)
+
+
+@dataclass(frozen=True)
+class View:
+    """All that follows from a form.
+
+    Attributes:
+        runs: the run of each side, None where a value is not allowed.
+        errors: for each side, why it cannot be trained; empty where it can.
+        warnings: for each side, what is to be said about its combination.
+        presets: for each side, the nearest preset and whether it is that one.
+        switches: for each side, which master switches are on.
+        differences: rows in which the sides differ, the cache among them.
+        disabled: for each side, rows out of use and why.
+        inactive: for each side, keys of rows that do not exist under its kinds.
+    """
+
+    runs: dict[str, RunSpec | None]
+    errors: dict[str, str]
+    warnings: dict[str, tuple[str, ...]]
+    presets: dict[str, tuple[str, bool]]
+    switches: dict[str, dict[str, bool]]
+    differences: list[Difference]
+    disabled: dict[str, dict[str, str]]
+    inactive: dict[str, frozenset[str]]
+
+
+def view(form: Form) -> View:
+    """What follows from a form."""
+    parts = {side: _side(form.sides[side]) for side in SIDES}
+    a, b = (form.sides[side] for side in SIDES)
+    return View(
+        runs={side: part.run for side, part in parts.items()},
+        errors={side: part.error or _shared_error(form) for side, part in parts.items()},
+        warnings={side: part.warnings for side, part in parts.items()},
+        presets={side: part.preset for side, part in parts.items()},
+        switches={side: part.switches for side, part in parts.items()},
+        differences=differences(a, b, (CACHE_ROW, *ROWS)),
+        disabled={side: part.disabled for side, part in parts.items()},
+        inactive={side: frozenset(row.key for row in ROWS if not row.is_active(form.sides[side])) for side in SIDES},
+    )
+
+
+@dataclass(frozen=True)
+class _Side:
+    run: RunSpec | None
+    error: str
+    warnings: tuple[str, ...]
+    preset: tuple[str, bool]
+    switches: dict[str, bool]
+    disabled: dict[str, str]
+
+
+def _side(values: Mapping[str, Any]) -> _Side:
+    try:
+        run = run_of(values)
+    except ValueError as error:
+        return _Side(None, str(error).removesuffix("\nSee `frostbench options`."), (), ("", False), {}, {})
+    refused = "; ".join(rule.sentence for rule in met(run, ("refuse",)))
+    no_cache = "" if values.get("cache") else "choose a cache"
+    return _Side(
+        run=run,
+        error=refused or no_cache,
+        warnings=tuple(rule.sentence for rule in met(run, ("idle", "warn"))),
+        preset=nearest_preset(run),
+        switches={switch.name: switch.is_on(run) for switch in switches()},
+        disabled=disabled(values),
+    )
+
+
+def _shared_error(form: Form) -> str:
+    if not isinstance(form.seeds, int) or not 1 <= form.seeds <= MOST_SEEDS:
+        return f"seeds must be a whole number from 1 to {MOST_SEEDS}, however: {form.seeds!r} came"
+    try:
+        form.split_changes()
+    except ValueError as error:
+        return f"split: {error}".removesuffix("\nSee `frostbench options`.")
+    return ""
+
+
+def seeds_of(form: Form) -> Sequence[int]:
+    """The seeds of both sides."""
+    return tuple(range(form.seeds))

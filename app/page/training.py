@@ -1,0 +1,167 @@
+"""Training A and B: handlers start and stop jobs and read their files; the work is done by processes of their own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app import jobs
+from app.jobs import Job
+from app.page.common import QUIET
+from app.page.progress import lines_html, progress_html
+from app.page.state import SIDES, Form, read_form, seeds_of, view
+from app.sides import bench_of
+from app.workspace import Workspace
+
+Pair = dict[str, str]
+UNENDED = ("queued", "running")
+SECONDS = 1.0
+"""Between two looks at the files of jobs that are at work."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """The buttons and what shows the jobs' progress.
+
+    Attributes:
+        copy: the button that copies A to B.
+        start: buttons by the sides that they train.
+        lines: the state of both jobs, a line each, which stays in view.
+        progress: what else is known of both jobs.
+        cancel: a button for each side.
+        tick: the clock that looks at unfinished jobs.
+        ready: the job of each side, once both have ended with a run; None before.
+    """
+
+    copy: gr.Button
+    start: dict[tuple[str, ...], gr.Button]
+    lines: gr.HTML
+    progress: gr.HTML
+    cancel: dict[str, gr.Button]
+    tick: gr.Timer
+    ready: gr.State
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What `shown` fills, in its order."""
+        return [self.lines, self.progress, *self.cancel.values(), self.tick, self.ready]
+
+
+def build_training() -> Training:
+    """Lay out the buttons and one line for each job; `progress` is rendered where the page wants it."""
+    with gr.Row(elem_classes="fp-buttons"):
+        copy = gr.Button("Copy A to B", size="sm", elem_id="copy")
+        start = {
+            ("A",): gr.Button("Train A", size="sm", elem_id="train-A"),
+            ("B",): gr.Button("Train B", size="sm", elem_id="train-B"),
+            SIDES: gr.Button("Train A and B, then compare", variant="primary", size="sm", elem_id="train-both"),
+        }
+    with gr.Row(elem_classes="fp-lines"):
+        lines = gr.HTML(lines_html({}), elem_id="lines", apply_default_css=False)
+        cancel = {
+            side: gr.Button(f"Cancel {side}", size="sm", visible=False, elem_id=f"cancel-{side}", min_width=90)
+            for side in SIDES
+        }
+    progress = gr.HTML(progress_html({}, {}), elem_id="progress", apply_default_css=False, render=False)
+    return Training(copy, start, lines, progress, cancel, gr.Timer(SECONDS, active=False), gr.State(None))
+
+
+def wire_training(training: Training, workspace: Workspace, pair: gr.BrowserState) -> None:
+    """Connect the buttons and the clock; the form's values come from its script."""
+    sent = gr.JSON(visible=False)
+    for sides, button in training.start.items():
+        button.click(
+            _starter(workspace, sides),
+            [pair, sent],
+            [pair, *training.outputs],
+            js="(pair, _) => [pair, window.frostbench.form()]",
+            show_progress="hidden",
+            api_visibility="private",
+            concurrency_id="start",
+        )
+
+    def look(known: Pair | None) -> list[Any]:
+        return shown(known or {}, workspace)
+
+    training.tick.tick(look, pair, training.outputs, **QUIET)
+    for side, button in training.cancel.items():
+        button.click(_canceller(workspace, side), pair, training.outputs, **QUIET)
+
+
+def _starter(workspace: Workspace, sides: Sequence[str]) -> Callable[..., list[Any]]:
+    def start(known: Pair | None, tree: Any) -> list[Any]:
+        pair = dict(known or {}) | submit(read_form(tree), sides, workspace)
+        return [pair, *shown(pair, workspace)]
+
+    return start
+
+
+def submit(form: Form, sides: Sequence[str], workspace: Workspace) -> Pair:
+    """Start the jobs of some sides; returns their ids by side.
+
+    Raises:
+        gr.Error: a side cannot be trained as the form stands.
+    """
+    seen = view(form)
+    wrong = [f"{side}: {seen.errors[side]}" for side in sides if seen.errors[side]]
+    if wrong:
+        raise gr.Error(". ".join(wrong))
+    benches = {}
+    for side in sides:
+        run = seen.runs[side]
+        if run is not None:
+            cache = str(workspace.cache(form.sides[side]["cache"]))
+            benches[side] = bench_of(cache, run, seeds_of(form), str(workspace.store), form.split_changes(), side)
+    return {
+        side: jobs.submit(workspace.store, side, bench, slots=workspace.slots, device=workspace.device)
+        for side, bench in benches.items()
+    }
+
+
+def _canceller(workspace: Workspace, side: str) -> Callable[..., list[Any]]:
+    def cancel(known: Pair | None) -> list[Any]:
+        if known and side in known:
+            jobs.cancel(workspace.store, known[side])
+        return shown(known or {}, workspace)
+
+    return cancel
+
+
+def shown(pair: Pair, workspace: Workspace) -> list[Any]:
+    """Progress, cancel buttons, the clock and what is ready, as the files of a pair's jobs say."""
+    found = {side: jobs.read(workspace.store, pair[side]) for side in SIDES if side in pair}
+    curves = {side: jobs.curves(workspace.store, job.id) for side, job in found.items()}
+    logs = {
+        side: jobs.log_tail(workspace.store, job.id) for side, job in found.items() if job.state in ("failed", "lost")
+    }
+    at_work = [side for side, job in found.items() if job.state in UNENDED]
+    buttons = [gr.update(visible=side in at_work) for side in SIDES]
+    told = [lines_html(found), progress_html(found, curves, logs)]
+    return [*told, *buttons, gr.Timer(active=bool(at_work)), ready_of(found)]
+
+
+def ready_of(found: Mapping[str, Job]) -> Pair | None:
+    """The jobs of both sides, where both have ended and left a run."""
+    if any(side not in found or found[side].state in UNENDED or not found[side].keys for side in SIDES):
+        return None
+    return {side: found[side].id for side in SIDES}
+
+
+def attach(known: Any, asked: Mapping[str, str], workspace: Workspace) -> list[Any]:
+    """The pair that a page shows when it opens: the address's, else this browser's, else the newest; and its state.
+
+    Args:
+        known: what the browser kept.
+        asked: the address's parameters; `a` and `b` name jobs.
+        workspace: where jobs are.
+    """
+    there = set(jobs.jobs(workspace.store))
+    kept = known if isinstance(known, dict) else {}
+    pair = {}
+    for side in SIDES:
+        wanted = [asked.get(side.lower()), kept.get(side), jobs.newest(workspace.store, side)]
+        chosen = next((job for job in wanted if isinstance(job, str) and job in there), None)
+        if chosen is not None:
+            pair[side] = chosen
+    return [pair, *shown(pair, workspace)]

@@ -1,0 +1,193 @@
+"""The two sides of the page as plain values: presets, switches, differences, and what does not go together.
+
+A side is a mapping from row keys of `ROWS` to control values. What a preset or a switch shows is read from these values,
+never kept beside them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.forms import Row, Values, other_values, rows_of, spec_of, tree_of, values_of
+from benchmarks.settings import Tree, load_yaml, merge, parse, preset, preset_names, with_changes
+from heads.spec import canonical
+from training.conflicts import RULES, Rule
+from training.run import RunSpec
+
+ROWS = rows_of(RunSpec, leave_out=("seed",))
+"""Every option of a run but its seed, which is the page's: compared runs need the same seeds."""
+CUSTOM = "custom"
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A name for a set of options with recommended values; it is on where the first of them is not neutral.
+
+    Attributes:
+        name: the method, as people call it.
+        help: what it does, in one sentence.
+        sets: dotted options and their recommended values, the one that switches it first.
+        needs: options of other parts that it cannot do without; switching off leaves them.
+    """
+
+    name: str
+    help: str
+    sets: Mapping[str, Any]
+    needs: Mapping[str, Any]
+
+    def is_on(self, spec: RunSpec) -> bool:
+        """Whether a run uses it."""
+        path = next(iter(self.sets))
+        return at(spec, path) != at(RunSpec(), path)
+
+
+def switches() -> tuple[Switch, ...]:
+    """The master switches, in the order of configs/switches/switches.yaml."""
+    with resources.as_file(resources.files("configs") / "switches" / "switches.yaml") as path:
+        tree = load_yaml(path)
+    return tuple(Switch(name, each["help"], each["sets"], each.get("needs", {})) for name, each in tree.items())
+
+
+def at(spec: BaseModel, path: str) -> Any:
+    """The option at a dotted path; None under a kind that is not chosen."""
+    value: Any = spec
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return value
+
+
+def preset_spec(name: str) -> RunSpec:
+    """The run that a preset stands for."""
+    return parse(RunSpec, preset(name))
+
+
+def run_of(values: Mapping[str, Any]) -> RunSpec:
+    """The run that a side's controls stand for.
+
+    Raises:
+        SettingsError: a value is not allowed.
+    """
+    return spec_of(RunSpec, ROWS, values)
+
+
+def with_preset(values: Mapping[str, Any], name: str) -> Values:
+    """A side's controls filled by a preset; columns and background classes, which belong to the data, stay."""
+    filled = values_of(ROWS, preset_spec(name))
+    return filled | {key: values[key] for key in ("columns", "background") if key in values}
+
+
+def with_switch(values: Mapping[str, Any], switch: Switch, on: bool) -> Values:
+    """A side's controls with a switch set: on fills its recommended values, off its neutral ones.
+
+    Raises:
+        SettingsError: a value of the side is not allowed.
+    """
+    if on:
+        needed = {path: value for path, value in switch.needs.items() if at(run_of(values), path) != value}
+        changes = needed | dict(switch.sets)
+    else:
+        neutral = {path: at(RunSpec(), path) for path in switch.sets}
+        changes = {
+            path: value.model_dump() if isinstance(value, BaseModel) else value for path, value in neutral.items()
+        }
+        changes = {path: value for path, value in changes.items() if value is not None}
+    run = parse(RunSpec, with_changes(merge(RunSpec().model_dump(mode="json"), tree_of(ROWS, values)), changes))
+    shown = values_of(ROWS, run)
+    return {row.key: shown[row.key] if row.is_active(shown) else values[row.key] for row in ROWS}
+
+
+def nearest_preset(run: RunSpec) -> tuple[str, bool]:
+    """The preset from which a run differs in the fewest options, and whether it is that preset; data options aside."""
+    plain = run.model_copy(update={"columns": (), "background": (), "seed": 0})
+    distance = {name: len(changes(preset_spec(name), plain)) for name in preset_names()}
+    best = min(distance, key=lambda name: distance[name])
+    return best, distance[best] == 0
+
+
+def changes(start: BaseModel, end: BaseModel) -> Tree:
+    """Dotted options that turn one spec into another of its type.
+
+    >>> changes(RunSpec(), parse(RunSpec, {"head": {"body": {"kind": "mlp", "dropout": 0.1}}}))
+    {'head.body.kind': 'mlp', 'head.body.dropout': 0.1}
+    """
+    found: Tree = {}
+    for name in type(end).model_fields:
+        old, new = getattr(start, name), getattr(end, name)
+        if old == new:
+            continue
+        if isinstance(new, BaseModel):
+            inner = changes(old, new) if type(old) is type(new) else _leaves(canonical(new))
+            found |= {f"{name}.{path}": value for path, value in inner.items()}
+        else:
+            found[name] = list(new) if isinstance(new, tuple) else new
+    return found
+
+
+def _leaves(tree: Tree) -> Tree:
+    found: Tree = {}
+    for name, value in tree.items():
+        found |= (
+            {f"{name}.{path}": v for path, v in _leaves(value).items()} if isinstance(value, dict) else {name: value}
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row in which the sides differ, with what each shows; None where the option does not exist on that side."""
+
+    row: Row
+    a: Any
+    b: Any
+
+
+def differences(a: Mapping[str, Any], b: Mapping[str, Any], rows: Sequence[Row] = ROWS) -> list[Difference]:
+    """Rows in which two sides differ. An option that only one side has counts where it is not at its default."""
+    found = []
+    for row in rows:
+        has_a, has_b = row.is_active(a), row.is_active(b)
+        if has_a and has_b and a[row.key] != b[row.key]:
+            found.append(Difference(row, a[row.key], b[row.key]))
+        elif has_a != has_b and (a if has_a else b)[row.key] != row.default:
+            found.append(Difference(row, a[row.key] if has_a else None, b[row.key] if has_b else None))
+    return found
+
+
+def met(run: RunSpec, verdicts: Iterable[str] = ("refuse", "idle", "warn")) -> tuple[Rule, ...]:
+    """The rules of `training.conflicts` that apply to a run."""
+    return tuple(rule for rule in RULES if rule.verdict in verdicts and rule.applies(run))
+
+
+def disabled(values: Mapping[str, Any], rows: Sequence[Row] = ROWS) -> dict[str, str]:
+    """Rows that a side cannot use as it stands, by key, with the reason in words.
+
+    A row is out of use where every other value that is tried meets a rule that the present one does not: one that
+    refuses the combination, or says that the option then has no effect.
+
+    Raises:
+        SettingsError: a value of the side is not allowed.
+    """
+    now, tree = met(run_of(values)), tree_of(ROWS, values)
+    found = {}
+    for row in rows:
+        if row.is_active(values):
+            tried = [_new_rules(tree, row, value, now) for value in other_values(row, values[row.key])]
+            if tried and all(tried):
+                found[row.key] = tried[0][0].sentence
+    return found
+
+
+def _new_rules(tree: Tree, row: Row, value: Any, now: Sequence[Rule]) -> list[Rule]:
+    run = parse(RunSpec, with_changes(tree, {row.path: value}))
+    return [rule for rule in met(run, ("refuse", "idle")) if rule not in now]
+
+
+def bench_of(cache: str, run: RunSpec, seeds: Sequence[int], store: str, split: Tree, name: str) -> Tree:
+    """The bench of one row that trains a side: the nearest preset and the options that differ from it."""
+    start, _ = nearest_preset(run)
+    base = changes(preset_spec(start), run.model_copy(update={"seed": 0}))
+    tree: Tree = {"name": name, "caches": [cache], "store": store, "preset": start, "base": base}
+    return tree | {"seeds": list(seeds)} | ({"split": split} if split else {})

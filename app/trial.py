@@ -1,0 +1,81 @@
+"""One image on one head: its logits, and its probabilities under another temperature or class prior."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from benchmarks.inference import Predictor, open_predictor
+from benchmarks.store import read_record, run_folder
+from embedcache.decode import decode_file
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a head says of an image.
+
+    Attributes:
+        key: the run.
+        class_names: C names.
+        logits: [C] under the prior the head carries; -inf for classes that were never trained.
+        implied: [C] that prior.
+        uniform: [C] equal over the trained classes.
+        temperature: the head's own.
+    """
+
+    key: str
+    class_names: tuple[str, ...]
+    logits: Tensor
+    implied: Tensor
+    uniform: Tensor
+    temperature: float
+
+
+def best_run(store: Path, keys: Mapping[int, str]) -> str:
+    """The run of the seed with the best macro F1 on the selection rows, the first where none has one.
+
+    Raises:
+        StoreError: a run is missing.
+    """
+    records = [read_record(store, key) for key in keys.values()]
+    found = [record.evaluations.get("select") for record in records]
+    values = [None if each is None else each.metrics["macro_f1_fg"] for each in found]
+    best = max(range(len(records)), key=lambda i: -1.0 if values[i] is None else float(values[i] or 0.0))
+    return records[best].key
+
+
+def try_image(image: str, store: Path, keys: Mapping[int, str], device: str) -> Trial:
+    """Embed an image with the backbone of a side's best run, and give it to the head.
+
+    Raises:
+        ValueError: the image cannot be decoded, or the head's backbone cannot be loaded or gives other vectors here.
+    """
+    key = best_run(store, keys)
+    predictor = _predictor(run_folder(store, key) / "head", device)
+    head, backbone = predictor.head, predictor.backbone
+    pixels = decode_file(Path(image), background=backbone.recipe.alpha_background or (255, 255, 255))
+    vectors = backbone.embed(backbone.prepare(pixels)[None])
+    logits = head.logits(vectors)[0].double()
+    return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.temperature)
+
+
+def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]:
+    """Probabilities [C] with the head's temperature times another, under a prior between its own and the uniform one.
+
+    Args:
+        trial: the head's answer.
+        temperature: 1 leaves the head's own.
+        prior: 0 is the head's own, 1 the uniform one; between them lie their geometric means, normalised.
+    """
+    present = trial.implied > 0
+    shift = torch.where(present, prior * (trial.uniform.log() - trial.implied.log()), 0.0)
+    found = ((trial.logits + shift) / (trial.temperature * temperature)).softmax(0)
+    return [float(p) for p in found]
+
+
+@lru_cache(maxsize=4)
+def _predictor(folder: Path, device: str) -> Predictor:
+    return open_predictor(folder, device=device)

@@ -1,0 +1,1 @@
+"""What the page shows, as text: pure functions from data to escaped HTML and SVG, without gradio."""

@@ -1,0 +1,31 @@
+"""The whole Compare section, and the style sheet that goes with it."""
+
+from importlib import resources
+
+from app.views.confusion import confusion_change_html, confusion_html
+from app.views.delta_table import delta_table_html
+from app.views.facts import costs_html, notes_html, options_diff_html
+from app.views.per_class import Order, per_class_html
+from app.views.reliability import reliability_html
+from app.views.verdict import verdict_html
+from benchmarks.ab import MAIN, Pair
+
+
+def compare_html(pair: Pair, metric: str = MAIN, order: Order = "change") -> str:
+    """Everything that a comparison of A and B shows, in the order in which it is read."""
+    both = f'<div class="fb-columns">{confusion_html(pair, "A")}{confusion_html(pair, "B")}</div>'
+    parts = [
+        verdict_html(pair, metric),
+        delta_table_html(pair),
+        f'<div class="fb-columns">{per_class_html(pair, order)}{confusion_change_html(pair)}</div>',
+        reliability_html(pair),
+        f'<div class="fb-columns">{options_diff_html(pair)}{costs_html(pair)}</div>',
+        notes_html(pair),
+        f'<details class="fb-details"><summary>Confusion matrices of A and B</summary>{both}</details>',
+    ]
+    return f'<div class="fb" data-testid="compare" data-state="done">{"".join(parts)}</div>'
+
+
+def stylesheet() -> str:
+    """The CSS of all views, to be put on the page once."""
+    return (resources.files("app.views") / "views.css").read_text("utf-8")

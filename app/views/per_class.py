@@ -1,0 +1,89 @@
+"""Class by class: how F1 moved, with its interval, and how far the few images of a class can be trusted."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from app.views.delta_table import WIDTH, interval_svg
+from app.views.words import change, count, html, name_html, piece, scrolled, things
+from benchmarks.ab import Pair
+from benchmarks.class_deltas import ClassRow
+from benchmarks.svg import Scale
+
+MOST = 30
+"""Classes that are shown; more are told in a sentence."""
+Order = Literal["change", "training"]
+
+
+def per_class_html(pair: Pair, order: Order = "change") -> str:
+    """A forest plot of the differences by class, those that changed most, or those with most training images, first."""
+    ranked = sorted(pair.classes, key=_by_training if order == "training" else _by_change)
+    shown, rest = ranked[:MOST], ranked[MOST:]
+    ends = [abs(v) for row in shown if row.support for v in (row.low, row.high, row.delta) if math.isfinite(v)]
+    reach = max(ends, default=0.0) or 1.0
+    rows = "".join(_row(row, Scale(-reach, reach, 6, WIDTH - 6)) for row in shown)
+    head = (
+        '<thead><tr><th scope="col">Class</th><th scope="col" class="fb-num">images</th>'
+        '<th scope="col"><span class="fb-ends"><span>← A better</span><span>B better →</span></span></th>'
+        '<th scope="col" class="fb-num">B − A</th>'
+        '<th scope="col" class="fb-num">F1, A → B</th></tr></thead>'
+    )
+    words = "most training images first" if order == "training" else "largest change first"
+    body = [
+        '<h3 class="fb-title">Change per class</h3>',
+        f'<p class="fb-sub">F1 in per cent, B − A in points, 95 % interval; {words}. Pale: too few images to trust. '
+        "Single classes are not corrected for their number.</p>",
+        scrolled(f'<table class="fb-table fb-tight">{head}<tbody>{rows}</tbody></table>', "Change per class"),
+        _told(rest),
+    ]
+    return piece(pair, "per-class", body, order)
+
+
+def _by_change(row: ClassRow) -> tuple[bool, float]:
+    """Classes without rows, or without figures, come last."""
+    known = bool(row.support) and math.isfinite(row.delta)
+    return not known, -abs(row.delta) if known else 0.0
+
+
+def _by_training(row: ClassRow) -> tuple[bool, float]:
+    return not row.support, -row.train
+
+
+def _row(row: ClassRow, place: Scale) -> str:
+    pale = " fb-pale" if row.thin else ""
+    background = ' <span class="fb-hint">background</span>' if row.background else ""
+    title = f"{row.train} training images, {row.support} here"
+    cells = [
+        f'<th scope="row">{name_html(row.name)}{background}</th>',
+        f'<td class="fb-num" title="{html(title)}">{count(row.support)}</td>',
+    ]
+    if not row.support:
+        cells.append(
+            '<td class="fb-hint">no images here</td><td class="fb-num">—</td>' + '<td class="fb-num">—</td>' * 2
+        )
+    else:
+        won = "B" if row.low > 0 else "A" if row.high < 0 else ""
+        cells.append(f"<td>{interval_svg(row.delta, row.low, row.high, place, won)}</td>")
+        cells.append(f'<td class="fb-num fb-strong">{change(100 * row.delta)}</td>')
+        cells.append(f'<td class="fb-num">{_percent(row.f1[0])} → {_percent(row.f1[1])}</td>')
+    state = "empty" if not row.support else "thin" if row.thin else "shown"
+    return f'<tr class="fb-class{pale}" data-class="{html(row.name)}" data-state="{state}">{"".join(cells)}</tr>'
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}" if math.isfinite(value) else "—"
+
+
+def _told(rest: Sequence[ClassRow]) -> str:
+    """One sentence on the classes that are not shown."""
+    if not rest:
+        return ""
+    deltas = [100 * row.delta for row in rest if row.support and math.isfinite(row.delta)]
+    up, down = sum(d > 0 for d in deltas), sum(d < 0 for d in deltas)
+    empty = len(rest) - len(deltas)
+    spans = f", between {change(min(deltas))} and {change(max(deltas))} points" if deltas else ""
+    lacking = f"; {count(empty)} without images here" if empty else ""
+    return (
+        f'<p class="fb-sub" data-testid="per-class-rest">{things(len(rest), "more class")}: {count(up)} up, '
+        f"{count(down)} down, {count(len(deltas) - up - down)} unchanged{spans}{lacking}.</p>"
+    )

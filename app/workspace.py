@@ -1,0 +1,96 @@
+"""What the page may touch: caches below one folder, and one run store."""
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from benchmarks.settings import SettingsError
+from embedcache.verify import cache_info
+
+DEPTH = 4
+"""Levels of folders below the root that are searched for caches."""
+
+
+@dataclass(frozen=True)
+class CacheFacts:
+    """What the page says about a cache.
+
+    Attributes:
+        images: rows.
+        classes: names and rows, in class order.
+        columns: vector column to backbone and dimension, in words.
+    """
+
+    images: int
+    classes: dict[str, int]
+    columns: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where the page finds caches and keeps runs; nothing outside it is read because a browser asks.
+
+    Attributes:
+        root: folder below which caches are looked for.
+        named: caches that were named when the app was started; they come first.
+        store: run store, in which jobs are kept as well.
+        device: where heads are trained, such as cpu or cuda.
+        slots: jobs that may run at the same time.
+    """
+
+    root: Path
+    named: tuple[Path, ...]
+    store: Path
+    device: str = "cpu"
+    slots: int = 1
+
+    def cache_names(self) -> list[str]:
+        """Finished caches, as one writes their folders on the command line."""
+        named = [str(path) for path in self.named]
+        return named + [name for name in map(str, _caches_below(self.root)) if name not in named]
+
+    def cache(self, name: str | None) -> Path:
+        """The folder of a cache that the page may use.
+
+        Raises:
+            SettingsError: it is none of `cache_names`.
+        """
+        known = self.cache_names()
+        if name not in known:
+            raise SettingsError(f"a cache is one of {known}, however: {name!r} came. Choose one of these.")
+        return Path(str(name))
+
+    def facts(self, name: str) -> CacheFacts:
+        """What is in a cache.
+
+        Raises:
+            ValueError: it cannot be read.
+        """
+        path = self.cache(name)
+        return _facts(path, (path / "manifest.json").stat().st_mtime_ns)
+
+    @property
+    def scratch(self) -> Path:
+        """Folder for uploads and downloads."""
+        return self.store / "app"
+
+
+@lru_cache(maxsize=64)
+def _facts(path: Path, _written: int) -> CacheFacts:
+    found = cache_info(path)
+    columns = {name: f"{each['model']}, {each['dim']} numbers" for name, each in found["columns"].items()}
+    return CacheFacts(found["n_ok"], dict(found["classes"]), columns)
+
+
+def _caches_below(root: Path) -> list[Path]:
+    found = []
+    for folder, inner, files in os.walk(root):
+        here = Path(folder)
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        if {"cache.json", "manifest.json"} <= set(files):
+            found.append(here)
+            inner.clear()
+        elif len(here.relative_to(root).parts) >= DEPTH or "record.json" in files:
+            inner.clear()
+    return found

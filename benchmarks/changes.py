@@ -1,0 +1,80 @@
+"""In which options two runs differ, and what a run costs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from benchmarks.options import shown
+from benchmarks.record import RunRecord
+from benchmarks.store import StoreError, run_folder
+
+
+@dataclass(frozen=True)
+class Change:
+    """An option in which a run differs from another; `before` is None where the other has no such option."""
+
+    path: str
+    before: str | None
+    after: str
+
+
+def option_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
+    """The options in which a run differs from the base; defaults of a changed `kind` are left out."""
+    before, now = dict(_leaves(base.full_spec)), dict(_leaves(other.full_spec))
+    named = dict.fromkeys(path for path, _ in _leaves(base.spec) + _leaves(other.spec))
+    return tuple(
+        Change(path, shown(before[path]) if path in before else None, shown(now[path]))
+        for path in named
+        if path in now and now[path] != before.get(path)
+    )
+
+
+def data_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
+    """What differs between the data of two runs: the cache, where its content does, and the vector columns."""
+    found, a, b = [], base.data, other.data
+    if a.table != b.table:
+        found.append(Change("cache", a.cache, b.cache))
+    if a.columns != b.columns:
+        found.append(Change("columns", ", ".join(a.columns), ", ".join(b.columns)))
+    return tuple(found)
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in tree.items():
+        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
+    return found
+
+
+def head_parameters(store: Path, key: str) -> int | None:
+    """How many numbers the body and the classifier of a run's head hold; None where no head is kept with the run.
+
+    Raises:
+        StoreError: the head cannot be read.
+    """
+    path = run_folder(store, key) / "head" / "head.safetensors"
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, "numpy") as tensors:
+            names = [name for name in tensors.keys() if _is_parameter(name)]  # noqa: SIM118 (it is no dict)
+            shapes = [tensors.get_slice(name).get_shape() for name in names]
+    except (OSError, SafetensorError) as error:
+        raise StoreError(
+            f"a run's head must be readable, however: {path} is not ({error}). Delete the run's folder and run again."
+        ) from error
+    return sum(_product(shape) for shape in shapes)
+
+
+def _is_parameter(name: str) -> bool:
+    return name.startswith(("head.body.", "head.classifier."))
+
+
+def _product(shape: list[int]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total

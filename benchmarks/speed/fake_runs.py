@@ -1,0 +1,149 @@
+"""Two finished runs of any size in a run store, without a cache or training: what comparing is timed on."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pydantic import TypeAdapter
+
+from benchmarks.record import OUTCOMES, DataFacts, Evaluation, RunRecord
+from benchmarks.store import run_folder
+from embedcache.files import write_bytes
+from training.run import RunSpec
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+SKILLS = {"fake-a": 0.72, "fake-b": 0.735}
+"""Keys of the two runs, and the most difficult row that each gets right; four of five rows are easier."""
+
+UNCALIBRATED = "fake-a"
+ROLES = ("select", "test")
+BEGAN = 1767225600.0
+"""When the jobs began, in seconds since 1970."""
+JOBS = {"A": "20260101-000000-000000-000a", "B": "20260101-000001-000000-000b"}
+"""IDs of the jobs that count as having trained the two runs, by side."""
+
+
+def write_fake_runs(store: Path, rows: int = 20_000, classes: int = 200, seed: int = 0) -> tuple[str, str]:
+    """Write two single-seed runs that judged the same rows; returns their keys, the first for side A.
+
+    Classes are long-tailed. Each row is a group of its own, and both runs tend to be right on the same rows. The
+    folders hold record.json and outcomes.parquet as finished runs do, but no head.
+
+    Args:
+        store: the run store; it is made where it is missing.
+        rows: evaluated rows of each role, select and test.
+        classes: C.
+        seed: of everything that is drawn.
+    """
+    rng = np.random.default_rng(seed)
+    share = 1 / np.arange(1, classes + 1) ** 0.7
+    judged: dict[str, list[pd.DataFrame]] = {key: [] for key in SKILLS}
+    for i, role in enumerate(ROLES):
+        labels = rng.choice(classes, rows, p=share / share.sum())
+        easy = rng.uniform(size=rows)
+        names = np.array([f"{i * rows + row:07d}" for row in range(rows)])
+        for key, skill in SKILLS.items():
+            outcomes = _outcomes(labels, classes, easy, skill, rng)
+            if key == UNCALIBRATED:
+                outcomes["confidence_raw"] = outcomes["confidence"]
+            judged[key].append(outcomes.assign(id=names, group=names, role=role))
+    for key, frames in judged.items():
+        _write(store, _record(key, classes, frames), pd.concat(frames, ignore_index=True))
+    first, second = SKILLS
+    return first, second
+
+
+def write_fake_jobs(store: Path, keys: Sequence[str]) -> Mapping[str, str]:
+    """Write a finished job for each of the two runs, as its worker leaves it; returns the jobs' IDs by side."""
+    for number, ((side, job), key) in enumerate(zip(JOBS.items(), keys, strict=True)):
+        folder = store / "jobs" / job
+        folder.mkdir(parents=True, exist_ok=True)
+        request, status = _request(side, number, store), _status(number, key)
+        write_bytes(folder / "request.json", json.dumps(request).encode())
+        write_bytes(folder / "status.json", json.dumps(status).encode())
+    return JOBS
+
+
+def _request(side: str, number: int, store: Path) -> dict[str, Any]:
+    """What a job was asked to train; the sides differ in one option."""
+    base = {} if number == 0 else {"posthoc.calibration.kind": "temperature"}
+    bench: dict[str, Any] = {"name": side, "caches": ["fake"], "store": str(store), "preset": "plain", "base": base}
+    bench |= {"seeds": [0]}
+    return {"side": side, "title": "", "bench": bench, "slots": 1, "device": "cpu", "created": BEGAN + number}
+
+
+def _status(number: int, key: str) -> dict[str, Any]:
+    """How a job ended: one seed was trained for 50 epochs."""
+    ended = {"state": "done", "message": "0 found, 1 trained", "began": BEGAN + number, "ended": BEGAN + number + 3.0}
+    at = {"seed_number": 1, "seeds": 1, "epoch": 50, "epochs": 50, "best": 0.5, "best_epoch": 50, "pace": 0.06}
+    return ended | at | {"keys": {"0": key}, "warnings": [], "trained": 1, "found": 0}
+
+
+def _outcomes(labels: Ints, classes: int, easy: Floats, skill: float, rng: np.random.Generator) -> pd.DataFrame:
+    """What a run says of rows, without their names; columns as in a record's outcomes."""
+    n = len(labels)
+    right = 0.7 * easy + 0.3 * rng.uniform(size=n) < skill
+    # Mistakes fall on the classes next to the right one, as they do where some classes look alike.
+    predicted = np.where(right, labels, (labels + rng.integers(1, 12, n)) % classes)
+    sure = np.where(right, rng.beta(8, 2, n), rng.beta(4, 3, n)).clip(1 / classes, 1)
+    own = np.where(right, sure, (1 - sure) * rng.uniform(0.05, 0.9, n)).clip(1e-9)
+    columns = {"label": labels, "predicted": predicted}
+    columns |= {"confidence": sure, "confidence_raw": sure**0.7, "log_p": np.log(own), "brier": (1 - own) ** 2}
+    return pd.DataFrame(columns)
+
+
+def _record(key: str, classes: int, judged: Sequence[pd.DataFrame]) -> RunRecord:
+    spec = {} if key == UNCALIBRATED else {"posthoc": {"calibration": {"kind": "temperature"}}}
+    train = 4 * np.bincount(judged[0]["label"], minlength=classes)
+    return RunRecord(
+        format_version=1,
+        key=key,
+        engine=1,
+        spec=spec,
+        full_spec=RunSpec.model_validate(spec).model_dump(mode="json"),
+        data=_facts(train.tolist(), len(judged[0])),
+        evaluations={role: _evaluation(rows) for role, rows in zip(ROLES, judged, strict=True)},
+        shot=("medium",) * classes,
+        temperature=1.0 if key == UNCALIBRATED else 1.3,
+        reason="all_epochs",
+        epoch=50,
+        seconds=3.0,
+        gradient_norm=None,
+        curve={"loss": (1.0,) * 50, "macro_f1_fg": (0.5,) * 50},
+        environment={"frostbench": "fake"},
+    )
+
+
+def _evaluation(judged: pd.DataFrame) -> Evaluation:
+    pairs = judged.value_counts(["label", "predicted"]).reset_index().to_numpy(np.int64)
+    return Evaluation({"macro_f1_fg": None}, {}, tuple(map(tuple, pairs.tolist())))
+
+
+def _facts(train_counts: Sequence[int], rows: int) -> DataFacts:
+    return DataFacts(
+        cache="fake",
+        table="fake",
+        split="fake",
+        columns=("fake",),
+        class_names=tuple(f"class {c:03d}" for c in range(len(train_counts))),
+        background=(),
+        rows={"train": sum(train_counts)} | dict.fromkeys(ROLES, rows),
+        groups={"train": sum(train_counts)} | dict.fromkeys(ROLES, rows),
+        train_counts=tuple(train_counts),
+        missing={},
+        small=(),
+        forced=(),
+        warnings=(),
+    )
+
+
+def _write(store: Path, record: RunRecord, outcomes: pd.DataFrame) -> None:
+    folder = run_folder(store, record.key)
+    folder.mkdir(parents=True, exist_ok=True)
+    outcomes[list(OUTCOMES)].to_parquet(folder / "outcomes.parquet", index=False)
+    write_bytes(folder / "record.json", TypeAdapter(RunRecord).dump_json(record, indent=1))

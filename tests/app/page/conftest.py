@@ -1,0 +1,158 @@
+"""A server of its own process, and headless Chromium; without a Chromium these tests skip and say so."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+# Headless and quiet: nothing but the page itself may ask the network for anything.
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+EVIL = "<img src=x onerror=window.hacked=1>"
+DEADLINE = 90
+
+
+@dataclass
+class Server:
+    """`frostbench app` in a folder of its own."""
+
+    folder: Path
+    port: int
+    process: subprocess.Popen | None = field(default=None)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "results"
+
+    def start(self) -> None:
+        log = (self.folder / "server.log").open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", "app", "--port", str(self.port)],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"HF_HUB_OFFLINE": "1"},
+        )
+        log.close()
+        deadline = time.monotonic() + DEADLINE
+        while not self._answers():
+            assert self.process.poll() is None, (self.folder / "server.log").read_text()
+            assert time.monotonic() < deadline, "the server did not answer"
+            time.sleep(0.1)
+
+    def _answers(self) -> bool:
+        try:
+            return urllib.request.urlopen(self.url + "config", timeout=5).status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory):
+    """A folder with images of three classes, one of which has a name that a careless page would run, and their cache."""
+    from app.actions.embedding import embed_listing
+    from embedcache.backbones import load_backbone
+    from embedcache.sources import list_folder
+
+    root = tmp_path_factory.mktemp("page")
+    x, y = load_digits(return_X_y=True)
+    for digit, name in ((0, "digit 0"), (1, "digit 1"), (8, EVIL)):
+        (root / "images" / name).mkdir(parents=True)
+        for i in np.flatnonzero(y == digit)[:60]:
+            pixels = (x[i].reshape(8, 8) * (255 / 16)).astype(np.uint8)
+            Image.fromarray(pixels).resize((48, 48), Image.Resampling.BICUBIC).save(
+                root / "images" / name / f"{i:04d}.png"
+            )
+    embed_listing(list_folder(root / "images"), load_backbone("bundled", "efficientnet_lite0"), root / "digits")
+    return root
+
+
+@pytest.fixture
+def server(digits, tmp_path):
+    """A server whose folder holds two caches of the same images; nothing it started is left behind."""
+    for name in ("digits", "copy"):
+        shutil.copytree(digits / "digits", tmp_path / name)
+    server = Server(tmp_path, free_port())
+    server.start()
+    yield server
+    server.kill()
+    for each in psutil.process_iter(["cmdline", "cwd"]):
+        if each.info["cwd"] == str(tmp_path) and "app.worker" in (each.info["cmdline"] or []):
+            each.kill()
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    if CHROMIUM is None:
+        pytest.skip("browser tests need a Chromium: apt-get install chromium, or put one on the PATH")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def browse(chromium, server):
+    """Open the page in a browser of its own; a script error or a request to anywhere else fails the test."""
+    contexts, wrong = [], []
+
+    def watch(request) -> None:
+        if not request.url.startswith((server.url, "data:", "blob:")):
+            wrong.append(f"request to {request.url}")
+
+    def open_page(query: str = "", width: int = 1366):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, accept_downloads=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(f"script error {error}"))
+        page.on("request", watch)
+        page.goto(server.url + query)
+        page.get_by_test_id("diff").wait_for()
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert wrong == []

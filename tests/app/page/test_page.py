@@ -1,0 +1,236 @@
+"""The page in a real browser: every wait is for a state that the page tells, never for time to pass."""
+
+import re
+import urllib.error
+import urllib.request
+import zipfile
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.slow
+EVIL = "<img src=x onerror=window.hacked=1>"
+ENDLESS = {"Schedule: epochs": "100000", "Schedule: batch size": "1000", "Early stop: patience": "100000"}
+SHORT = {"Schedule: epochs": "4", "Schedule: min steps": "0"}
+LONG = 90_000
+"""Milliseconds that a state may take to come on a busy machine."""
+
+
+def choose(page, label, word):
+    page.get_by_label(label, exact=True).select_option(word)
+    settled(page)
+
+
+def preset(page, side, name):
+    page.get_by_label(f"{side}: Preset").get_by_label(name, exact=True).check()
+    settled(page)
+
+
+def fill(page, side, values):
+    for label, value in values.items():
+        page.get_by_label(f"{side}: {label}", exact=True).fill(value)
+    settled(page)
+
+
+def settled(page):
+    """The server has judged the last change."""
+    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+
+
+def state(page, what, wanted):
+    expect(page.get_by_test_id(what)).to_have_attribute("data-state", wanted, timeout=LONG)
+
+
+def epochs(page, side):
+    return int(page.get_by_test_id(f"job-{side}").get_attribute("data-n"))
+
+
+def comes_to(page, side, epoch):
+    """Wait until a job has trained that many epochs."""
+    page.wait_for_function(
+        "([side, n]) => +document.querySelector(`[data-testid=job-${side}]`)?.dataset.n >= n",
+        arg=[side, epoch],
+        timeout=LONG,
+    )
+
+
+def test_from_a_table_to_a_downloaded_head(server, browse, digits, tmp_path):
+    from heads.export import load
+
+    page = browse()
+    for side in "AB":
+        choose(page, f"{side}: Cache", "digits")
+        preset(page, side, "plain")
+        fill(page, side, SHORT)
+    expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "0")
+    page.get_by_label("B: Long-tail logit adjustment").check()
+    settled(page)
+    expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "1")
+    expect(page.get_by_label("B: Logit adjustment: tau", exact=True)).to_have_value("1")
+    choose(page, "B: Cache", "copy")
+    expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "2")
+    page.get_by_role("button", name="Train A and B, then compare").click()
+    state(page, "job-A", "done")
+    state(page, "job-B", "done")
+    state(page, "compare", "done")
+    expect(page.get_by_test_id("verdict")).to_have_attribute(
+        "data-state", re.compile("^(a-better|b-better|cannot-tell)$")
+    )
+    expect(page.get_by_test_id("verdict")).to_contain_text(re.compile("B is better|A is better|Can’t tell"))
+    expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "select")
+    for part in ("delta-table", "per-class", "confusion-change", "reliability"):
+        expect(page.get_by_test_id(part).first).to_be_visible()
+    assert EVIL in page.get_by_test_id("per-class").inner_text()
+
+    page.get_by_role("button", name="Reveal the test rows…").click()
+    expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "select")
+    page.get_by_role("button", name="Really reveal").click()
+    expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "test", timeout=LONG)
+    expect(page.get_by_test_id("looked")).to_have_attribute("data-n", "1")
+    page.get_by_role("button", name="Back to validation").click()
+    expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "select", timeout=LONG)
+
+    image = next((digits / "images" / "digit 1").glob("*.png"))
+    page.locator("#try-image input[type=file]").set_input_files(image)
+    state(page, "answer-A", "done")
+    before = page.get_by_test_id("answer-A").inner_text()
+    page.get_by_label("number input for Temperature").fill("4")
+    page.get_by_label("number input for Temperature").press("Tab")
+    expect(page.get_by_test_id("answer-A")).not_to_have_text(before, timeout=LONG)
+
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download head B").click()
+    waiting.value.save_as(tmp_path / "head.zip")
+    with zipfile.ZipFile(tmp_path / "head.zip") as packed:
+        packed.extractall(tmp_path / "unpacked")
+    head = load(tmp_path / "unpacked" / "head").head
+    assert set(head.class_names) == {"digit 0", "digit 1", EVIL}
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_job_outlives_a_reload_a_second_browser_and_the_server(server, browse):
+    page = browse()
+    preset(page, "A", "plain")
+    fill(page, "A", ENDLESS)
+    page.get_by_role("button", name="Train A", exact=True).click()
+    state(page, "job-A", "running")
+    comes_to(page, "A", 2)
+    run = page.get_by_test_id("job-A").get_attribute("data-run")
+
+    page.reload()
+    expect(page.get_by_test_id("job-A")).to_have_attribute("data-run", run, timeout=LONG)
+    comes_to(page, "A", epochs(page, "A") + 2)
+    expect(page.get_by_label("A: Schedule: epochs", exact=True)).to_have_value("100000")
+
+    other = browse()
+    expect(other.get_by_test_id("job-A")).to_have_attribute("data-run", run, timeout=LONG)
+    comes_to(other, "A", epochs(other, "A") + 2)
+
+    reached = epochs(other, "A")
+    server.kill()
+    server.start()
+    page.goto(server.url)
+    expect(page.get_by_test_id("job-A")).to_have_attribute("data-run", run, timeout=LONG)
+    state(page, "job-A", "running")
+    comes_to(page, "A", reached + 2)
+
+    page.get_by_role("button", name="Cancel A").click()
+    # Cancelling takes at most 5 s; the rest is for the page to look.
+    expect(page.get_by_test_id("job-A")).to_have_attribute("data-state", "cancelled", timeout=8000)
+    expect(page.get_by_test_id("card-A")).to_contain_text("kept")
+
+
+def test_what_a_cancelled_side_kept_is_compared(server, browse):
+    page = browse()
+    for side in "AB":
+        preset(page, side, "plain")
+    fill(page, "A", SHORT)
+    fill(page, "B", ENDLESS)
+    page.get_by_role("button", name="Train A and B, then compare").click()
+    state(page, "job-A", "done")
+    comes_to(page, "B", 3)
+    page.get_by_role("button", name="Cancel B").click()
+    state(page, "job-B", "cancelled")
+    state(page, "compare", "done")
+    expect(page.get_by_test_id("compare")).to_contain_text("stopped")
+
+
+def test_options_out_of_use_say_why_and_come_back(server, browse):
+    page = browse()
+    for side in "AB":
+        preset(page, side, "plain")
+    choose(page, "B: Classifier", "logreg")
+    expect(page.get_by_label("B: Schedule: epochs", exact=True)).to_be_disabled()
+    expect(page.get_by_label("A: Schedule: epochs", exact=True)).to_be_enabled()
+    expect(page.locator("#row-train-schedule-epochs")).to_contain_text("train.schedule have no effect")
+    choose(page, "B: Classifier", "linear")
+    expect(page.get_by_label("B: Schedule: epochs", exact=True)).to_be_enabled()
+    expect(page.locator("#row-head-body-mlp-dropout")).to_be_hidden()
+    choose(page, "A: Body", "mlp")
+    expect(page.get_by_label("A: Body: dropout (mlp)", exact=True)).to_be_visible()
+    expect(page.get_by_label("B: Body: dropout (mlp)", exact=True)).to_be_hidden()
+    expect(page.get_by_label("A: Preset").get_by_label("custom", exact=True)).to_be_checked()
+
+
+def test_a_value_that_is_not_allowed_is_told_and_cannot_be_trained(server, browse):
+    page = browse()
+    fill(page, "B", {"Schedule: epochs": "0"})
+    expect(page.get_by_test_id("error-B")).to_contain_text(
+        "train.schedule.epochs: Input should be greater than or equal to 1"
+    )
+    page.get_by_role("button", name="Train B", exact=True).click()
+    expect(page.get_by_test_id("toast-body")).to_contain_text("train.schedule.epochs")
+    expect(page.get_by_test_id("jobs")).to_have_attribute("data-state", "idle")
+    fill(page, "B", {"Schedule: epochs": "3"})
+    expect(page.get_by_test_id("error-B")).to_have_count(0)
+
+
+def test_a_job_that_fails_says_so_in_words(server, browse):
+    page = browse()
+    for part in server.folder.glob("copy/shards/*"):
+        part.write_bytes(b"not a shard")
+    choose(page, "A: Cache", "copy")
+    page.get_by_role("button", name="Train A", exact=True).click()
+    state(page, "job-A", "failed")
+    page.get_by_text("Show the log").click()
+    expect(page.get_by_test_id("card-A")).to_contain_text("copy")
+
+
+def test_a_foreign_host_name_is_refused(server):
+    request = urllib.request.Request(server.url, headers={"Host": "evil.example"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=10)
+    assert refused.value.code == 400
+    assert urllib.request.urlopen(server.url, timeout=10).status == 200
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_help_and_body_text_have_contrast(server, browse, theme):
+    page = browse(f"?__theme={theme}")
+    found = page.evaluate(
+        """() => [...document.querySelectorAll('.fb-label p, .fb-label b, .fb-key, .fb-reason, .fb-diff')].map(e => {
+            let box = e; while (getComputedStyle(box).backgroundColor === 'rgba(0, 0, 0, 0)' && box.parentElement)
+                box = box.parentElement;
+            return [getComputedStyle(e).color, getComputedStyle(box).backgroundColor]; })"""
+    )
+    assert len(found) > 50
+    for ink, paper in {tuple(pair) for pair in found}:
+        assert contrast(ink, paper) >= 4.5, (ink, paper)
+
+
+def test_a_narrow_page_does_not_scroll_sideways(server, browse):
+    page = browse(width=400)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def contrast(first, second):
+    """WCAG 2.2 contrast of two CSS colours; what is see-through counts as white or as what Chromium gives in srgb."""
+    lights = sorted(luminance(color) for color in (first, second))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def luminance(color):
+    numbers = [float(n) for n in re.findall(r"[\d.]+", color.replace("srgb", ""))][:3]
+    scale = 1 if "srgb" in color else 255
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (n / scale for n in numbers)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,164 @@
+"""Presets, switches, differences, what is out of use, and the same from the command line."""
+
+import random
+import subprocess
+
+import pytest
+import yaml
+
+from app.command_lines import both, command_lines, run_of
+from app.forms import other_values, values_of
+from app.sides import (
+    ROWS,
+    at,
+    bench_of,
+    changes,
+    differences,
+    disabled,
+    nearest_preset,
+    preset_spec,
+    switches,
+    with_preset,
+    with_switch,
+)
+from app.sides import (
+    run_of as run_of_side,
+)
+from benchmarks.plan import BenchSpec, expand
+from benchmarks.settings import merge, parse, preset, preset_names, with_changes
+from training.conflicts import check
+from training.run import RunSpec
+
+NAMES = ["Long-tail logit adjustment", "Feature augmentation", "Manifold mixup", "SupCon", "cRT"]
+
+
+def random_values(seed: int):
+    """A side after a few random changes, as clicks would make them."""
+    chance = random.Random(seed)
+    values = with_preset({}, chance.choice(preset_names()))
+    for row in chance.sample(ROWS, 12):
+        if row.control in ("choice", "flag", "number"):
+            values[row.key] = chance.choice(other_values(row, values[row.key]))
+    return values
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_bench_of_a_side_trains_what_the_side_shows(seed):
+    run = run_of_side(random_values(seed))
+    bench = parse(BenchSpec, bench_of("cache", run, (0, 1), "results", {}, "A"))
+    try:
+        check(run)
+    except ValueError:
+        with pytest.raises(ValueError, match="options must go together"):
+            expand(bench)
+        return
+    (row,) = expand(bench)
+    assert row.specs == tuple(run.model_copy(update={"seed": s}) for s in (0, 1))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_changes_turn_one_run_into_the_other(seed):
+    start, end = run_of_side(random_values(seed)), run_of_side(random_values(seed + 100))
+    found = changes(start, end)
+    assert parse(RunSpec, with_changes(start.model_dump(mode="json"), found)) == end
+    assert changes(end, end) == {}
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_preset_fills_a_side_and_is_known_again(name):
+    values = with_preset({"columns": ["cls"], "background": ["sky"]}, name)
+    assert nearest_preset(run_of_side(values)) == (name, True)
+    assert (values["columns"], values["background"]) == (["cls"], ["sky"])
+    changed = values | {"train.schedule.epochs": 7}
+    assert nearest_preset(run_of_side(changed)) == (name, False)
+
+
+def test_the_switches_have_their_names_and_are_off_in_plain():
+    assert [switch.name for switch in switches()] == NAMES
+    assert not any(switch.is_on(preset_spec("plain")) for switch in switches())
+    assert not any(switch.is_on(RunSpec()) for switch in switches())
+
+
+@pytest.mark.parametrize("switch", switches(), ids=lambda s: s.name)
+@pytest.mark.parametrize("name", preset_names())
+def test_a_switch_fills_recommended_values_and_clears_them(switch, name):
+    start = with_preset({}, name)
+    on = with_switch(start, switch, True)
+    run = run_of_side(on)
+    check(run)
+    assert switch.is_on(run)
+    assert {path: at(run, path) for path in switch.sets} == dict(switch.sets)
+    off = with_switch(on, switch, False)
+    assert not switch.is_on(run_of_side(off))
+    left = {d.row.path for d in differences(start, off)}
+    assert left <= set(switch.needs) | {path.replace(".kind", "") for path in switch.needs}
+
+
+def test_what_cannot_be_used_says_why():
+    values = with_preset({}, "plain") | {"head.classifier.kind": "logreg"}
+    found = disabled(values)
+    assert "a body in front of it would stay untrained" in found["head.body.kind"]
+    assert "logreg has no batches" in found["train.loss.hardmine.keep"]
+    assert "train.schedule have no effect" in found["train.schedule.epochs"]
+    assert "head.classifier<logreg>.c" not in found
+    assert "train.loss.class_weight.kind" not in found
+
+
+def test_an_option_of_a_switched_off_method_is_out_of_use_until_it_is_on():
+    values = with_preset({}, "plain")
+    assert "strength 0" in disabled(values)["train.loss.logit_adjustment.prior"]
+    assert "train.loss.logit_adjustment.prior" not in disabled(values | {"train.loss.logit_adjustment.tau": 1.0})
+
+
+def test_differences_name_what_only_one_side_has_where_it_is_not_at_its_default():
+    a, b = with_preset({}, "plain"), with_preset({}, "plain") | {"head.body.kind": "mlp"}
+    assert [(d.row.path, d.a, d.b) for d in differences(a, b)] == [("head.body.kind", "identity", "mlp")]
+    b["head.body<mlp>.dropout"] = 0.5
+    assert [(d.row.path, d.a, d.b) for d in differences(a, b)][1] == ("head.body.dropout", None, 0.5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_commands_train_the_same_runs(seed, tmp_path):
+    sides = [run_of_side(random_values(s)) for s in (seed, seed + 50)]
+    a, b = (bench_of("cache", run, (0, 1), "results", {"seed": 7}, n) for run, n in zip(sides, "AB", strict=True))
+    tree = yaml.safe_load(_written(command_lines(a, b), tmp_path)["ab.yaml"])
+    bench = parse(BenchSpec, tree)
+    assert bench.split.seed == 7
+    assert [run_of(a), run_of(b)] == sides
+    base = with_changes(merge(RunSpec().model_dump(mode="json"), preset(bench.preset)), bench.base)
+    assert parse(RunSpec, base) == sides[0]
+    try:
+        rows = expand(bench)
+    except ValueError as error:
+        assert "options must go together" in str(error)
+        return
+    assert [row.specs[1] for row in rows] == [run.model_copy(update={"seed": 1}) for run in sides]
+
+
+def test_sides_on_other_caches_get_a_bench_each(tmp_path):
+    run = preset_spec("plain")
+    a, b = (bench_of(cache, run, (0,), "results", {}, n) for cache, n in (("one", "A"), ("two's", "B")))
+    lines = command_lines(a, b)
+    files = _written(lines, tmp_path)
+    assert [yaml.safe_load(files[name])["caches"] for name in ("a.yaml", "b.yaml")] == [["one"], ["two's"]]
+    assert lines.endswith("frostbench bench run a.yaml\nfrostbench bench run b.yaml\n")
+
+
+def test_one_bench_holds_both_where_b_has_the_preset_of_a():
+    a, b = (
+        bench_of("c", parse(RunSpec, preset("full"), [f"train.optim.lr={lr}"]), (0,), "r", {}, n)
+        for n, lr in (("A", 0.01), ("B", 0.02))
+    )
+    assert both(a, b)["toggles"] == {"B": {"train.optim.lr": 0.02}}
+
+
+def _written(lines: str, folder) -> dict[str, str]:
+    """The files that the commands write, made by a shell; the commands themselves are left out."""
+    script = "\n".join(line for line in lines.splitlines() if not line.startswith("frostbench "))
+    subprocess.run(["sh", "-c", script], cwd=folder, check=True)
+    return {path.name: path.read_text("utf-8") for path in folder.iterdir()}
+
+
+def test_values_of_a_side_are_those_of_its_run():
+    run = preset_spec("full")
+    assert run_of_side(values_of(ROWS, run)) == run

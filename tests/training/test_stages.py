@@ -1,0 +1,152 @@
+"""The options of a stage, seen from outside: what they change, and what they leave alone."""
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from training.engine import fit
+from training.events import Epoch, Finished
+from training.facts import facts_of
+from training.losses.loss import objective
+from training.losses.supcon import SupCon
+from training.metrics import decision_metrics
+from training.run import RunSpec
+
+MLP = {
+    "head": {"preprocess": {"center": True, "std": True}, "body": {"kind": "mlp", "hidden": [16, 8]}},
+    "train": {"optim": {"kind": "adamw", "lr": 0.01}, "schedule": {"epochs": 8, "min_steps": 0, "batch_size": 32}},
+}
+COUNTS = torch.tensor([120, 40, 15, 5])
+AUGMENT = {"augment": {"noise": 0.3, "channel_scale": 0.1, "gain": 0.2}}
+MIXUP = {"mixup": {"alpha": 1, "where": "hidden"}}
+SUPCON = {"loss": {"supcon": {"weight": 1, "projector": {"kind": "mlp", "hidden": 12, "width": 6}}}}
+
+
+def run(train=None, **changes):
+    return RunSpec.model_validate(MLP | changes | {"train": MLP["train"] | (train or {})})
+
+
+def finished(data, *runs):
+    return [e for e in fit(runs, data) if isinstance(e, Finished)]
+
+
+def state(end):
+    return end.head.head.state_dict()
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_neutral_runs_are_the_plain_loop_bit_for_bit(long_tail):
+    """The loop written out: whatever is drawn beside it, or in another order, moves the numbers."""
+    spec = run()
+    (end,) = finished(long_tail, spec)
+    x, labels = long_tail.train.columns["avg"], long_tail.train.labels
+    order, noise = (torch.Generator().manual_seed(spec.seed) for _ in range(2))
+    head = spec.head.build(x, 4, order).train()
+    optimiser, facts = spec.train.optim.build(head), facts_of(labels, 4, spec.train.loss.class_weight)
+    per_epoch = -(-len(labels) // 32)
+    for epoch in range(end.epoch):
+        for step, rows in enumerate(torch.randperm(len(labels), generator=order).split(32), epoch * per_epoch):
+            for group in optimiser.param_groups:
+                group["lr"] = 0.01 * spec.train.schedule.factor((step + 1) / (8 * per_epoch))
+            optimiser.zero_grad()
+            objective(spec.train.loss, head(x[rows], noise), labels[rows], facts, 0.0).backward()
+            optimiser.step()
+    assert same(state(end), head.state_dict())
+
+
+@pytest.mark.parametrize(
+    "train",
+    [
+        {"mixup": {"alpha": 0, "where": "hidden"}},
+        {"loss": {"supcon": {"weight": 0, "temperature": 1, "projector": {"kind": "mlp"}}}},
+        {"augment": {"noise": 0, "channel_scale": 0, "gain": 0}},
+    ],
+)
+def test_neutral_values_give_the_plain_head_bit_for_bit(long_tail, train):
+    plain, neutral = finished(long_tail, run(), run(train))
+    assert same(state(plain), state(neutral))
+
+
+@pytest.mark.parametrize("train", [AUGMENT, MIXUP, {"mixup": {"alpha": 0.2}}, SUPCON], ids=str)
+def test_an_option_moves_the_head_and_only_its_numbers(long_tail, train):
+    plain, moved, again = finished(long_tail, run(), run(train), run(train))
+    assert not torch.equal(state(plain)["body.linears.0.weight"], state(moved)["body.linears.0.weight"])
+    assert same(state(moved), state(again))
+    assert state(moved).keys() == state(plain).keys()
+    assert all(torch.equal(state(moved)[f"preprocess.{n}"], state(plain)[f"preprocess.{n}"]) for n in ("mean", "scale"))
+    assert moved.head.priors.implied.tolist() == plain.head.priors.implied.tolist()
+
+
+@pytest.mark.parametrize("train", [AUGMENT, MIXUP, SUPCON, AUGMENT | MIXUP | SUPCON], ids=str)
+def test_evaluation_sees_rows_as_they_are(long_tail, train):
+    events = list(fit([run(train)], long_tail))
+    kept = events[-1]
+    told = next(e.metrics for e in events if isinstance(e, Epoch) and e.epoch == kept.epoch)
+    predicted = kept.head.logits(long_tail.select.columns).argmax(1)
+    found = decision_metrics(long_tail.select.labels, predicted, COUNTS)
+    assert {name: told[name] for name in found} == pytest.approx(found, abs=1e-12)
+
+
+def test_training_leaves_the_rows_and_the_global_random_state_alone(long_tail):
+    before, random = long_tail.train.columns["avg"].clone(), torch.get_rng_state()
+    finished(long_tail, run(AUGMENT | MIXUP | SUPCON))
+    assert torch.equal(long_tail.train.columns["avg"], before)
+    assert torch.equal(torch.get_rng_state(), random)
+
+
+def test_all_options_together_stay_finite(long_tail):
+    loss = SUPCON["loss"] | {
+        "smoothing": {"epsilon": 0.1, "spread": "prior"},
+        "class_weight": {"kind": "effective"},
+        "logit_adjustment": {"tau": 0.5},
+        "hardmine": {"keep": 0.5},
+    }
+    (end,) = finished(long_tail, run(AUGMENT | MIXUP | {"loss": loss}, second={"kind": "crt"}))
+    assert end.reason in ("all_epochs", "early_stop")
+    assert end.head.logits(long_tail.select.columns).isfinite().all()
+
+
+@pytest.mark.parametrize("mixup", [0.0, 1.0])
+def test_the_contrast_is_added_to_the_mean_and_sees_unmixed_rows(long_tail, mixup):
+    """One step of all but no length, with other coefficients and the same draws."""
+    still = {
+        "optim": {"kind": "adamw", "lr": 1e-12},
+        "schedule": {"epochs": 1, "min_steps": 0, "batch_size": 512},
+        "mixup": {"alpha": mixup, "where": "hidden"},
+    }
+    body = {"head": {"body": {"kind": "mlp", "hidden": [16, 8], "dropout": 0}}}
+    losses = []
+    for weight in (1, 3):
+        _, epoch, end = fit([run(still | {"loss": {"supcon": {"weight": weight}}}, **body)], long_tail)
+        losses.append(epoch.loss)
+    x, labels = long_tail.train.columns["avg"], long_tail.train.labels
+    with torch.no_grad():
+        contrast = SupCon()(end.head.head.hidden(x), labels).item()
+        mean = cross_entropy(end.head.head(x), labels).item()
+    assert losses[1] - losses[0] == pytest.approx(2 * contrast, rel=1e-4)
+    assert (losses[0] - contrast == pytest.approx(mean, rel=1e-4)) == (mixup == 0)
+
+
+def test_mixing_the_input_of_a_linear_head_equals_mixing_its_hidden_layer(long_tail):
+    linear = {"head": {"body": {"kind": "identity"}}}
+    a, b = finished(
+        long_tail,
+        run({"mixup": {"alpha": 0.2, "where": "input"}}, **linear),
+        run({"mixup": {"alpha": 0.2, "where": "hidden"}}, **linear),
+    )
+    assert same(state(a), state(b))
+
+
+@pytest.mark.parametrize("projector", ["none", "mlp"])
+def test_supcon_lowers_the_contrast_of_the_hidden_rows(long_tail, projector):
+    supcon = SupCon.model_validate({"weight": 1, "projector": {"kind": projector}})
+    contrast = []
+    for loss in ({}, {"supcon": supcon}):
+        (end,) = finished(long_tail, run({"loss": loss, "early_stop": {"metric": "nll"}}))
+        with torch.no_grad():
+            hidden = end.head.head.hidden(long_tail.train.columns["avg"])
+        contrast.append(supcon(hidden, long_tail.train.labels).item())
+    assert contrast[1] < contrast[0] - 0.1

@@ -1,0 +1,30 @@
+"""What is to be said about a run before it is trained."""
+
+from heads.logreg import LogisticRegression
+from training.optim import Schedule
+from training.run import RunSpec
+from training.second import Crt
+
+
+def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
+    """What is to be said about a run on that many training rows.
+
+    >>> notes_for(RunSpec.model_validate({"train": {"schedule": {"epochs": 10}}}), 640)
+    ('train.schedule.epochs=10 becomes 100, for min_steps asks for 1000 steps and 640 rows give 10 an epoch',)
+    """
+    if isinstance(run.head.classifier, LogisticRegression):
+        return ()
+    first = run.train.schedule
+    found = _overruled("train.schedule.epochs", first, rows) if first.epochs != Schedule().epochs else ()
+    if isinstance(run.second, Crt):
+        found += _overruled("second.epochs", run.second.schedule(first), rows)
+    return found
+
+
+def _overruled(option: str, schedule: Schedule, rows: int) -> tuple[str, ...]:
+    """That min_steps asks for more epochs than were stated, where it does."""
+    epochs = schedule.epochs_for(rows)
+    if epochs == schedule.epochs:
+        return ()
+    told = f"{option}={schedule.epochs} becomes {epochs}, for min_steps asks for {schedule.min_steps} steps"
+    return (f"{told} and {rows} rows give {-(-rows // schedule.batch_size)} an epoch",)
