@@ -9,7 +9,7 @@ from benchmarks.store import read_record
 
 
 def note_reveal(store: Path, pair: Pair) -> int:
-    """Write down that a pair was compared on test rows; returns how often rows of this split were, this time included."""
+    """Write down that a pair was compared on test rows; returns how often those of this split were, now included."""
     line = {"time": round(time.time()), "split": _split(store, pair)} | {
         side.name: list(side.keys) for side in pair.sides
     }

@@ -1,7 +1,7 @@
 """The two sides of the page as plain values: presets, switches, differences, and what does not go together.
 
-A side is a mapping from row keys of `ROWS` to control values. What a preset or a switch shows is read from these values,
-never kept beside them.
+A side is a mapping from row keys of `ROWS` to control values. What a preset or a switch shows is read from these
+values, never kept beside them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

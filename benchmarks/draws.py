@@ -49,8 +49,7 @@ def _topped_up(
     holds for every S, so the outcome is exactly that of G draws.
     """
     counts = poisson.draw(n_groups * size, generator).reshape(n_groups, size).astype(np.float32)
-    # A product with ones is the fastest sum, and exact in float32.
-    lacking = n_groups - (np.ones(n_groups, np.float32) @ counts).astype(np.int64)
+    lacking = n_groups - _totals(counts)
     for column in np.flatnonzero(lacking < 0):
         while lacking[column] < 0:
             counts[:, column] = poisson.draw(n_groups, generator)
@@ -58,6 +57,18 @@ def _topped_up(
     more = generator.integers(0, n_groups, int(lacking.sum()))
     np.add.at(counts.reshape(-1), more * size + np.repeat(np.arange(size), lacking), np.float32(1))
     return counts
+
+
+def _totals(counts: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """Sums of the columns [b] of counts [G, b], which float32 holds exactly.
+
+    Rows are added 64 at a time: as fast as a product with ones, and without the threads of a linear algebra library,
+    which would keep every core spinning between the pieces.
+    """
+    whole, size = len(counts) // 64 * 64, counts.shape[1]
+    folded = counts[:whole].reshape(-1, 64 * size).sum(0).reshape(64, size)
+    totals: npt.NDArray[np.float32] = folded.sum(0) + counts[whole:].sum(0)
+    return totals.astype(np.int64)
 
 
 @dataclass(frozen=True)

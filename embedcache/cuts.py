@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from embedcache.files import CacheError
 
@@ -84,6 +83,8 @@ def _first_fold(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int, s
     StratifiedGroupKFold holds a table of groups × classes and walks it in Python, which a million images without
     groups do not allow. There each distinct image is a unit, and StratifiedKFold gives the same shares at once.
     """
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+
     splitter = (StratifiedGroupKFold if stated else StratifiedKFold)(folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         # Classes smaller than the number of folds are listed in the report instead.

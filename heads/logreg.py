@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 import torch
 from pydantic import Field
-from scipy.optimize import minimize
 from torch import Tensor, nn
 
 from heads.spec import Spec
@@ -91,6 +90,8 @@ class LogisticRegression(Spec):
 
         # ftol 0: only the gradient may end the search.
         settings = {"maxiter": steps, "maxfun": 20 * steps, "gtol": tolerance, "ftol": 0.0, "maxcor": 20, "maxls": 50}
+        from scipy.optimize import minimize
+
         found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=settings)
         return found.x, int(found.nit)
 

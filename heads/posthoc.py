@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from heads.spec import Spec
@@ -85,6 +84,8 @@ def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None
         return float((share * (scaled.logsumexp(1) - own / math.exp(log_t))).sum() / share.sum())
 
     low, high = (math.log(t) for t in TEMPERATURE_RANGE)
+    from scipy.optimize import minimize_scalar
+
     best = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
     return math.exp(float(best.x)) if float(best.fun) < loss(0.0) else 1.0
 

@@ -202,7 +202,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "warn",
-        lambda run: _again(run) and run.second.init == "fresh" and _bare(run),
+        lambda run: isinstance(run.second, Crt) and run.second.init == "fresh" and _bare(run),
         "a head without a body keeps nothing of its first stage under crt with a fresh classifier: use "
         "head.body.kind=mlp, or second.init=keep",
     ),
@@ -214,7 +214,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "idle",
-        lambda run: _again(run) and run.second.sampler == "class_balanced" and run.posthoc.adjustment.tau > 0,
+        lambda run: (
+            isinstance(run.second, Crt) and run.second.sampler == "class_balanced" and run.posthoc.adjustment.tau > 0
+        ),
         "crt with balanced classes leaves a uniform prior in the logits, so posthoc.adjustment has no effect: use one "
         "of the two",
     ),

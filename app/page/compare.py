@@ -93,6 +93,6 @@ def _counted(found: Pair, times: int) -> str:
         times, f"have been revealed {times} times"
     )
     return (
-        f'<p class="fp fp-counted" data-testid="looked" data-n="{times}">The store holds {runs} run{"s" if runs != 1 else ""} '
-        f"judged on these rows; the test rows of this split {looked}.</p>"
+        f'<p class="fp fp-counted" data-testid="looked" data-n="{times}">The store holds {runs} '
+        f"run{'s' if runs != 1 else ''} judged on these rows; the test rows of this split {looked}.</p>"
     )

@@ -45,13 +45,20 @@ def wire_export(export: Export, ready: gr.State, workspace: Workspace) -> None:
 
     def offered(known: Mapping[str, str] | None) -> list[Any]:
         if known is None:
-            return [gr.update(value=None, interactive=False) for _ in SIDES] + [UNTRAINED]
+            none = [gr.update(value=None, interactive=False, label=f"Download head {side}") for side in SIDES]
+            return [*none, UNTRAINED]
         found = {side: jobs.read(workspace.store, known[side]) for side in SIDES}
-        files = [zipped(workspace, best_run(workspace.store, found[side].keys), side) for side in SIDES]
-        lines = command_lines(found["A"].bench, found["B"].bench)
-        return [gr.update(value=str(file), interactive=True) for file in files] + [lines]
+        offers = [_offer(workspace, best_run(workspace.store, found[side].keys), side) for side in SIDES]
+        return [*offers, command_lines(found["A"].bench, found["B"].bench)]
 
     ready.change(offered, ready, [*export.download.values(), export.commands], **QUIET)
+
+
+def _offer(workspace: Workspace, key: str, side: str) -> Any:
+    """The download of a side's head; a run whose head was removed has none."""
+    if not (run_folder(workspace.store, key) / "head").is_dir():
+        return gr.update(value=None, interactive=False, label=f"The head of {side} is not in the store")
+    return gr.update(value=str(zipped(workspace, key, side)), interactive=True, label=f"Download head {side}")
 
 
 def zipped(workspace: Workspace, key: str, side: str) -> Path:

@@ -68,7 +68,8 @@ def title_of(row: Row) -> str:
 
 def _group(title: str, rows: str, name: str, is_open: bool = True) -> str:
     opened = " open" if is_open else ""
-    return f'<details class="fp-group" id="{dom_id("group", name)}"{opened}><summary>{escape(title)}</summary>{rows}</details>'
+    head = f"<summary>{escape(title)}</summary>"
+    return f'<details class="fp-group" id="{dom_id("group", name)}"{opened}>{head}{rows}</details>'
 
 
 def _rows(rows: Iterable[Row], sides: tuple[str, ...]) -> list[str]:
@@ -93,8 +94,9 @@ def _row(row: Row, sides: tuple[str, ...]) -> str:
         f'<div class="fp-cell" data-side="{side}">{_control(row, side, label, dom)}</div>' for side in sides
     )
     return (
-        f'<div class="fp-row{nested}" id="{dom}" data-row="{escape(row.key)}"><div class="fp-label"><b>{escape(label)}</b>'
-        f'{key}<p id="{dom}-help">{escape(row.sentence)}</p><div class="fp-reasons"></div></div>{cells}</div>'
+        f'<div class="fp-row{nested}" id="{dom}" data-row="{escape(row.key)}"><div class="fp-label">'
+        f'<b>{escape(label)}</b>{key}<p id="{dom}-help">{escape(row.sentence)}</p><div class="fp-reasons"></div></div>'
+        f"{cells}</div>"
     )
 
 
@@ -135,8 +137,9 @@ def _presets() -> str:
             for name in (*preset_names(), CUSTOM)
         )
         cells.append(
-            f'<div class="fp-cell"><h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {NAMES[side]}'
-            f'</h3><fieldset class="fp-presets" id="preset-{side}" aria-label="{side}: Preset">{options}</fieldset></div>'
+            f'<div class="fp-cell"><h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> '
+            f'{NAMES[side]}</h3><fieldset class="fp-presets" id="preset-{side}" aria-label="{side}: Preset">'
+            f"{options}</fieldset></div>"
         )
     label = "<b>Start from a preset, then change what you like</b><p>A preset fills in the options below.</p>"
     return f'<div class="fp-row fp-head"><div class="fp-label">{label}</div>{"".join(cells)}</div>'
@@ -145,12 +148,13 @@ def _presets() -> str:
 def _switch(switch: Switch) -> str:
     keys = ", ".join(f"{path}={value}" for path, value in {**switch.sets, **switch.needs}.items())
     cells = "".join(
-        f'<div class="fp-cell"><label class="fp-flag"><input type="checkbox" id="{dom_id(side, "switch", switch.name)}" '
-        f'aria-label="{side}: {escape(switch.name)}" data-switch="{escape(switch.name)}" data-side="{side}"><span></span>'
-        "</label></div>"
+        f'<div class="fp-cell"><label class="fp-flag"><input type="checkbox" data-switch="{escape(switch.name)}" '
+        f'id="{dom_id(side, "switch", switch.name)}" aria-label="{side}: {escape(switch.name)}" data-side="{side}">'
+        "<span></span></label></div>"
         for side in SIDES
     )
     return (
-        f'<div class="fp-row" id="{dom_id("row-switch", switch.name)}"><div class="fp-label"><b>{escape(switch.name)}</b>'
+        f'<div class="fp-row" id="{dom_id("row-switch", switch.name)}"><div class="fp-label">'
+        f"<b>{escape(switch.name)}</b>"
         f'<p>{escape(switch.help)}</p><code class="fp-key">{escape(keys)}</code></div>{cells}</div>'
     )

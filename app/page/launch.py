@@ -43,7 +43,7 @@ def style() -> str:
     return stylesheet() + (resources.files("app.page") / "page.css").read_text("utf-8")
 
 
-def launch(workspace: Workspace, port: int | None, quiet: bool = False) -> None:
+def launch(workspace: Workspace, port: int | None) -> None:
     """Build the page and serve it on 127.0.0.1 until the process is stopped.
 
     Raises:
@@ -72,5 +72,11 @@ def launch(workspace: Workspace, port: int | None, quiet: bool = False) -> None:
         ssr_mode=False,
         blocked_paths=[str((workspace.store / folder).resolve()) for folder in ("runs", "jobs")],
         app_kwargs={"middleware": [Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS))]},
-        quiet=quiet,
+        quiet=True,
+        prevent_thread_lock=True,
     )
+    print(
+        f"Frostbench is at {page.local_url} for this machine only. Ctrl-C ends the page; jobs at work go on.",
+        flush=True,
+    )
+    page.block_thread()

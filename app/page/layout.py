@@ -70,8 +70,8 @@ def title_html(workspace: Workspace) -> str:
     """The page's head: what it is, where runs are kept, and what to do where there is no cache yet."""
     links = "".join(f'<a href="#{anchor}">{words}</a>' for anchor, words in LINKS.items())
     return (
-        f'<div class="fp fp-title"><h1>Frostbench</h1><nav aria-label="Sections">{links}</nav><p>Two classifiers on the '
-        "same frozen embeddings: set A and B, train both, see what changed. Runs are kept in "
+        f'<div class="fp fp-title"><h1>Frostbench</h1><nav aria-label="Sections">{links}</nav><p>Two classifiers on '
+        "the same frozen embeddings: set A and B, train both, see what changed. Runs are kept in "
         f"<code>{escape(str(workspace.store))}</code>.</p></div>{'' if workspace.cache_names() else _EMPTY}"
     )
 
@@ -88,7 +88,7 @@ TAKE = (
     "<code>frostbench predict</code> reads it once it is unpacked."
 )
 _EMPTY = (
-    '<div class="fp fp-empty" data-testid="no-cache"><b>No cache yet.</b> A cache holds the vectors of your images. Make '
-    "one from a folder with one sub-folder per class, then reload this page:<pre>frostbench embed IMAGES/ --cache mine"
-    "</pre>or try the built-in sample:<pre>frostbench demo --data digits</pre></div>"
+    '<div class="fp fp-empty" data-testid="no-cache"><b>No cache yet.</b> A cache holds the vectors of your images. '
+    "Make one from a folder with one sub-folder per class, then reload this page:"
+    "<pre>frostbench embed IMAGES/ --cache mine</pre>or try the built-in sample:<pre>frostbench demo --data digits</pre></div>"
 )

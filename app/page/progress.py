@@ -32,7 +32,8 @@ def lines_html(found: Mapping[str, Job]) -> str:
 def _line(side: str, job: Job | None) -> str:
     name = f'<b class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</b>'
     if job is None:
-        return f'<div class="fp-line-of" data-testid="job-{side}" data-state="idle">{name}<span>not trained yet</span></div>'
+        said = f"{name}<span>not trained yet</span>"
+        return f'<div class="fp-line-of" data-testid="job-{side}" data-state="idle">{said}</div>'
     share = _share(job)
     bar = (
         f'<span class="fp-bar" role="progressbar" aria-label="{side}: progress" aria-valuemin="0" aria-valuemax="100" '
@@ -40,7 +41,8 @@ def _line(side: str, job: Job | None) -> str:
     )
     return (
         f'<div class="fp-line-of fp-is-{job.state}" data-testid="job-{side}" data-state="{job.state}" '
-        f'data-run="{escape(job.id)}" data-n="{job.epoch}">{name}{bar}<span><b>{WORDS[job.state]}</b> {_where(job)}</span></div>'
+        f'data-run="{escape(job.id)}" data-n="{job.epoch}">{name}{bar}<span><b>{WORDS[job.state]}</b> '
+        f"{_where(job)}</span></div>"
     )
 
 
@@ -139,6 +141,6 @@ def _curve_html(curves: Mapping[str, Curves]) -> str:
     )
     return (
         f'<figure class="fp-curves" data-testid="curves"><figcaption>Validation macro F1 by epoch, latest seed: {names}'
-        f'</figcaption><svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" role="img" aria-label="Validation macro F1 by epoch. '
-        f'{names}">{ends}{drawn}</svg></figure>'
+        f'</figcaption><svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" role="img" '
+        f'aria-label="Validation macro F1 by epoch. {names}">{ends}{drawn}</svg></figure>'
     )

@@ -2,7 +2,6 @@
 
 Whenever gradio is imported, it parses the source of each of its components twice and renders the type stub that an
 editor reads beside it. On Python 3.11 that takes longer than all else in it, and nothing reads the stubs at run time.
-See https://github.com/gradio-app/gradio/issues/7791 on how long its import takes.
 """
 
 import importlib

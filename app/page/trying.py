@@ -97,7 +97,8 @@ def answers_html(trials: Mapping[str, Trial | str], temperature: float, prior: f
 def _answer(side: str, trial: Trial | str, temperature: float, prior: float) -> str:
     head = f'<h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</h3>'
     if isinstance(trial, str):
-        return f'<section class="fp-card" data-testid="answer-{side}" data-state="failed">{head}<p>{escape(trial)}</p></section>'
+        said = f"{head}<p>{escape(trial)}</p>"
+        return f'<section class="fp-card" data-testid="answer-{side}" data-state="failed">{said}</section>'
     found = probabilities(trial, temperature, prior)
     order = sorted(range(len(found)), key=lambda c: -found[c])[:SHOWN]
     rows = "".join(

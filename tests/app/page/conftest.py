@@ -71,7 +71,8 @@ class Server:
 
     def _answers(self) -> bool:
         try:
-            return urllib.request.urlopen(self.url + "config", timeout=5).status == 200
+            with urllib.request.urlopen(self.url + "config", timeout=5) as answer:
+                return answer.status == 200
         except (urllib.error.URLError, OSError):
             return False
 
@@ -89,7 +90,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
-    """A folder with images of three classes, one of which has a name that a careless page would run, and their cache."""
+    """A folder with images of three classes and their cache; a careless page would run the name of one of them."""
     from app.actions.embedding import embed_listing
     from embedcache.backbones import load_backbone
     from embedcache.sources import list_folder
@@ -107,18 +108,29 @@ def digits(tmp_path_factory):
     return root
 
 
-@pytest.fixture
-def server(digits, tmp_path):
+def served(digits, folder):
     """A server whose folder holds two caches of the same images; nothing it started is left behind."""
     for name in ("digits", "copy"):
-        shutil.copytree(digits / "digits", tmp_path / name)
-    server = Server(tmp_path, free_port())
+        shutil.copytree(digits / "digits", folder / name)
+    server = Server(folder, free_port())
     server.start()
     yield server
     server.kill()
     for each in psutil.process_iter(["cmdline", "cwd"]):
-        if each.info["cwd"] == str(tmp_path) and "app.worker" in (each.info["cmdline"] or []):
+        if each.info["cwd"] == str(folder) and "app.worker" in (each.info["cmdline"] or []):
             each.kill()
+
+
+@pytest.fixture
+def server(digits, tmp_path):
+    """A server of the test's own."""
+    yield from served(digits, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def untouched(digits, tmp_path_factory):
+    """A server for tests that train nothing and change no file."""
+    yield from served(digits, tmp_path_factory.mktemp("untouched"))
 
 
 @pytest.fixture(scope="session")
@@ -133,9 +145,8 @@ def chromium():
         browser.close()
 
 
-@pytest.fixture
-def browse(chromium, server):
-    """Open the page in a browser of its own; a script error or a request to anywhere else fails the test."""
+def browsed(chromium, server):
+    """Opens the page in a browser of its own; a script error or a request to anywhere else fails the test."""
     contexts, wrong = [], []
 
     def watch(request) -> None:
@@ -156,3 +167,13 @@ def browse(chromium, server):
     for context in contexts:
         context.close()
     assert wrong == []
+
+
+@pytest.fixture
+def browse(chromium, server):
+    yield from browsed(chromium, server)
+
+
+@pytest.fixture
+def look(chromium, untouched):
+    yield from browsed(chromium, untouched)
