@@ -1,9 +1,11 @@
 """The same runs from the command line, as text to copy."""
 
-import json
+import math
 import shlex
 from collections.abc import Mapping
 from typing import Any
+
+import yaml
 
 from app.sides import changes
 from benchmarks.settings import Tree, merge, parse, preset, with_changes
@@ -41,6 +43,5 @@ def run_of(bench: Bench) -> RunSpec:
 
 
 def _file(name: str, tree: Tree) -> str:
-    # JSON is YAML, and a value in JSON keeps its type whatever it looks like.
-    lines = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in tree.items())
+    lines = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=math.inf)
     return f"cat > {shlex.quote(name)} <<'END'\n{lines}END\n"

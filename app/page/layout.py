@@ -90,5 +90,6 @@ TAKE = (
 _EMPTY = (
     '<div class="fp fp-empty" data-testid="no-cache"><b>No cache yet.</b> A cache holds the vectors of your images. '
     "Make one from a folder with one sub-folder per class, then reload this page:"
-    "<pre>frostbench embed IMAGES/ --cache mine</pre>or try the built-in sample:<pre>frostbench demo --data digits</pre></div>"
+    "<pre>frostbench embed IMAGES/ --cache mine</pre>or try the built-in sample:"
+    "<pre>frostbench demo --data digits</pre></div>"
 )
