@@ -204,7 +204,8 @@ def test_made_up_jobs_are_read_as_finished_ones(tmp_path) -> None:
     assert {side: jobs.newest(tmp_path, side) for side in "AB"} == dict(written)
     for job in found.values():
         assert parse(BenchSpec, job.bench).seeds == (0,)
-    assert '{"B": {"posthoc.calibration.kind": "temperature"}}' in command_lines(found["A"].bench, found["B"].bench)
+    written_out = command_lines(found["A"].bench, found["B"].bench)
+    assert "toggles:\n  B:\n    posthoc.calibration.kind: temperature\n" in written_out
 
 
 def test_made_up_runs_judge_other_rows_in_the_test(tmp_path) -> None:

@@ -211,8 +211,9 @@ def test_a_second_stage_that_diverges_at_once_names_its_learning_rate(long_tail,
     from training import steps
 
     real = steps._epoch
+    spoiled = (float("nan"), False)
     monkeypatch.setattr(
-        steps, "_epoch", lambda s, stage, *rest: float("nan") if stage.name == "second.lr" else real(s, stage, *rest)
+        steps, "_epoch", lambda s, stage, *rest: spoiled if stage.name == "second.lr" else real(s, stage, *rest)
     )
     with pytest.raises(ValueError, match=r"diverged in epoch 7, .* Lower second\.lr, which is 0\.001\."):
         ended(long_tail, run({}))

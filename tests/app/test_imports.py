@@ -1,0 +1,21 @@
+"""What is imported when: a command line that waits for gradio or torch before it says its help is not used twice."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("modules", "absent"),
+    [
+        ("app.cli", ("gradio", "torch", "pandas")),
+        ("app.jobs, app.worker", ("gradio", "torch", "pandas")),
+        ("app.jobs.training, training.engine, benchmarks.runner", ("gradio", "typer")),
+        ("app.forms, app.sides, app.page.judge, app.page.form_html, app.views.compare", ("gradio", "typer")),
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(modules, absent):
+    code = f"import sys, {modules}; print([name for name in {absent!r} if name in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
