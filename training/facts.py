@@ -45,7 +45,8 @@ def facts_of(labels: Tensor, classes: int, class_weight: Callable[[Tensor], Tens
     present = counts.nonzero().squeeze(1)
     position = torch.full_like(counts, -1)
     position[present] = torch.arange(len(present), device=labels.device)
-    weight = class_weight(counts)[present]
+    # The rules work on the CPU, wherever the rows are: there are only as many numbers as classes.
+    weight = class_weight(counts.cpu()).to(counts.device)[present]
     share = counts[present].double() / len(labels)
     effective = share * weight / (share * weight).sum()
     return Facts(counts, present, position, weight, share.log(), effective.log())
