@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ MANY_GROUPS = 8192
 MOST_GROUPS = 2**24
 """Below this, float32 counts groups exactly."""
 CELLS = 2**16
+MOST_KEPT = 2**26
+"""Multiplicities that are kept for the next comparison of the same images, a byte each."""
 OPEN = 255
 """Stands for a count that 16 bits do not decide."""
 
@@ -27,6 +30,25 @@ def resamples(n_groups: int, count: int, seed: int, step: int) -> Iterator[npt.N
         seed: of the draws.
         step: most resamples of one piece.
     """
+    if n_groups * count <= MOST_KEPT:
+        yield from _kept(n_groups, count, seed, step)
+    else:
+        yield from _drawn(n_groups, count, seed, step)
+
+
+@lru_cache(maxsize=2)
+def _kept(n_groups: int, count: int, seed: int, step: int) -> tuple[npt.NDArray[Any], ...]:
+    """The pieces, in bytes where they fit: whoever compares runs compares more of them on the same images."""
+    return tuple(_packed(piece) for piece in _drawn(n_groups, count, seed, step))
+
+
+def _packed(piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    packed = piece.astype(np.uint8) if piece.max(initial=0) <= np.iinfo(np.uint8).max else piece
+    packed.flags.writeable = False
+    return packed
+
+
+def _drawn(n_groups: int, count: int, seed: int, step: int) -> Iterator[npt.NDArray[Any]]:
     generator = np.random.default_rng(seed)
     poisson = _Poisson.of(1 - 6 / math.sqrt(n_groups)) if MANY_GROUPS <= n_groups < MOST_GROUPS else None
     for start in range(0, count, step):

@@ -4,8 +4,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from embedcache.files import CacheError
 
@@ -16,6 +14,9 @@ def merge_groups(groups: np.ndarray, content: np.ndarray) -> np.ndarray:
     >>> merge_groups(np.array(["a", "b", "c", "c"]), np.array(["1", "1", "2", "3"])).tolist()
     [0, 0, 1, 1]
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     by_group = np.unique(groups, return_inverse=True)[1]
     by_content = np.unique(content, return_inverse=True)[1]
     size = by_group.max(initial=-1) + 1

@@ -5,7 +5,6 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from scipy.special import betaincinv
 from torch import Tensor
 
 from heads.spec import Spec
@@ -57,6 +56,8 @@ class Mixup(Spec):
         if self.where == "hidden" and depth > 0:
             layer = int(torch.randint(depth + 1, (), generator=generator, device=device))
         partner = torch.randperm(rows, generator=generator, device=device)
+        from scipy.special import betaincinv
+
         # The inverse of the distribution function, for torch draws no Beta from a generator.
         uniform = torch.rand(rows, generator=generator, device=device, dtype=torch.float64)
         share = torch.from_numpy(betaincinv(self.alpha, self.alpha, uniform.cpu().numpy()))

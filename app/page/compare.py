@@ -3,18 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from app import jobs
 from app.page.common import QUIET
 from app.page.state import SIDES
-from app.reveals import count_reveals, note_reveal
-from app.views.compare import compare_html
 from app.workspace import Workspace
-from benchmarks.ab import Pair, pair
-from benchmarks.compare import Role
+
+if TYPE_CHECKING:
+    # Imported when the first comparison is made, or by `app.page.launch` once the page is up: it starts sooner so.
+    from benchmarks.ab import Pair
+    from benchmarks.compare import Role
 
 EMPTY = (
     '<div class="fp fp-empty" data-testid="compare" data-state="empty">When A and B are both trained, this shows what '
@@ -72,8 +73,12 @@ def _hidden() -> list[Any]:
     return [gr.update(visible=False), gr.update(visible=False)]
 
 
-def _compared(known: Mapping[str, str], role: Role, workspace: Workspace) -> str:
+def _compared(known: Mapping[str, str], role: "Role", workspace: Workspace) -> str:
     """The comparison of two jobs' runs as HTML; what stands in its way is said in its place."""
+    from app.reveals import count_reveals, note_reveal
+    from app.views.compare import compare_html
+    from benchmarks.ab import pair
+
     try:
         keys = {side: list(jobs.read(workspace.store, known[side]).keys.values()) for side in SIDES}
         found = pair(workspace.store, keys["A"], keys["B"], role)
@@ -86,7 +91,7 @@ def _compared(known: Mapping[str, str], role: Role, workspace: Workspace) -> str
         )
 
 
-def _counted(found: Pair, times: int) -> str:
+def _counted(found: "Pair", times: int) -> str:
     """How often people have looked at these rows: each look makes the next one worth a little less."""
     runs = found.comparison.runs_seen
     looked = {0: "have never been revealed", 1: "have been revealed once"}.get(

@@ -12,7 +12,6 @@ from app import jobs
 from app.command_lines import command_lines
 from app.page.common import QUIET
 from app.page.state import SIDES
-from app.trial import best_run
 from app.workspace import Workspace
 from benchmarks.store import run_folder
 
@@ -47,6 +46,8 @@ def wire_export(export: Export, ready: gr.State, workspace: Workspace) -> None:
         if known is None:
             none = [gr.update(value=None, interactive=False, label=f"Download head {side}") for side in SIDES]
             return [*none, UNTRAINED]
+        from app.trial import best_run
+
         found = {side: jobs.read(workspace.store, known[side]) for side in SIDES}
         offers = [_offer(workspace, best_run(workspace.store, found[side].keys), side) for side in SIDES]
         return [*offers, command_lines(found["A"].bench, found["B"].bench)]

@@ -1,10 +1,13 @@
 """Starting the page: on this machine only, without sharing, history or analytics, and for no foreign host name."""
 
+import importlib
 import os
+import threading
 from importlib import resources
 from typing import Any
 
 from app.page.quick_gradio import import_gradio
+from app.views.sheet import stylesheet
 from app.workspace import Workspace
 
 HOSTS = ("127.0.0.1", "localhost")
@@ -38,8 +41,6 @@ def theme() -> Any:
 
 def style() -> str:
     """The page's own style sheet, after that of the comparison."""
-    from app.views.compare import stylesheet
-
     return stylesheet() + (resources.files("app.page") / "page.css").read_text("utf-8")
 
 
@@ -75,8 +76,15 @@ def launch(workspace: Workspace, port: int | None) -> None:
         quiet=True,
         prevent_thread_lock=True,
     )
+    threading.Thread(target=_warm, daemon=True).start()
     print(
         f"Frostbench is at {page.local_url} for this machine only. Ctrl-C ends the page; jobs at work go on.",
         flush=True,
     )
     page.block_thread()
+
+
+def _warm() -> None:
+    """Import what the first comparison and the first image need, while a person still looks at the options."""
+    importlib.import_module("app.views.compare")
+    importlib.import_module("app.trial")

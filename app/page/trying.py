@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
@@ -11,8 +11,10 @@ from app import jobs
 from app.page.common import QUIET
 from app.page.pieces import MARKS
 from app.page.state import SIDES
-from app.trial import Trial, probabilities, try_image
 from app.workspace import Workspace
+
+if TYPE_CHECKING:
+    from app.trial import Trial
 
 SHOWN = 5
 EMPTY = (
@@ -63,7 +65,7 @@ def wire_try(trying: Try, ready: gr.State, workspace: Workspace) -> None:
         trials = {side: _tried(path, known[side], workspace) for side in SIDES}
         return [trials, answers_html(trials, temperature, prior)]
 
-    def move(trials: dict[str, Trial | str] | None, temperature: float, prior: float) -> Any:
+    def move(trials: dict[str, Any] | None, temperature: float, prior: float) -> Any:
         return gr.skip() if trials is None else answers_html(trials, temperature, prior)
 
     sliders = [trying.temperature, trying.prior]
@@ -79,26 +81,30 @@ def wire_try(trying: Try, ready: gr.State, workspace: Workspace) -> None:
     gr.on(moved, move, [trying.trials, *sliders], trying.shown, trigger_mode="always_last", **QUIET)
 
 
-def _tried(path: str, job: str, workspace: Workspace) -> Trial | str:
+def _tried(path: str, job: str, workspace: Workspace) -> "Trial | str":
     """The head's answer, or why there is none."""
+    from app.trial import try_image
+
     try:
         return try_image(path, workspace.store, jobs.read(workspace.store, job).keys, workspace.device)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         return str(error)
 
 
-def answers_html(trials: Mapping[str, Trial | str], temperature: float, prior: float) -> str:
+def answers_html(trials: Mapping[str, "Trial | str"], temperature: float, prior: float) -> str:
     """The most probable classes of both heads, side by side."""
     cards = "".join(_answer(side, trials[side], temperature, prior) for side in SIDES)
     state = "failed" if all(isinstance(trial, str) for trial in trials.values()) else "done"
     return f'<div class="fp fp-answers" data-testid="try" data-state="{state}">{cards}</div>'
 
 
-def _answer(side: str, trial: Trial | str, temperature: float, prior: float) -> str:
+def _answer(side: str, trial: "Trial | str", temperature: float, prior: float) -> str:
     head = f'<h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</h3>'
     if isinstance(trial, str):
         said = f"{head}<p>{escape(trial)}</p>"
         return f'<section class="fp-card" data-testid="answer-{side}" data-state="failed">{said}</section>'
+    from app.trial import probabilities
+
     found = probabilities(trial, temperature, prior)
     order = sorted(range(len(found)), key=lambda c: -found[c])[:SHOWN]
     rows = "".join(

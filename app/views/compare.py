@@ -1,6 +1,4 @@
-"""The whole Compare section, and the style sheet that goes with it."""
-
-from importlib import resources
+"""The whole Compare section."""
 
 from app.views.confusion import confusion_change_html, confusion_html
 from app.views.delta_table import delta_table_html
@@ -24,8 +22,3 @@ def compare_html(pair: Pair, metric: str = MAIN, order: Order = "change") -> str
         f'<details class="fb-details"><summary>Confusion matrices of A and B</summary>{both}</details>',
     ]
     return f'<div class="fb" data-testid="compare" data-state="done">{"".join(parts)}</div>'
-
-
-def stylesheet() -> str:
-    """The CSS of all views, to be put on the page once."""
-    return (resources.files("app.views") / "views.css").read_text("utf-8")

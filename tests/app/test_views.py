@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
-from app.views.compare import compare_html, stylesheet
+from app.views.compare import compare_html
 from app.views.confusion import confusion_change_html, confusion_html
 from app.views.delta_table import delta_table_html
 from app.views.facts import costs_html, notes_html, options_diff_html
 from app.views.per_class import MOST, per_class_html
 from app.views.reliability import reliability_html
+from app.views.sheet import stylesheet
 from app.views.verdict import verdict_html
 from app.views.words import change, message_html
 from benchmarks.ab import Flips, pair
