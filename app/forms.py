@@ -31,11 +31,11 @@ class Row:
     Attributes:
         key: the option's path with the kinds it exists for.
         path: the path as one writes it in YAML and after `--set`.
-        needs: for each union above it, the row that chooses the kind and the kind that must be chosen.
         label: its name in words, unique in a form.
         sentence: what it does.
         control: what a person sets it with: one of several words, a tick, a number, names, numbers with commas between
             them, or YAML text.
+        needs: for each union above it, the row that chooses the kind and the kind that must be chosen.
         choices: the words of a choice.
         whole: whether a number is an integer.
         low: least number, None where there is none.
@@ -46,16 +46,16 @@ class Row:
 
     key: str
     path: str
-    needs: tuple[tuple[str, str], ...]
     label: str
     sentence: str
     control: Control
-    choices: tuple[str, ...]
-    whole: bool
-    low: float | None
-    high: float | None
-    default: Any
-    tier: str
+    needs: tuple[tuple[str, str], ...] = ()
+    choices: tuple[str, ...] = ()
+    whole: bool = False
+    low: float | None = None
+    high: float | None = None
+    default: Any = None
+    tier: str = "core"
 
     @property
     def group(self) -> str:

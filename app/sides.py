@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from app.forms import Row, Values, other_values, rows_of, spec_of, tree_of, values_of
-from benchmarks.settings import Tree, load_yaml, merge, parse, preset, preset_names, with_changes
+from benchmarks.settings import Tree, leaves, load_yaml, merge, parse, preset, preset_names, with_changes
 from heads.spec import canonical
 from training.conflicts import RULES, Rule
 from training.run import RunSpec
@@ -119,19 +119,10 @@ def changes(start: BaseModel, end: BaseModel) -> Tree:
         if old == new:
             continue
         if isinstance(new, BaseModel):
-            inner = changes(old, new) if type(old) is type(new) else _leaves(canonical(new))
+            inner = changes(old, new) if type(old) is type(new) else leaves(canonical(new))
             found |= {f"{name}.{path}": value for path, value in inner.items()}
         else:
             found[name] = list(new) if isinstance(new, tuple) else new
-    return found
-
-
-def _leaves(tree: Tree) -> Tree:
-    found: Tree = {}
-    for name, value in tree.items():
-        found |= (
-            {f"{name}.{path}": v for path, v in _leaves(value).items()} if isinstance(value, dict) else {name: value}
-        )
     return found
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.inference import Predictor, open_predictor
+from benchmarks.record import best_of
 from benchmarks.store import read_record, run_folder
 from embedcache.decode import decode_file
 
@@ -40,11 +41,7 @@ def best_run(store: Path, keys: Mapping[int, str]) -> str:
     Raises:
         StoreError: a run is missing.
     """
-    records = [read_record(store, key) for key in keys.values()]
-    found = [record.evaluations.get("select") for record in records]
-    values = [None if each is None else each.metrics["macro_f1_fg"] for each in found]
-    best = max(range(len(records)), key=lambda i: -1.0 if values[i] is None else float(values[i] or 0.0))
-    return records[best].key
+    return best_of([read_record(store, key) for key in keys.values()]).key
 
 
 def try_image(image: str, store: Path, keys: Mapping[int, str], device: str) -> Trial:

@@ -1,6 +1,7 @@
 """What the page may touch: caches below one folder, and one run store."""
 
 import os
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +11,8 @@ from embedcache.verify import cache_info
 
 DEPTH = 4
 """Levels of folders below the root that are searched for caches."""
+SECONDS = 5.0
+"""How long what was found is believed: folders of many images take their time, and every change of the form asks."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Workspace:
     def cache_names(self) -> list[str]:
         """Finished caches, as one writes their folders on the command line."""
         named = [str(path) for path in self.named]
-        return named + [name for name in map(str, _caches_below(self.root)) if name not in named]
+        found = _caches_below(self.root, int(time.monotonic() / SECONDS))
+        return named + [name for name in map(str, found) if name not in named]
 
     def cache(self, name: str | None) -> Path:
         """The folder of a cache that the page may use.
@@ -83,7 +87,8 @@ def _facts(path: Path, _written: int) -> CacheFacts:
     return CacheFacts(found["n_ok"], dict(found["classes"]), columns)
 
 
-def _caches_below(root: Path) -> list[Path]:
+@lru_cache(maxsize=8)
+def _caches_below(root: Path, _period: int) -> tuple[Path, ...]:
     found = []
     for folder, inner, files in os.walk(root):
         here = Path(folder)
@@ -93,4 +98,4 @@ def _caches_below(root: Path) -> list[Path]:
             inner.clear()
         elif len(here.relative_to(root).parts) >= DEPTH or "record.json" in files:
             inner.clear()
-    return found
+    return tuple(found)

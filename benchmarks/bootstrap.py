@@ -227,11 +227,11 @@ def metrics_of(frame: Frame, sums: Sums) -> dict[str, Floats]:
     The classes of a mean stay those of the frame: one that a resample misses counts with 0, for every run alike.
     """
     chosen, fg = frame.classes, frame.classes["fg"]
-    weight, support = sums.support[fg].sum(0), sums.support[fg]
+    support = sums.support[fg]
     precision = sums.right[fg] / np.maximum(sums.predicted[fg], 1)
     found = {
         "macro_f1_fg": _mean(sums.f1, fg),
-        "weighted_f1_fg": (sums.f1[fg] * support).sum(0) / np.maximum(weight, 1) if fg.any() else None,
+        "weighted_f1_fg": (sums.f1[fg] * support).sum(0) / np.maximum(support.sum(0), 1) if fg.any() else None,
         "macro_precision_fg": _mean(precision, np.ones(len(precision), dtype=bool)),
         "macro_recall_fg": _mean(sums.recall, fg),
         "accuracy": sums.right.sum(0) / sums.rows,

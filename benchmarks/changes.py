@@ -1,14 +1,13 @@
 """In which options two runs differ, and what a run costs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
 from benchmarks.options import shown
 from benchmarks.record import RunRecord
+from benchmarks.settings import leaves
 from benchmarks.store import StoreError, run_folder
 
 
@@ -23,8 +22,8 @@ class Change:
 
 def option_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
     """The options in which a run differs from the base; defaults of a changed `kind` are left out."""
-    before, now = dict(_leaves(base.full_spec)), dict(_leaves(other.full_spec))
-    named = dict.fromkeys(path for path, _ in _leaves(base.spec) + _leaves(other.spec))
+    before, now = leaves(base.full_spec), leaves(other.full_spec)
+    named = leaves(base.spec) | leaves(other.spec)
     return tuple(
         Change(path, shown(before[path]) if path in before else None, shown(now[path]))
         for path in named
@@ -40,13 +39,6 @@ def data_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
     if a.columns != b.columns:
         found.append(Change("columns", ", ".join(a.columns), ", ".join(b.columns)))
     return tuple(found)
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in tree.items():
-        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
-    return found
 
 
 def head_parameters(store: Path, key: str) -> int | None:

@@ -20,7 +20,7 @@ import pandas as pd
 from benchmarks.bootstrap import HIGHER_IS_BETTER, Floats
 from benchmarks.paired import Paired
 from benchmarks.record import RunRecord
-from benchmarks.resampled import Resampled, resample
+from benchmarks.resampled import Resampled
 from benchmarks.significance import grown, holm, interval, p_value
 
 BETTER, WORSE, CANNOT_TELL = "better", "worse", "can't tell"
@@ -35,21 +35,15 @@ FEWEST_GROUPS = 20
 """With fewer groups than this the bootstrap's interval is too narrow for a verdict."""
 
 
-def delta_table(paired: Paired, resamples: int, seed: int) -> pd.DataFrame:
+def table_of(paired: Paired, resampled: Resampled) -> pd.DataFrame:
     """One line per row and metric, the baseline first; a figure that a run does not have is NaN.
 
     A difference is averaged over seeds inside each resample of the groups; its interval is the percentile one.
 
     Args:
         paired: the rows; the first is the baseline.
-        resamples: bootstrap resamples, B.
-        seed: of the resamples.
+        resampled: their metrics on resamples of the groups.
     """
-    return table_of(paired, resample(paired, resamples, seed))
-
-
-def table_of(paired: Paired, resampled: Resampled) -> pd.DataFrame:
-    """The table of `delta_table` from resamples that are there already."""
     names, lines = list(paired.answers), []
     known = {name: _spread_is_known(paired.records[name] + paired.records[names[0]]) for name in names}
     for metric, values in resampled.values.items():

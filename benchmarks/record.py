@@ -1,5 +1,6 @@
 """What is kept of a finished run, and which runs are the rows of a bench."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -107,6 +108,17 @@ class RunRecord:
     def seed(self) -> int:
         """The run's seed."""
         return int(self.full_spec["seed"])
+
+    @property
+    def selection_value(self) -> float | None:
+        """Macro F1 on the selection rows; None where the split has none, or none of a foreground class."""
+        found = self.evaluations.get("select")
+        return None if found is None else found.metrics["macro_f1_fg"]
+
+
+def best_of(records: Sequence[RunRecord]) -> RunRecord:
+    """The run that is best on the selection rows; the first, where none has a value to choose by."""
+    return max(records, key=lambda record: -1.0 if record.selection_value is None else record.selection_value)
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,18 @@ def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> Tree:
     return merged
 
 
+def leaves(tree: Mapping[str, Any], prefix: str = "") -> Tree:
+    """A nested tree as dotted options and their values.
+
+    >>> leaves({"a": {"b": 1, "c": [2]}, "d": 3})
+    {'a.b': 1, 'a.c': [2], 'd': 3}
+    """
+    found: Tree = {}
+    for key, value in tree.items():
+        found |= leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
 def load_yaml(path: Path) -> Tree:
     """The mapping in a YAML file.
 

@@ -22,6 +22,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from benchmarks.record import OUTCOMES, RunRecord
+from benchmarks.settings import leaves
 from embedcache.files import write_bytes
 from heads import export
 from heads.export import Canary
@@ -202,14 +203,7 @@ def _flat(record: RunRecord) -> dict[str, Any]:
     row |= {"engine": record.engine, "seed": record.seed, "columns": ",".join(data.columns)}
     row |= {"reason": record.reason, "epoch": record.epoch, "seconds": record.seconds}
     row |= {"temperature": record.temperature, "gradient_norm": record.gradient_norm}
-    row |= {f"spec.{path}": value for path, value in _leaves(record.spec)}
+    row |= {f"spec.{path}": value for path, value in leaves(record.spec).items()}
     for role, evaluation in record.evaluations.items():
         row |= {f"{role}.{name}": value for name, value in evaluation.metrics.items()}
     return row
-
-
-def _leaves(tree: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found = []
-    for key, value in tree.items():
-        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
-    return found

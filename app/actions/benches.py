@@ -9,7 +9,7 @@ from benchmarks.compare import Comparison
 from benchmarks.compare import compare as compare_rows
 from benchmarks.events import BenchDone, CacheOpened, RowStarted, RunDone, RunEpoch
 from benchmarks.plan import BenchSpec
-from benchmarks.record import RunRecord
+from benchmarks.record import best_of
 from benchmarks.report import write_report
 from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import SettingsError, load_yaml, parse, read_overrides
@@ -56,14 +56,8 @@ def told(event: RunDone) -> str:
     how = f"epoch {record.epoch}" if record.gradient_norm is None else f"gradient {record.gradient_norm:.1e}"
     odd = {"not_converged": "; DID NOT CONVERGE", "diverged": "; DIVERGED, the best epoch before is kept"}
     bound = "; its temperature lies at the bound of the search" if at_bound(record.temperature) else ""
-    line = f"  {event.row}, seed {record.seed}: macro F1 {_shown(selection_value(record))}"
+    line = f"  {event.row}, seed {record.seed}: macro F1 {_shown(record.selection_value)}"
     return f"{line} ({how}, {record.seconds:.1f} s{odd.get(record.reason, '')}{bound})"
-
-
-def selection_value(record: RunRecord) -> float | None:
-    """Macro F1 on the selection rows; None where the split has none, or none of a foreground class."""
-    found = record.evaluations.get("select")
-    return None if found is None else found.metrics["macro_f1_fg"]
 
 
 def _shown(value: float | None) -> str:
@@ -117,10 +111,8 @@ def export_row(bench: BenchSpec, row: str, out: Path, cache: str | None = None) 
         raise SettingsError(f"a row of this bench is one of {list(parts[name].rows)}, however: {row!r} came.")
     require_runs(store, {row: parts[name].rows[row]}, name)
     records = [read_record(store, key) for key in parts[name].rows[row]]
-    # Without selection rows there is nothing to choose by: max then keeps the first seed, and the sentence says so.
-    values = [selection_value(record) for record in records]
-    best = max(zip(records, values, strict=True), key=lambda pair: -1.0 if pair[1] is None else pair[1])[0]
-    unchosen = "" if any(value is not None for value in values) else " (the first seed, for want of selection rows)"
+    best = best_of(records)
+    unchosen = "" if best.selection_value is not None else " (the first seed, for want of selection rows)"
     if out.exists():
         raise FileExistsError(f"an export is a new folder, however: {out} exists. Choose another name or remove it.")
     shutil.copytree(run_folder(store, best.key) / "head", out)

@@ -54,7 +54,24 @@ class Request:
 
 @dataclass(frozen=True)
 class Status:
-    """How far a job is; see `app.jobs.reading.Job` for the fields.
+    """How far a job is.
+
+    Attributes:
+        state: queued, running, done, cancelled, failed or lost.
+        message: a sentence about the state; empty while it trains.
+        began: when its turn came, in seconds since 1970.
+        ended: when it ended; None while it has not, and where it is lost.
+        seed_number: place of the seed at work, from 1; 0 before the first.
+        seeds: how many there are; 0 as long as nobody knows.
+        epoch: of the seed at work; 0 before the first, and for a solver.
+        epochs: the most that the seed at work can take.
+        best: macro F1 of the selection rows in the best epoch of the seed at work; None before the first.
+        best_epoch: the epoch that would be kept.
+        keys: run key by seed, in the order of the seeds: finished runs, and the best so far of one that was stopped.
+        warnings: what the bench says about its split and options.
+        trained: runs that it trained to their end.
+        found: runs that were in the store already.
+        pace: seconds for an epoch of the seed at work.
 
     Raises:
         ValueError: there is no such state, or a seed is no number.

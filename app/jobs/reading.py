@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.jobs.files import JobError, State, Status, folder_of, is_id, read_request
+from app.jobs.files import JobError, Status, folder_of, is_id, read_request
 from app.jobs.state import older_jobs, settled, unfinished
 from app.jobs.words import waits
 
@@ -16,55 +16,25 @@ TAIL_BYTES = 65_536
 LOADS = "Loads the trainer and the table."
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job as it is now.
+@dataclass(frozen=True, kw_only=True)
+class Job(Status):
+    """A job as it is now: its status, and what was asked for.
 
     Attributes:
         id: its ID.
         side: A or B.
-        state: queued, running, done, cancelled, failed or lost.
-        message: a sentence about the state; empty while it trains.
         title: how a person calls it.
         bench: tree of the BenchSpec that was asked for.
-        created: when it was asked for; this and the next two in seconds since 1970.
-        began: when its turn came.
-        ended: when it ended; None while it has not, and where it is lost.
-        seed_number: place of the seed at work, from 1; 0 before the first.
-        seeds: how many there are; 0 as long as nobody knows.
-        epoch: of the seed at work; 0 before the first, and for a solver.
-        epochs: the most that the seed at work can take.
-        best: macro F1 of the selection rows in the best epoch of the seed at work; None before the first.
-        best_epoch: the epoch that would be kept.
-        keys: run key by seed, in the order of the seeds: finished runs, and the best so far of one that was stopped.
-        warnings: what the bench says about its split and options.
+        created: when it was asked for, in seconds since 1970.
         ahead: how many unfinished jobs stand before it while it is queued.
-        trained: runs that it trained to their end.
-        found: runs that were in the store already.
-        pace: seconds for an epoch of the seed at work.
     """
 
     id: str
     side: str
-    state: State
-    message: str
-    title: str
-    bench: dict[str, Any]
-    created: float
-    began: float | None = None
-    ended: float | None = None
-    seed_number: int = 0
-    seeds: int = 0
-    epoch: int = 0
-    epochs: int = 0
-    best: float | None = None
-    best_epoch: int = 0
-    keys: dict[int, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    title: str = ""
+    bench: dict[str, Any] = field(default_factory=dict)
+    created: float = 0.0
     ahead: int = 0
-    trained: int = 0
-    found: int = 0
-    pace: float | None = None
 
 
 def read(store: Path, job_id: str) -> Job:
@@ -109,7 +79,7 @@ def eta_seconds(job: Job) -> float | None:
     """How long a running job takes at most at its present pace; None where nobody can know.
 
     >>> from dataclasses import replace
-    >>> job = Job("20261128-034512-123456-a1b2", "A", "running", "", "", {}, 0.0, pace=0.5)
+    >>> job = Job(id="20261128-034512-123456-a1b2", side="A", state="running", pace=0.5)
     >>> eta_seconds(replace(job, seed_number=1, seeds=2, epoch=10, epochs=50))
     45.0
     """

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -76,7 +75,7 @@ def _hidden() -> list[Any]:
 def _compared(known: Mapping[str, str], role: "Role", workspace: Workspace) -> str:
     """The comparison of two jobs' runs as HTML; what stands in its way is said in its place."""
     from app.reveals import count_reveals, note_reveal
-    from app.views.compare import compare_html
+    from app.views.compare import compare_html, impossible_html
     from benchmarks.ab import pair
 
     try:
@@ -85,10 +84,7 @@ def _compared(known: Mapping[str, str], role: "Role", workspace: Workspace) -> s
         times = note_reveal(workspace.store, found) if role == "test" else count_reveals(workspace.store, found)
         return compare_html(found) + _counted(found, times)
     except ValueError as error:
-        return (
-            '<div class="fp fp-empty" data-testid="compare" data-state="impossible"><b>A and B cannot be compared.</b> '
-            f"{escape(str(error))}</div>"
-        )
+        return impossible_html(error)
 
 
 def _counted(found: "Pair", times: int) -> str:
@@ -99,5 +95,5 @@ def _counted(found: "Pair", times: int) -> str:
     )
     return (
         f'<p class="fp fp-counted" data-testid="looked" data-n="{times}">The store holds {runs} '
-        f"run{'s' if runs != 1 else ''} judged on these rows; the test rows of this split {looked}.</p>"
+        f"run{'s' if runs != 1 else ''} judged on these rows; the test rows of this split {looked} on this page.</p>"
     )

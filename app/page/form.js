@@ -2,7 +2,7 @@
 const KEY = "frostbench_form";
 const form = element.querySelector("#form");
 const controls = [...form.querySelectorAll("[data-key]")];
-let asked = 0, shown = 0, waiting = null;
+let asked = 0, line = Promise.resolve(), waiting = null;
 
 function read() {
   const tree = { sides: { A: {}, B: {} }, seeds: null, split: {} };
@@ -17,27 +17,46 @@ function read() {
 function valueOf(control) {
   if (control.dataset.control === "flag") return control.checked;
   if (control.dataset.control === "number") return control.value === "" ? null : Number(control.value);
-  if (control.dataset.control === "names") return control.value.split(",").map(name => name.trim()).filter(name => name);
+  if (control.dataset.control === "names") return split(control.value);
   return control.value;
 }
 
-function show(control, value) {
-  if (JSON.stringify(valueOf(control)) === JSON.stringify(value)) return;
+// Names with commas between them; one that holds a comma or a quote stands in quotes, its own quotes doubled.
+function split(text) {
+  const found = [...text.matchAll(/"((?:[^"]|"")*)"|[^,"]+/g)];
+  return found.map(([whole, quoted]) => quoted?.replaceAll('""', '"') ?? whole.trim()).filter(name => name);
+}
+
+function joined(names) {
+  return names.map(name => /[",]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name).join(", ");
+}
+
+// `sent` is what the control held when the server was asked: what was typed since then is newer than the answer.
+function show(control, value, sent = valueOf(control)) {
+  const now = JSON.stringify(valueOf(control));
+  if (now === JSON.stringify(value) || now !== JSON.stringify(sent)) return;
   if (control.dataset.control === "flag") control.checked = value;
-  else if (control.dataset.control === "names") control.value = value.join(", ");
+  else if (control.dataset.control === "names") control.value = joined(value);
   else control.value = value ?? "";
 }
 
-async function ask(act) {
+// One question at a time, each with the form as the answer before left it; of changes that wait, the last counts.
+function ask(act) {
   const number = ++asked;
   form.dataset.state = "asking";
-  const kept = act.act === "restore" ? JSON.parse(localStorage.getItem(KEY) || "null") : read();
-  const said = await server.judge({ ...act, form: kept, number });
-  // A later question is on its way: its answer will hold this one's.
-  if (number < asked && act.act === "input") return;
-  if (said.error) { fail(said.error); return; }
-  apply(said);
-  shown = number;
+  line = line.then(() => act.act === "input" && number < asked ? null : answer(act, number));
+}
+
+async function answer(act, number) {
+  const sent = read();
+  const kept = act.act === "restore" ? JSON.parse(localStorage.getItem(KEY) || "null") : sent;
+  try {
+    const said = await server.judge({ ...act, form: kept });
+    if (said.error) fail(said.error);
+    else apply(said, sent);
+  } catch (error) {
+    fail(`The server does not answer. Is "frostbench app" still running? Start it and reload this page. (${error})`);
+  }
   if (number === asked) form.dataset.state = "ready";
 }
 
@@ -47,7 +66,6 @@ function fail(error) {
   box.setAttribute("role", "alert");
   box.textContent = error;
   tell(box.outerHTML);
-  form.dataset.state = "ready";
 }
 
 // The place for it is another component, which may come after this one.
@@ -57,13 +75,12 @@ function tell(html) {
   else requestAnimationFrame(() => tell(html));
 }
 
-function apply(said) {
+function apply(said, sent) {
   const caches = JSON.stringify(said.caches);
   for (const control of controls) {
     const { side, key } = control.dataset;
     if (key === "cache" && control.dataset.offered !== caches) offer(control, said.caches, caches);
-    if (side === "seeds") show(control, said.form.seeds);
-    else show(control, side === "split" ? said.form.split[key] : said.form.sides[side][key]);
+    show(control, held(said.form, side, key), held(sent, side, key));
     if (side in said.disabled) place(control, said, side, key);
   }
   for (const row of form.querySelectorAll("[data-row]")) {
@@ -79,6 +96,11 @@ function apply(said) {
   localStorage.setItem(KEY, JSON.stringify(said.form));
 }
 
+function held(tree, side, key) {
+  if (side === "seeds") return tree.seeds;
+  return side === "split" ? tree.split[key] : tree.sides[side][key];
+}
+
 // A side that has no such option shows none; one that cannot use it keeps it, disabled.
 function place(control, said, side, key) {
   const inactive = said.inactive[side].includes(key);
@@ -89,7 +111,9 @@ function place(control, said, side, key) {
 }
 
 function offer(select, caches, text) {
+  const held = select.value;
   select.replaceChildren(...caches.map(name => new Option(name, name)));
+  select.value = held;
   select.dataset.offered = text;
 }
 

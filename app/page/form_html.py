@@ -25,18 +25,14 @@ TITLES = {
 }
 """Titles of groups by path prefix; an option under a prefix that is not here gets its own words as title."""
 SEEDS = Row(
-    key="seeds",
-    path="seeds",
-    needs=(),
-    label="Seeds",
-    sentence="How often each side is trained with other random numbers; a verdict needs two, better five.",
-    control="number",
-    choices=(),
+    "seeds",
+    "seeds",
+    "Seeds",
+    "How often each side is trained with other random numbers; a verdict needs two, better five.",
+    "number",
     whole=True,
     low=1,
     high=MOST_SEEDS,
-    default=3,
-    tier="core",
 )
 
 
@@ -109,7 +105,6 @@ def _control(row: Row, side: str, label: str, dom: str) -> str:
         "data-side": side,
         "data-key": row.key,
         "data-control": row.control,
-        "data-whole": str(row.whole).lower(),
     }
     if row.control == "choice":
         return f"<select{_attributes(facts)}>{''.join(f'<option>{escape(c)}</option>' for c in row.choices)}</select>"

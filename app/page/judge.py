@@ -13,16 +13,14 @@ def judge(asked: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
 
     Args:
         asked: `form` as the page has it, `act` as one of restore, input, preset (with side and name), switch (with
-            side, name and on) and copy, and `number`, which comes back so that late answers can be dropped.
+            side, name and on) and copy.
         workspace: what caches there are.
     """
     try:
         form = _after(asked, workspace)
-        return {"number": asked.get("number"), "form": form.as_tree(), "error": None} | _shown(
-            form, view(form), workspace
-        )
-    except ValueError as error:
-        return {"number": asked.get("number"), "error": str(error)}
+        return {"form": form.as_tree(), "error": None} | _shown(form, view(form), workspace)
+    except (ValueError, OSError) as error:
+        return {"error": str(error)}
 
 
 def _after(asked: dict[str, Any], workspace: Workspace) -> Form:

@@ -16,18 +16,11 @@ SIDES = ("A", "B")
 SPLIT_ROWS = rows_of(SplitSpec)
 MOST_SEEDS = 50
 CACHE_ROW = Row(
-    key="cache",
-    path="cache",
-    needs=(),
-    label="Cache",
-    sentence="The images' vectors. Runs on two caches are compared image by image where both hold the same images.",
-    control="choice",
-    choices=(),
-    whole=False,
-    low=None,
-    high=None,
-    default=None,
-    tier="core",
+    "cache",
+    "cache",
+    "Cache",
+    "The images' vectors. Runs on two caches are compared image by image where both hold the same images.",
+    "choice",
 )
 """The cache as a row like any other; its value stands beside a side's options under this key."""
 

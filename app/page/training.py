@@ -13,6 +13,7 @@ from app.page.progress import lines_html, progress_html
 from app.page.state import SIDES, Form, read_form, seeds_of, view
 from app.sides import bench_of
 from app.workspace import Workspace
+from training.run import RunSpec
 
 Pair = dict[str, str]
 UNENDED = ("queued", "running")
@@ -107,16 +108,16 @@ def submit(form: Form, sides: Sequence[str], workspace: Workspace) -> Pair:
     wrong = [f"{side}: {seen.errors[side]}" for side in sides if seen.errors[side]]
     if wrong:
         raise gr.Error(". ".join(wrong))
-    benches = {}
-    for side in sides:
-        run = seen.runs[side]
-        if run is not None:
-            cache = str(workspace.cache(form.sides[side]["cache"]))
-            benches[side] = bench_of(cache, run, seeds_of(form), str(workspace.store), form.split_changes(), side)
+    benches = {side: _bench(form, seen.runs[side], side, workspace) for side in sides}
     return {
         side: jobs.submit(workspace.store, side, bench, slots=workspace.slots, device=workspace.device)
         for side, bench in benches.items()
     }
+
+
+def _bench(form: Form, run: RunSpec, side: str, workspace: Workspace) -> dict[str, Any]:
+    cache = str(workspace.cache(form.sides[side]["cache"]))
+    return bench_of(cache, run, seeds_of(form), str(workspace.store), form.split_changes(), side)
 
 
 def _canceller(workspace: Workspace, side: str) -> Callable[..., list[Any]]:

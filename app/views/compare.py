@@ -6,6 +6,7 @@ from app.views.facts import costs_html, notes_html, options_diff_html
 from app.views.per_class import Order, per_class_html
 from app.views.reliability import reliability_html
 from app.views.verdict import verdict_html
+from app.views.words import html
 from benchmarks.ab import MAIN, Pair
 
 
@@ -22,3 +23,11 @@ def compare_html(pair: Pair, metric: str = MAIN, order: Order = "change") -> str
         f'<details class="fb-details"><summary>Confusion matrices of A and B</summary>{both}</details>',
     ]
     return f'<div class="fb" data-testid="compare" data-state="done">{"".join(parts)}</div>'
+
+
+def impossible_html(error: ValueError) -> str:
+    """In place of a comparison, what stands in its way."""
+    return (
+        '<div class="fp fp-empty" data-testid="compare" data-state="impossible"><b>A and B cannot be compared.</b> '
+        f"{html(error)}</div>"
+    )

@@ -21,7 +21,7 @@ from benchmarks.deltas import REASONS
 from benchmarks.svg import Scale, line, mark
 
 WIDTH, HEIGHT = 150.0, 18.0
-INK, GREY = "var(--fb-line)", "var(--grey)"
+INK = "var(--fb-line)"
 LOOKS = {"A": ("circle", "var(--A)"), "B": ("diamond", "var(--B)"), "": ("circle", "var(--grey)")}
 VERDICTS = {"B": "▲ B better", "A": "▼ A better", "": "≈ can’t tell"}
 

@@ -68,11 +68,6 @@ def _drawing(title: str, bins: dict[str, Bins]) -> str:
     return figure(body, WIDTH, TOP + SIDE + FOOT + 34, f"Reliability, {title}", told)
 
 
-def _spoken(found: Bins) -> str:
-    both = zip(found.confidence, found.accuracy, strict=True)
-    return ", ".join(f"{100 * sure:.0f} % sure, {100 * right:.0f} % right" for sure, right in both)
-
-
 def _axes(across: Scale, up: Scale) -> list[str]:
     body, bottom = [], TOP + SIDE + FOOT
     for value in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):

@@ -128,14 +128,6 @@ def piece(pair: Pair, testid: str, body: Sequence[str], state: str = "") -> str:
     return f'<section class="fb fb-piece" {attributes}>{"".join(body)}</section>'
 
 
-def message_html(words: str, state: str = "empty") -> str:
-    """A sentence in place of a piece: nothing chosen yet, or an error in words."""
-    return (
-        f'<section class="fb fb-piece" data-testid="compare-message" data-state="{html(state)}">'
-        f'<p class="fb-message" role="status">{html(words)}</p></section>'
-    )
-
-
 def scrolled(table: str, label: str) -> str:
     """A table that scrolls inside its own box, with the keyboard too."""
     return f'<div class="fb-scroll" tabindex="0" role="region" aria-label="{html(label)}">{table}</div>'

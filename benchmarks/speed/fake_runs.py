@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,23 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 SKILLS = {"fake-a": 0.72, "fake-b": 0.735}
 """Keys of the two runs, and the most difficult row that each gets right; four of five rows are easier."""
-
 UNCALIBRATED = "fake-a"
 ROLES = ("select", "test")
 BEGAN = 1767225600.0
 """When the jobs began, in seconds since 1970."""
-JOBS = {"A": "20260101-000000-000000-000a", "B": "20260101-000001-000000-000b"}
-"""IDs of the jobs that count as having trained the two runs, by side."""
+JOBS = {"A": "20260101-000000-{:06d}-000a", "B": "20260101-000001-{:06d}-000b"}
+"""IDs of the jobs that count as having trained the two runs of a pair, by side."""
 
 
-def write_fake_runs(store: Path, rows: int = 20_000, classes: int = 200, seed: int = 0) -> tuple[str, str]:
+def write_fake_runs(
+    store: Path,
+    rows: int = 20_000,
+    classes: int = 200,
+    seed: int = 0,
+    *,
+    test_rows: int | None = None,
+    number: int = 0,
+) -> tuple[str, str]:
     """Write two single-seed runs that judged the same rows; returns their keys, the first for side A.
 
     Classes are long-tailed. Each row is a group of its own, and both runs tend to be right on the same rows. The
@@ -39,34 +47,37 @@ def write_fake_runs(store: Path, rows: int = 20_000, classes: int = 200, seed: i
         rows: evaluated rows of each role, select and test.
         classes: C.
         seed: of everything that is drawn.
+        test_rows: those of test, where they are not as many.
+        number: of the pair, which is part of its keys from 1 on.
     """
     rng = np.random.default_rng(seed)
     share = 1 / np.arange(1, classes + 1) ** 0.7
     judged: dict[str, list[pd.DataFrame]] = {key: [] for key in SKILLS}
-    for i, role in enumerate(ROLES):
-        labels = rng.choice(classes, rows, p=share / share.sum())
-        easy = rng.uniform(size=rows)
-        names = np.array([f"{i * rows + row:07d}" for row in range(rows)])
+    for i, (role, size) in enumerate(zip(ROLES, (rows, rows if test_rows is None else test_rows), strict=True)):
+        labels = rng.choice(classes, size, p=share / share.sum())
+        easy = rng.uniform(size=size)
+        names = np.array([f"{i * rows + row:07d}" for row in range(size)])
         for key, skill in SKILLS.items():
             outcomes = _outcomes(labels, classes, easy, skill, rng)
             if key == UNCALIBRATED:
                 outcomes["confidence_raw"] = outcomes["confidence"]
             judged[key].append(outcomes.assign(id=names, group=names, role=role))
-    for key, frames in judged.items():
-        _write(store, _record(key, classes, frames), pd.concat(frames, ignore_index=True))
-    first, second = SKILLS
+    first, second = (f"{key}-{number}" if number else key for key in SKILLS)
+    for key, (plain, frames) in zip((first, second), judged.items(), strict=True):
+        _write(store, replace(_record(plain, classes, frames), key=key), pd.concat(frames, ignore_index=True))
     return first, second
 
 
-def write_fake_jobs(store: Path, keys: Sequence[str]) -> Mapping[str, str]:
-    """Write a finished job for each of the two runs, as its worker leaves it; returns the jobs' IDs by side."""
-    for number, ((side, job), key) in enumerate(zip(JOBS.items(), keys, strict=True)):
+def write_fake_jobs(store: Path, keys: Sequence[str], number: int = 0) -> Mapping[str, str]:
+    """Write a finished job for each run of a pair, as its worker leaves it; returns the jobs' IDs by side."""
+    jobs = {side: job.format(number) for side, job in JOBS.items()}
+    for place, ((side, job), key) in enumerate(zip(jobs.items(), keys, strict=True)):
         folder = store / "jobs" / job
         folder.mkdir(parents=True, exist_ok=True)
-        request, status = _request(side, number, store), _status(number, key)
+        request, status = _request(side, place, store), _status(place, key)
         write_bytes(folder / "request.json", json.dumps(request).encode())
         write_bytes(folder / "status.json", json.dumps(status).encode())
-    return JOBS
+    return jobs
 
 
 def _request(side: str, number: int, store: Path) -> dict[str, Any]:
@@ -106,7 +117,7 @@ def _record(key: str, classes: int, judged: Sequence[pd.DataFrame]) -> RunRecord
         engine=1,
         spec=spec,
         full_spec=RunSpec.model_validate(spec).model_dump(mode="json"),
-        data=_facts(train.tolist(), len(judged[0])),
+        data=_facts(train.tolist(), {role: len(some) for role, some in zip(ROLES, judged, strict=True)}),
         evaluations={role: _evaluation(rows) for role, rows in zip(ROLES, judged, strict=True)},
         shot=("medium",) * classes,
         temperature=1.0 if key == UNCALIBRATED else 1.3,
@@ -124,7 +135,7 @@ def _evaluation(judged: pd.DataFrame) -> Evaluation:
     return Evaluation({"macro_f1_fg": None}, {}, tuple(map(tuple, pairs.tolist())))
 
 
-def _facts(train_counts: Sequence[int], rows: int) -> DataFacts:
+def _facts(train_counts: Sequence[int], rows: dict[str, int]) -> DataFacts:
     return DataFacts(
         cache="fake",
         table="fake",
@@ -132,8 +143,8 @@ def _facts(train_counts: Sequence[int], rows: int) -> DataFacts:
         columns=("fake",),
         class_names=tuple(f"class {c:03d}" for c in range(len(train_counts))),
         background=(),
-        rows={"train": sum(train_counts)} | dict.fromkeys(ROLES, rows),
-        groups={"train": sum(train_counts)} | dict.fromkeys(ROLES, rows),
+        rows={"train": sum(train_counts)} | rows,
+        groups={"train": sum(train_counts)} | rows,
         train_counts=tuple(train_counts),
         missing={},
         small=(),

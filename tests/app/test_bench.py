@@ -115,7 +115,7 @@ split: {{select: 0}}
 
 def test_a_run_that_needs_a_second_look_is_told():
     record = SimpleNamespace(
-        evaluations={}, epoch=3, gradient_norm=None, reason="diverged", temperature=20.0, seed=1, seconds=2.0
+        selection_value=None, epoch=3, gradient_norm=None, reason="diverged", temperature=20.0, seed=1, seconds=2.0
     )
     said = told(SimpleNamespace(record=record, row="full"))
     assert "DIVERGED, the best epoch before is kept" in said

@@ -1,13 +1,14 @@
 import math
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
+from colors import contrast, mixed, rgb
+from pages import Page
 from pydantic import TypeAdapter
 
-from app.views.compare import compare_html
+from app.views.compare import compare_html, impossible_html
 from app.views.confusion import confusion_change_html, confusion_html
 from app.views.delta_table import delta_table_html
 from app.views.facts import costs_html, notes_html, options_diff_html
@@ -15,7 +16,7 @@ from app.views.per_class import MOST, per_class_html
 from app.views.reliability import reliability_html
 from app.views.sheet import stylesheet
 from app.views.verdict import verdict_html
-from app.views.words import change, message_html
+from app.views.words import change
 from benchmarks.ab import Flips, pair
 from benchmarks.changes import Change
 from benchmarks.class_deltas import CellChange
@@ -25,38 +26,6 @@ from benchmarks.store import read_record, run_folder
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 QUOTES = "\"'><script>alert(2)</script>\x00\u202e"
-VOID = {"img", "br", "input", "hr"}
-
-
-class Page(HTMLParser):
-    """Collects tags, attributes and words, and whether tags close in order."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.words, self.wrong = [], [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.wrong.append(tag)
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.words).split())
-
-    def having(self, name, value=None):
-        return [attrs for _, attrs in self.tags if name in attrs and value in (None, attrs[name])]
 
 
 def made(folder, classes):
@@ -315,30 +284,14 @@ def test_the_whole_is_a_page_in_the_order_in_which_it_is_read(few):
     assert [name for name in found if name in wanted] == wanted
 
 
-def test_a_message_is_text():
-    text = message_html(f"Pick two finished runs. {HOSTILE}", "error")
+def test_what_stands_in_the_way_is_text():
+    text = impossible_html(ValueError(f"Pick two finished runs. {HOSTILE}"))
     assert "&lt;img" in text
-    assert 'data-state="error"' in text
+    assert 'data-state="impossible"' in text
 
 
 def test_changes_have_true_minus_signs_and_no_signed_zero():
     assert [change(v) for v in (1.94, -0.04, 0.0, -12.25, math.nan)] == ["+1.9", "0.0", "0.0", "−12.2", "—"]
-
-
-def luminance(code):
-    parts = [int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def mixed(top, bottom, share):
-    values = [share * int(top[i : i + 2], 16) + (1 - share) * int(bottom[i : i + 2], 16) for i in (1, 3, 5)]
-    return "#" + "".join(f"{round(v):02x}" for v in values)
-
-
-def contrast(first, second):
-    high, low = sorted((luminance(first), luminance(second)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
 
 
 PAPERS = {"light": ("#ffffff", "#27272a", "#52525b"), "dark": ("#27272a", "#f4f4f5", "#d4d4d8")}
@@ -348,8 +301,8 @@ PAPERS = {"light": ("#ffffff", "#27272a", "#52525b"), "dark": ("#27272a", "#f4f4
 @pytest.mark.parametrize("theme", PAPERS)
 def test_marks_stand_out_three_to_one_and_words_four_and_a_half(theme):
     """WCAG 2.2, 1.4.11 and 1.4.3; the strongest tints are those of the style sheet."""
-    css, (paper, ink, muted) = stylesheet(), PAPERS[theme]
-    colors = dict(re.findall(r"--(A|B|good|bad|grey): (#\w{6});", css))
+    css, (paper, ink, muted) = stylesheet(), map(rgb, PAPERS[theme])
+    colors = {name: rgb(code) for name, code in re.findall(r"--(A|B|good|bad|grey): (#\w{6});", css)}
     assert set(colors) == {"A", "B", "good", "bad", "grey"}
     for name, color in colors.items():
         assert contrast(color, paper) >= 3, name

@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from colors import contrast, mixed, rgb
 
 from benchmarks.charts import Curve, Interval, Reliability, forest_plot, learning_curves, reliability_diagram
 from benchmarks.class_charts import class_histogram, confusion_matrix
@@ -157,27 +158,12 @@ def test_ticks_are_few_round_and_inside(low, high):
     assert all(low - 1e-9 * abs(low) <= v <= high + 1e-9 * abs(high) for v in found)
 
 
-def luminance(code):
-    parts = [int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def mixed(top, bottom, share):
-    values = [share * int(top[i : i + 2], 16) + (1 - share) * int(bottom[i : i + 2], 16) for i in (1, 3, 5)]
-    return "#" + "".join(f"{round(v):02x}" for v in values)
-
-
-def contrast(first, second):
-    high, low = sorted((luminance(first), luminance(second)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_and_marks_stand_out_from_the_paper(scheme):
     """WCAG 2.2, 1.4.3: 4.5 to 1 for words, which ink, muted and every series are used for."""
     light, dark = CHART_CSS.split("@media")
-    colors = dict(re.findall(r"--chart-(\w+): (#\w{6})", light if scheme == "light" else dark))
+    found = re.findall(r"--chart-(\w+): (#\w{6})", light if scheme == "light" else dark)
+    colors = {name: rgb(code) for name, code in found}
     for name in ("ink", "muted", "1", "2", "3", "4"):
         assert contrast(colors[name], colors["paper"]) >= 4.5, name
     for name in ("1", "2"):

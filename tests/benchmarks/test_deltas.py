@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.bootstrap import Answers, Frame
-from benchmarks.deltas import delta_table, verdict_of
+from benchmarks.deltas import table_of, verdict_of
 from benchmarks.paired import Paired
 from benchmarks.resampled import resample
 from benchmarks.significance import grown, p_value
@@ -15,6 +15,10 @@ from benchmarks.significance import grown, p_value
 def answers(predicted):
     n = len(predicted)
     return Answers(np.array(predicted), np.full(n, 0.5), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
+
+
+def deltas_of(paired, resamples, seed):
+    return table_of(paired, resample(paired, resamples, seed))
 
 
 def drawn_model(rng, labels, groups, seeds, seed_noise):
@@ -70,7 +74,7 @@ def test_a_table_of_equal_rows_rarely_holds_a_verdict():
         labels = np.repeat(rng.choice(6, 600, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]), 2)
         frame = Frame(labels, np.repeat(np.arange(600), 2), np.full(6, 50))
         rows = {str(row): drawn_model(rng, frame.labels, frame.groups, 3, 0.15) for row in range(8)}
-        table = delta_table(paired_of(frame, rows), 250, int(rng.integers(2**31)))
+        table = deltas_of(paired_of(frame, rows), 250, int(rng.integers(2**31)))
         for metric in wrong:
             verdicts = table.loc[table["metric"] == metric, "verdict"]
             wrong[metric] += bool(verdicts.isin(["better", "worse"]).any())
@@ -92,7 +96,7 @@ def two_rows(n_groups, seeds, *, spoil=None):
 
 class TestVerdicts:
     def cell(self, *, n_groups=300, seeds=5, metric="accuracy", spoil=None, reason="all_epochs"):
-        table = delta_table(paired_of(*two_rows(n_groups, seeds, spoil=spoil), reason), 1000, 0)
+        table = deltas_of(paired_of(*two_rows(n_groups, seeds, spoil=spoil), reason), 1000, 0)
         (line,) = table[(table["row"] == "new") & (table["metric"] == metric)].to_dict("records")
         return line
 
@@ -114,7 +118,7 @@ class TestVerdicts:
     def test_a_metric_that_one_run_lacks_is_left_empty_there(self):
         frame, rows = two_rows(100, 2)
         rows["new"] = [replace(run, log_p=np.full(100, -math.inf)) for run in rows["new"]]
-        table = delta_table(paired_of(frame, rows), 200, 0).set_index(["row", "metric"])
+        table = deltas_of(paired_of(frame, rows), 200, 0).set_index(["row", "metric"])
         assert table.loc[("base", "nll"), "value"] == pytest.approx(0.7)
         assert math.isnan(table.loc[("new", "nll"), "value"])
         assert table.loc[("new", "nll"), "verdict"] == "can't tell"

@@ -1,10 +1,10 @@
 import math
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
+from pages import Page
 
 from benchmarks.compare import compare
 from benchmarks.plan import BenchSpec
@@ -12,31 +12,6 @@ from benchmarks.report import write_report
 from benchmarks.runner import bench_rows, run_bench
 from benchmarks.store import run_folder
 from benchmarks.tables import to_text
-
-VOID = {"meta", "br", "link", "img", "input", "hr"}
-
-
-class Page(HTMLParser):
-    """Collects tags, attributes and words, and whether tags close in order."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.tags, self.words, self.wrong = [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.wrong.append(tag)
-
-    def handle_data(self, data):
-        self.words.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +39,7 @@ def html(tmp_path_factory, write_cache):
 
 @pytest.fixture(scope="module")
 def page(html):
-    page = Page()
-    page.feed(html)
+    page = Page(html)
     return page
 
 

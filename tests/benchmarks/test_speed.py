@@ -112,6 +112,9 @@ def test_the_command_lists_its_options() -> None:
     assert "--quick" in done.stdout
 
 
+FIGURES = ["app.ready", "app.first_paint", "app.usable", "app.compare", "app.compare_again"]
+
+
 class Closed:
     """A browser that is never used."""
 
@@ -121,7 +124,7 @@ class Closed:
 
 @pytest.mark.parametrize(("quick", "counts"), [(True, (1, 3, 3)), (False, (3, 5, 7))])
 def test_the_page_is_measured_as_often_as_promised(monkeypatch: pytest.MonkeyPatch, quick: bool, counts) -> None:
-    started, visited, compared = [], [], []
+    started, visited, revealed, compared = [], [], [], []
 
     @contextmanager
     def serve(folder):
@@ -132,6 +135,10 @@ def test_the_page_is_measured_as_often_as_promised(monkeypatch: pytest.MonkeyPat
         visited.append(url)
         return 0.5, 8.0
 
+    def compare_first(browser, url):
+        revealed.append(url)
+        return 0.25
+
     def compare_again(browser, url, times):
         compared.append((url, times))
         return [2.0] * times
@@ -140,17 +147,21 @@ def test_the_page_is_measured_as_often_as_promised(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(app, "CLASSES", 5)
     monkeypatch.setattr(app, "start_playwright", nullcontext)
     monkeypatch.setattr(app, "open_browser", lambda playwright: Closed())
-    for each in (serve, visit, compare_again):
+    for each in (serve, visit, compare_first, compare_again):
         monkeypatch.setattr(app, each.__name__, each)
     found = {each.name: each for each in app.figures(quick)}
     assert (len(started), len(visited), compared[0][1]) == counts
-    assert compared[0][0] == "http://here/?a=20260101-000000-000000-000a&b=20260101-000001-000000-000b"
-    assert list(found) == ["app.ready", "app.first_paint", "app.usable", "app.compare"]
+    # Every first comparison is of another pair.
+    ids = [(f"20260101-000000-{n:06d}-000a", f"20260101-000001-{n:06d}-000b") for n in range(1, counts[2] + 1)]
+    assert revealed == [f"http://here/?a={a}&b={b}" for a, b in ids]
+    assert compared[0][0] == revealed[-1]
+    assert list(found) == FIGURES
     assert found["app.ready"].ours == (4.0 if quick else 8.0)
     paint, usable = found["app.first_paint"], found["app.usable"]
     assert (paint.ratio, paint.ours, paint.peer, paint.ok) == (4.0, 0.5, 2.0, True)
     assert (usable.ratio, usable.ok, usable.unit) == (0.5, False, "limit of 4 s / our seconds")
-    assert (found["app.compare"].ratio, found["app.compare"].ok) == (0.5, False)
+    assert (found["app.compare"].ratio, found["app.compare"].ok) == (4.0, True)
+    assert (found["app.compare_again"].ratio, found["app.compare_again"].ok) == (0.5, False)
 
 
 ANSWERING = """
@@ -208,6 +219,17 @@ def test_made_up_jobs_are_read_as_finished_ones(tmp_path) -> None:
     assert "toggles:\n  B:\n    posthoc.calibration.kind: temperature\n" in written_out
 
 
+def test_another_made_up_pair_stands_beside_the_first(tmp_path) -> None:
+    first = write_fake_runs(tmp_path, rows=60, classes=5)
+    second = write_fake_runs(tmp_path, rows=60, classes=5, test_rows=57, number=3)
+    assert len({*first, *second}) == 4
+    written = [write_fake_jobs(tmp_path, first), write_fake_jobs(tmp_path, second, 3)]
+    assert jobs.read(tmp_path, written[1]["B"]).keys == {0: second[1]}
+    assert jobs.read(tmp_path, written[0]["B"]).keys == {0: first[1]}
+    for role, rows in (("select", 60), ("test", 57)):
+        assert pair(tmp_path, [second[0]], [second[1]], role, resamples=20).comparison.n_rows == rows
+
+
 def test_made_up_runs_judge_other_rows_in_the_test(tmp_path) -> None:
     a, b = write_fake_runs(tmp_path, rows=300, classes=5)
     chosen, test = (pair(tmp_path, [a], [b], role, resamples=20) for role in ("select", "test"))
@@ -231,9 +253,7 @@ def test_the_page_is_measured_in_a_browser() -> None:
     # In a process of its own: a thread can drive only one playwright at a time.
     done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, timeout=300)
     found = [json.loads(text) for text in done.stdout.splitlines()]
-    assert [each["name"] for each in found] == ["app.ready", "app.first_paint", "app.usable", "app.compare"], (
-        done.stderr
-    )
+    assert [each["name"] for each in found] == FIGURES, done.stderr
     assert done.returncode == int(not all(each["ok"] for each in found))
     # Nothing is shown before the server's first bytes, and the form comes after the first paint.
     assert 0 < found[1]["ours"] < found[2]["ours"] < 120

@@ -32,6 +32,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+COMMA = 'digit 1, "thin"'
 EVIL = "<img src=x onerror=window.hacked=1>"
 DEADLINE = 90
 
@@ -90,14 +91,14 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
-    """A folder with images of three classes and their cache; a careless page would run the name of one of them."""
+    """A folder with images of three classes and their cache; a careless page would run or split some of their names."""
     from app.actions.embedding import embed_listing
     from embedcache.backbones import load_backbone
     from embedcache.sources import list_folder
 
     root = tmp_path_factory.mktemp("page")
     x, y = load_digits(return_X_y=True)
-    for digit, name in ((0, "digit 0"), (1, "digit 1"), (8, EVIL)):
+    for digit, name in ((0, "digit 0"), (1, COMMA), (8, EVIL)):
         (root / "images" / name).mkdir(parents=True)
         for i in np.flatnonzero(y == digit)[:60]:
             pixels = (x[i].reshape(8, 8) * (255 / 16)).astype(np.uint8)

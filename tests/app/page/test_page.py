@@ -6,9 +6,11 @@ import urllib.request
 import zipfile
 
 import pytest
+from colors import contrast
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
+COMMA = 'digit 1, "thin"'
 EVIL = "<img src=x onerror=window.hacked=1>"
 ENDLESS = {"Schedule: epochs": "100000", "Schedule: batch size": "1000", "Early stop: patience": "100000"}
 SHORT = {"Schedule: epochs": "4", "Schedule: min steps": "0"}
@@ -90,7 +92,7 @@ def test_from_a_table_to_a_downloaded_head(server, browse, digits, tmp_path):
     page.get_by_role("button", name="Back to validation").click()
     expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "select", timeout=LONG)
 
-    image = next((digits / "images" / "digit 1").glob("*.png"))
+    image = next((digits / "images" / COMMA).glob("*.png"))
     page.locator("#try-image input[type=file]").set_input_files(image)
     state(page, "answer-A", "done")
     before = page.get_by_test_id("answer-A").inner_text()
@@ -104,7 +106,7 @@ def test_from_a_table_to_a_downloaded_head(server, browse, digits, tmp_path):
     with zipfile.ZipFile(tmp_path / "head.zip") as packed:
         packed.extractall(tmp_path / "unpacked")
     head = load(tmp_path / "unpacked" / "head").head
-    assert set(head.class_names) == {"digit 0", "digit 1", EVIL}
+    assert set(head.class_names) == {"digit 0", COMMA, EVIL}
     assert page.evaluate("window.hacked") is None
 
 
@@ -170,6 +172,46 @@ def test_options_out_of_use_say_why_and_come_back(look):
     expect(page.get_by_label("A: Body: dropout (mlp)", exact=True)).to_be_visible()
     expect(page.get_by_label("B: Body: dropout (mlp)", exact=True)).to_be_hidden()
     expect(page.get_by_label("A: Preset").get_by_label("custom", exact=True)).to_be_checked()
+
+
+def test_what_is_typed_while_the_server_judges_stays(look):
+    page = look()
+    box = page.get_by_label("B: Schedule: epochs", exact=True)
+    box.fill("")
+    # Each digit comes later than the pause after which the server is asked, and sooner than its answer may.
+    box.press_sequentially("123456", delay=170)
+    settled(page)
+    expect(box).to_have_value("123456")
+    expect(page.get_by_test_id("error-B")).to_contain_text("less than or equal to 100000")
+    box.press_sequentially("7")
+    page.get_by_label("B: Preset").get_by_label("plain", exact=True).check()
+    settled(page)
+    expect(box).to_have_value("50")
+
+
+def test_a_name_with_a_comma_is_one_name(look):
+    page = look()
+    row = page.locator("#row-background")
+    box = page.get_by_label("B: Background", exact=True)
+    row.get_by_role("button", name=COMMA).nth(1).click()
+    settled(page)
+    expect(box).to_have_value('"digit 1, ""thin"""')
+    row.get_by_role("button", name="digit 0", exact=True).nth(1).click()
+    settled(page)
+    kept = page.evaluate("JSON.parse(localStorage.getItem('frostbench_form')).sides.B.background")
+    assert kept == [COMMA, "digit 0"]
+    row.get_by_role("button", name=COMMA).nth(1).click()
+    settled(page)
+    expect(box).to_have_value("digit 0")
+
+
+def test_a_server_that_is_gone_is_told(server, browse):
+    page = browse()
+    settled(page)
+    server.kill()
+    page.get_by_label("B: Schedule: epochs", exact=True).fill("7")
+    expect(page.locator("#difference")).to_contain_text("The server does not answer", timeout=LONG)
+    server.start()
 
 
 def test_a_value_that_is_not_allowed_is_told_and_cannot_be_trained(look):
@@ -238,14 +280,3 @@ def rgba(color):
     numbers = [float(n) for n in re.findall(r"[\d.]+", color)]
     scale = 1 if "srgb" in color else 255
     return (*(n / scale for n in numbers[:3]), numbers[3] if len(numbers) > 3 else 1.0)
-
-
-def contrast(first, second):
-    """WCAG 2.2 contrast of two opaque colours, 0 to 1 each."""
-    dark, light = sorted(luminance(color) for color in (first, second))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(color):
-    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in color]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

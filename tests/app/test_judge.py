@@ -1,0 +1,81 @@
+"""What the form's script is told, without a browser."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pages import Page
+
+from app.forms import Row
+from app.page import form_html as form_page
+from app.page.judge import judge
+from app.page.state import first_form
+from app.sides import CUSTOM
+from app.workspace import Workspace
+
+
+@pytest.fixture(scope="module")
+def here(cache):
+    return Workspace(Path("/nowhere"), (cache,), Path("/nowhere/results"))
+
+
+@pytest.fixture
+def form(here):
+    return json.loads(json.dumps(first_form(here).as_tree()))
+
+
+def test_a_first_visit_has_the_baseline_against_full_on_the_first_cache(here, cache):
+    said = judge({"act": "restore", "form": None}, here)
+    assert said["error"] is None
+    assert said["presets"] == {"A": "baseline", "B": "full"}
+    assert {side: values["cache"] for side, values in said["form"]["sides"].items()} == dict.fromkeys("AB", str(cache))
+    assert said["names"]["A"] == {"columns": ["avg"], "background": ["digit 0", "digit 1", "digit 8"]}
+    assert said["about"]["A"].startswith("92 images, 3 classes of 12 to 40 images each.")
+    assert json.loads(json.dumps(said)) == said
+
+
+def test_what_a_browser_kept_comes_back_as_far_as_it_still_exists(here, form, cache):
+    form["sides"]["A"] |= {"train.schedule.epochs": 7, "cache": "gone", "an option of another version": 1}
+    del form["sides"]["B"]["train.optim.kind"]
+    form["split"] = {"seed": 5}
+    said = judge({"act": "restore", "form": form}, here)["form"]
+    assert (said["sides"]["A"]["train.schedule.epochs"], said["sides"]["A"]["cache"]) == (7, str(cache))
+    assert said["sides"]["B"]["train.optim.kind"] == "adamw"
+    assert (said["split"]["seed"], said["split"]["test"]) == (5, 0.2)
+    for broken in ("text", {"sides": None}, {"sides": {"A": 3}}, []):
+        assert judge({"act": "restore", "form": broken}, here)["presets"] == {"A": "baseline", "B": "full"}
+
+
+def test_acts_change_the_side_they_name(here, form):
+    said = judge({"act": "preset", "side": "A", "name": "plain", "form": form}, here)
+    assert said["presets"] == {"A": "plain", "B": "full"}
+    said = judge({"act": "switch", "side": "A", "name": "cRT", "on": True, "form": said["form"]}, here)
+    assert said["switches"]["A"]["cRT"]
+    assert said["presets"]["A"] == CUSTOM
+    said = judge({"act": "copy", "form": said["form"]}, here)
+    assert said["differs"] == []
+    assert said["switches"]["B"]["cRT"]
+
+
+def test_what_is_not_possible_is_told(here, form):
+    form["sides"]["B"]["train.schedule.epochs"] = 0
+    said = judge({"act": "input", "form": form}, here)
+    assert said["error"] is None
+    assert "train.schedule.epochs" in said["difference"]
+    assert 'data-state="error"' in said["difference"]
+    said = judge({"act": "switch", "side": "B", "name": "SupCon", "on": True, "form": form}, here)
+    assert "train.schedule.epochs" in said["error"]
+    del form["sides"]["A"]["columns"]
+    assert "Reload the page" in judge({"act": "input", "form": form}, here)["error"]
+    form["seeds"] = None
+
+
+def test_an_experimental_option_stands_in_a_closed_group(monkeypatch):
+    odd = Row("train.loss.odd", "train.loss.odd", "Odd", "Something new.", "flag", default=False, tier="experimental")
+    monkeypatch.setattr(form_page, "ROWS", (*form_page.ROWS, odd))
+    page = Page(form_page.form_html())
+    assert page.wrong == []
+    groups = {attrs["id"]: attrs for tag, attrs in page.tags if tag == "details"}
+    assert "open" not in groups["group-Loss-experimental"]
+    assert all("open" in attrs for name, attrs in groups.items() if name != "group-Loss-experimental")
+    assert len(page.having("data-key", "train.loss.odd")) == 2

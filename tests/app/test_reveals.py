@@ -1,0 +1,14 @@
+"""Looks at the test rows are counted by split."""
+
+from app.reveals import count_reveals, note_reveal
+from benchmarks.ab import pair
+from benchmarks.speed.fake_runs import write_fake_runs
+
+
+def test_looks_are_counted_and_a_half_written_line_is_none(tmp_path):
+    found = pair(tmp_path, *([key] for key in write_fake_runs(tmp_path, rows=60, classes=4)), resamples=20)
+    assert count_reveals(tmp_path, found) == 0
+    assert [note_reveal(tmp_path, found) for _ in range(2)] == [1, 2]
+    with (tmp_path / "reveals.jsonl").open("a") as file:
+        file.write('{"time": 1, "split": "another"}\n{"time": 1, "spl')
+    assert count_reveals(tmp_path, found) == 2
