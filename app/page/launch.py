@@ -2,8 +2,10 @@
 
 import importlib
 import os
+import socket
 import threading
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from app.page.quick_gradio import import_gradio
@@ -48,8 +50,9 @@ def launch(workspace: Workspace, port: int | None) -> None:
     """Build the page and serve it on 127.0.0.1 until the process is stopped.
 
     Raises:
-        OSError: the port is taken.
+        ValueError: the port is taken, or the store is a file.
     """
+    _check(workspace.store, port)
     prepare(workspace)
     import_gradio()
     from starlette.middleware import Middleware
@@ -82,6 +85,23 @@ def launch(workspace: Workspace, port: int | None) -> None:
         flush=True,
     )
     page.block_thread()
+
+
+def _check(store: Path, port: int | None) -> None:
+    """Refuse what gradio would refuse after seconds, and in its own words."""
+    if store.exists() and not store.is_dir():
+        raise ValueError(f"a run store is a folder, however: {store} is a file. Give another --store.")
+    if port is not None:
+        with socket.socket() as tried:
+            # A port that a server has just left is free, though the system keeps its last connections in mind.
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise ValueError(
+                    f"a port must be free, however: {port} cannot be had ({error.strerror}). Give another --port, or "
+                    "none."
+                ) from error
 
 
 def _warm() -> None:
