@@ -7,8 +7,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from heads.attention_pool import AttentionPool
+from heads.dense import Dense, linear_layer
 from heads.spec import Spec
 
+Dropped = tuple[Tensor, ...]
+"""What dropout multiplies the output of each block with in one step; empty where nothing is dropped."""
 Width = Annotated[int, Field(ge=1, le=16384)]
 
 
@@ -43,19 +47,6 @@ class Mlp(Spec):
         return Blocks(linears, self.block_order, self.dropout)
 
 
-def linear_layer(width_in: int, width_out: int, generator: torch.Generator) -> nn.Linear:
-    """An nn.Linear with torch's default uniform initialisation, drawn from generator.
-
-    torch's own constructor draws from the global generator, which would tie a run to what ran before it.
-    """
-    layer = nn.Linear(width_in, width_out, device="meta").to_empty(device="cpu")
-    bound = width_in**-0.5
-    with torch.no_grad():
-        layer.weight.uniform_(-bound, bound, generator=generator)
-        layer.bias.uniform_(-bound, bound, generator=generator)
-    return layer
-
-
 class Pass(nn.Module):
     """The identity as a body.
 
@@ -67,9 +58,11 @@ class Pass(nn.Module):
         self.width = width
         self.depth = 0
 
-    def forward(
-        self, x: Tensor, generator: torch.Generator | None = None, start: int = 0, end: int | None = None
-    ) -> Tensor:
+    def draw(self, rows: int, generator: torch.Generator, dtype: torch.dtype) -> Dropped:
+        """What dropout needs for one step: nothing."""
+        return ()
+
+    def forward(self, x: Tensor, dropped: Dropped = (), start: int = 0, end: int | None = None) -> Tensor:
         """Return x."""
         return x
 
@@ -80,7 +73,7 @@ class Blocks(nn.Module):
     Shapes: x [N, D] -> [N, hidden[-1]]
     """
 
-    def __init__(self, linears: list[nn.Linear], block_order: str, dropout: float) -> None:
+    def __init__(self, linears: list[Dense], block_order: str, dropout: float) -> None:
         super().__init__()
         self.linears = nn.ModuleList(linears)
         self.norms = nn.ModuleList(nn.LayerNorm(layer.out_features) for layer in linears)
@@ -89,18 +82,22 @@ class Blocks(nn.Module):
         self.width = linears[-1].out_features
         self.depth = len(linears)
 
-    def forward(
-        self, x: Tensor, generator: torch.Generator | None = None, start: int = 0, end: int | None = None
-    ) -> Tensor:
-        """Run the blocks; dropout acts in training mode and draws from generator."""
-        blocks = list(zip(self.linears, self.norms, strict=True))
-        for linear, norm in blocks[start:end]:
-            x = linear(x)
+    def draw(self, rows: int, generator: torch.Generator, dtype: torch.dtype) -> Dropped:
+        """What dropout needs for one step of that many rows: for each block, factors [rows, H] that are 0 or above 1."""
+        if self.dropout == 0:
+            return ()
+        kept = 1 - self.dropout
+        shapes = [(rows, norm.normalized_shape[0]) for norm in self.norms if isinstance(norm, nn.LayerNorm)]
+        blanks = [torch.empty(shape, device=generator.device, dtype=dtype) for shape in shapes]
+        return tuple(blank.bernoulli_(kept, generator=generator).div_(kept) for blank in blanks)
+
+    def forward(self, x: Tensor, dropped: Dropped = (), start: int = 0, end: int | None = None) -> Tensor:
+        """Run the blocks; dropped holds the dropout factors of each, from `draw`, and is empty outside training."""
+        for place in range(start, self.depth if end is None else end):
+            x, norm = self.linears[place](x), self.norms[place]
             x = nn.functional.gelu(norm(x)) if self.norm_first else norm(nn.functional.gelu(x))
-            if self.training and self.dropout > 0:
-                kept = torch.rand(x.shape, generator=generator, device=x.device) >= self.dropout
-                x = x * kept / (1 - self.dropout)
+            x = x * dropped[place] if dropped else x
         return x
 
 
-BodySpec = Annotated[Identity | Mlp, Field(discriminator="kind")]
+BodySpec = Annotated[Identity | Mlp | AttentionPool, Field(discriminator="kind")]

@@ -144,8 +144,10 @@ def _tensors(head: TrainedHead, canary: Canary | None) -> dict[str, Tensor]:
 
 
 def _head(card: Card, tensors: Mapping[str, Tensor]) -> TrainedHead:
-    module = card.head.blank(len(tensors["head.preprocess.mean"]), len(card.class_names))
-    module.load_state_dict({k.removeprefix("head."): v for k, v in tensors.items() if k.startswith("head.")})
+    state = {k.removeprefix("head."): v for k, v in tensors.items() if k.startswith("head.")}
+    shapes = {name: value.shape for name, value in state.items()}
+    module = card.head.blank(len(state["preprocess.mean"]), len(card.class_names), shapes)
+    module.load_state_dict(state)
     calibration = None
     if card.calibrated:
         calibration = Calibration(tensors["calibration.logits"], tensors["calibration.labels"])

@@ -1,18 +1,43 @@
-"""Head = preprocess, then body, then classifier: the one module the engine sees."""
+"""Head = preprocess, then body, then classifier."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from heads.arcface import ArcFace
+from heads.attention_pool import Pool
 from heads.body import Blocks, BodySpec, Identity, Pass
+from heads.cosface import CosFace
+from heads.cosine import Cosine
+from heads.knn import Neighbours
+from heads.ldam import Ldam
+from heads.lda import Lda
 from heads.linear import Linear
 from heads.logreg import LogisticRegression
+from heads.mahalanobis import Mahalanobis
+from heads.means import NearestMean
+from heads.multi_prototype import Prototype
 from heads.preprocess import Affine, Standardise
+from heads.ridge import Ridge
 from heads.spec import Spec
+from heads.zero_shot import ZeroShot
 
-ClassifierSpec = Annotated[Linear | LogisticRegression, Field(discriminator="kind")]
+Fitted = Ridge | Lda | NearestMean | Mahalanobis | Neighbours | ZeroShot
+"""Classifiers in closed form: one pass over the training rows."""
+Closed = LogisticRegression | Fitted
+"""Classifiers without gradient steps."""
+Placed = Cosine | ArcFace | CosFace | Ldam | Prototype
+"""Classifiers that may start from the training rows."""
+Margined = ArcFace | CosFace | Ldam
+"""Classifiers with a margin in training."""
+Stepped = Linear | Placed
+"""Classifiers trained by gradient steps."""
+ClosedSpec = Annotated[Closed, Field(discriminator="kind")]
+ClassifierSpec = Annotated[Stepped | Closed, Field(discriminator="kind")]
+Body = Pass | Blocks | Pool
 
 
 class HeadSpec(Spec):
@@ -21,18 +46,53 @@ class HeadSpec(Spec):
     preprocess: Standardise = Standardise()
     """How a vector is standardised."""
     body: BodySpec = Identity()
-    """What stands before the classifier: identity or mlp."""
+    """What stands before the classifier: nothing, an MLP, or attention pooling of tokens."""
     classifier: ClassifierSpec = Linear()
     """What turns the body's output into logits."""
 
     def build(self, x: Tensor, classes: int, generator: torch.Generator) -> "Head":
-        """An untrained head for training features x [N, D], initialised from generator."""
-        body = self.body.build(x.shape[1], generator)
+        """An untrained head for training features x [N, D], initialised from generator.
+
+        Raises:
+            TypeError: the classifier is fitted to rows and has no untrained form.
+        """
+        body = self.body.build(x.shape[-1], generator)
+        if isinstance(self.classifier, Fitted):
+            raise TypeError(f"{self.classifier.kind} is fitted to rows; it cannot be built without them.")
         return Head(self.preprocess.build(x), body, self.classifier.build(body.width, classes, generator))
 
-    def blank(self, dim: int, classes: int) -> "Head":
-        """A head of the right shapes whose numbers are still to be loaded."""
-        return self.build(torch.zeros(2, dim), classes, torch.Generator())
+    def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> "Head":
+        """A head whose numbers, of these shapes by name, are still to be loaded."""
+        nothing = torch.Generator()
+        body = self.body.build(dim, nothing)
+        if isinstance(self.classifier, Fitted):
+            own = {n.removeprefix("classifier."): s for n, s in shapes.items() if n.startswith("classifier.")}
+            classifier: nn.Module = self.classifier.blank(body.width, classes, own)
+        else:
+            classifier = self.classifier.build(body.width, classes, nothing)
+        return Head(self.preprocess.build(torch.zeros(2, dim)), body, classifier)
+
+
+class Core(nn.Module):
+    """The part of a head that is trained: body, then classifier.
+
+    Shapes: x [N, D] -> [N, C]
+    """
+
+    def __init__(self, body: Body, classifier: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+        self.classifier = classifier
+
+    @property
+    def width(self) -> int:
+        """Width of the classifier's input."""
+        return self.body.width
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [N, C] of preprocessed x [N, D]."""
+        logits: Tensor = self.classifier(self.body(x))
+        return logits
 
 
 class Head(nn.Module):
@@ -41,18 +101,18 @@ class Head(nn.Module):
     Shapes: x [N, D] -> [N, C]
     """
 
-    def __init__(self, preprocess: Affine, body: Pass | Blocks, classifier: nn.Linear) -> None:
+    def __init__(self, preprocess: Affine, body: Body, classifier: nn.Module) -> None:
         super().__init__()
         self.preprocess = preprocess
         self.body = body
         self.classifier = classifier
 
-    def hidden(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The classifier's input [N, H] for x [N, D]; generator feeds dropout in training mode."""
-        hidden: Tensor = self.body(self.preprocess(x), generator)
+    def hidden(self, x: Tensor) -> Tensor:
+        """The classifier's input [N, H] for x [N, D]."""
+        hidden: Tensor = self.body(self.preprocess(x))
         return hidden
 
-    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """Logits [N, C] of x [N, D]."""
-        logits: Tensor = self.classifier(self.hidden(x, generator))
+        logits: Tensor = self.classifier(self.hidden(x))
         return logits

@@ -3,9 +3,9 @@
 from typing import Literal
 
 import torch
-from torch import nn
 
-from heads.body import linear_layer
+
+from heads.dense import Dense, linear_layer
 from heads.spec import Spec
 
 
@@ -14,6 +14,6 @@ class Linear(Spec):
 
     kind: Literal["linear"] = "linear"
 
-    def build(self, dim: int, classes: int, generator: torch.Generator) -> nn.Linear:
+    def build(self, dim: int, classes: int, generator: torch.Generator) -> Dense:
         """The layer from width dim to the logits of that many classes, initialised from generator."""
         return linear_layer(dim, classes, generator)

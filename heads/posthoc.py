@@ -36,8 +36,10 @@ class PriorAdjustment(Spec):
     """
 
     kind: Literal["prior_adjustment"] = "prior_adjustment"
+    rule: Literal["fixed", "tuned"] = "fixed"
+    """Whether tau is the number given, or found among 0, 0.05 .. 1.5 by train.early_stop.metric on selection rows."""
     tau: float = Field(default=0.0, ge=0, le=3)
-    """Strength; 0 leaves the logits alone, 1 is consistent for the balanced error."""
+    """Strength where the rule is fixed; 0 leaves the logits alone, 1 is consistent for the balanced error."""
 
 
 class PosthocSpec(Spec):

@@ -18,7 +18,7 @@ class Standardise(Spec):
     """Divide each channel by its standard deviation over the training rows (ddof 0)."""
 
     def build(self, x: Tensor) -> "Affine":
-        """The fitted transform of training features x [N, D], with statistics taken in float64.
+        """The fitted transform of training features x [N, D] or [N, T, D], with statistics taken in float64.
 
         A channel whose standard deviation is at most 1e-6 is not divided: centred, it is all but 0.
 
@@ -28,12 +28,13 @@ class Standardise(Spec):
                 [ 0.0000,  0.0000],
                 [ 1.2247,  0.0000]])
         """
-        exact = x.double()
+        exact = x.reshape(-1, x.shape[-1]).double()
         mean = exact.mean(0)
         spread = exact.std(0, correction=0)
         spread = torch.where(spread > 1e-6, spread, torch.ones_like(spread))
         zeros, ones = torch.zeros_like(mean), torch.ones_like(mean)
-        return Affine((mean if self.center else zeros).float(), (spread if self.std else ones).float())
+        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+        return Affine((mean if self.center else zeros).to(dtype), (spread if self.std else ones).to(dtype))
 
 
 class Affine(nn.Module):

@@ -1,10 +1,15 @@
 """Specs: the one place where every choice of the workbench is written down."""
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
+from pydantic.fields import FieldInfo
 
 Tier = Literal["core", "experimental"]
+SpecT = TypeVar("SpecT", bound="Spec")
+SWEPT: dict[str, JsonValue] = {"swept": True}
+"""Marks a number that may differ between heads trained together in one stack (as json_schema_extra of its field)."""
 
 
 class Spec(BaseModel):
@@ -35,6 +40,53 @@ class Spec(BaseModel):
             if isinstance(tree, dict) and isinstance(tree.get(name), bool) and field.annotation in (int, float):
                 raise ValueError(f"{name} must be a number, and true and false are none")
         return tree
+
+
+def numbers(spec: Spec) -> dict[str, float]:
+    """The swept numbers of a spec and of the specs below it, by dotted path; those that are None are left out.
+
+    >>> class Loss(Spec):
+    ...     tau: float = Field(default=0.5, json_schema_extra=SWEPT)
+    ...     name: str = "a"
+    >>> class Run(Spec):
+    ...     loss: Loss = Loss()
+    >>> numbers(Run())
+    {'loss.tau': 0.5}
+    """
+    found: dict[str, float] = {}
+    for name, field in type(spec).model_fields.items():
+        value = getattr(spec, name)
+        if isinstance(value, Spec):
+            found |= {f"{name}.{path}": number for path, number in numbers(value).items()}
+        elif value is not None and _is_swept(field):
+            found[name] = value
+    return found
+
+
+def with_numbers(spec: SpecT, values: Mapping[str, Any]) -> SpecT:
+    """Copy of a spec with other values at dotted paths, which are not checked: they may be tensors, one for each head."""
+    own = {path: value for path, value in values.items() if "." not in path}
+    below: dict[str, dict[str, Any]] = {}
+    for path, value in values.items():
+        name, dot, rest = path.partition(".")
+        if dot:
+            below.setdefault(name, {})[rest] = value
+    return spec.model_copy(update=own | {name: with_numbers(getattr(spec, name), v) for name, v in below.items()})
+
+
+def skeleton(spec: Spec) -> str:
+    """What specs have in common whose heads can be trained as one stack: all but their swept numbers.
+
+    A number at 0 stays, for there the step leaves its part out.
+    """
+    swept = {path: "swept" for path, number in numbers(spec).items() if number != 0}
+    # Without warnings: pydantic has one for a word in a number's place.
+    return with_numbers(spec, swept).model_dump_json(warnings=False)
+
+
+def _is_swept(field: FieldInfo) -> bool:
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and extra.get("swept") is True
 
 
 def canonical(spec: BaseModel) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from heads.logreg import LogisticRegression
+from heads.head import Closed
 from heads.posthoc import NoCalibration
 from training.conflicts import check
 from training.data import Data
@@ -51,7 +51,7 @@ def background_of(run: RunSpec, data: Data) -> tuple[int, ...]:
 
 def _check_finite(columns: tuple[str, ...], data: Data) -> None:
     for role, part in (("train", data.train), ("select", data.select), ("calibrate", data.calibrate)):
-        finite = part.features(columns).isfinite().all(1)
+        finite = part.features(columns).isfinite().flatten(1).all(1)
         if not finite.all():
             rows = (~finite).nonzero().squeeze(1).tolist()
             raise ValueError(
@@ -63,7 +63,7 @@ def _check_finite(columns: tuple[str, ...], data: Data) -> None:
 def _check_parts(run: RunSpec, data: Data) -> None:
     if len(data.train) == 0:
         raise ValueError("training needs at least one row, however: the training part is empty. Check the split.")
-    stepped = not isinstance(run.head.classifier, LogisticRegression)
+    stepped = not isinstance(run.head.classifier, Closed)
     if stepped and len(data.select) == 0:
         raise ValueError(
             "training keeps the best epoch on the selection rows, however: there are none. "

@@ -9,7 +9,8 @@ from heads.logreg import LogisticRegression
 from training.losses.hardmine import HardMine
 from training.losses.supcon import SupCon
 from training.optim import AdamW, Schedule
-from training.run import EarlyStop, RunSpec
+from training.run import RunSpec
+from training.stage_spec import EarlyStop
 from training.second import Crt
 from training.weights import EffectiveWeight, InverseWeight, NoWeight
 

@@ -11,8 +11,9 @@ class Part:
     """Rows with one duty.
 
     Attributes:
-        columns: named vectors, each [N, D].
+        columns: named vectors, each [N, D], or tokens [N, T, D].
         labels: [N] int64.
+        groups: [N] int64 group of each row, such as the plant it shows; None where no option counts groups.
 
     Raises:
         ValueError: there is no column, or shapes or types are not as above.
@@ -20,24 +21,30 @@ class Part:
 
     columns: dict[str, Tensor]
     labels: Tensor
+    groups: Tensor | None = None
 
     def __post_init__(self) -> None:
         shapes = {name: tuple(x.shape) for name, x in self.columns.items()}
-        if not shapes or any(len(shape) != 2 or shape[0] != len(self.labels) for shape in shapes.values()):
+        if not shapes or any(len(shape) not in (2, 3) or shape[0] != len(self.labels) for shape in shapes.values()):
             raise ValueError(
-                f"a part needs columns [N, D] with a row for each of its N labels, however: {len(self.labels)} labels "
+                f"a part needs columns [N, D] or [N, T, D] with a row for each of its N labels, however: {len(self.labels)} labels "
                 f"came with {shapes}. Were failed images dropped from one of them?"
             )
         if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
             raise ValueError(
                 f"labels are int64 class indices [N], however: {self.labels.dtype} {list(self.labels.shape)} came."
             )
+        if self.groups is not None and self.groups.shape != self.labels.shape:
+            raise ValueError(
+                f"a part names one group for each of its {len(self.labels)} rows, however: {len(self.groups)} came. Pass "
+                "the groups of the same rows."
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def features(self, names: tuple[str, ...]) -> Tensor:
-        """The named columns joined, [N, sum of D], float32.
+        """The named columns joined, [N, sum of D], or tokens [N, T, sum of D]; float32, or float64 where they are.
 
         Raises:
             ValueError: a name is not among the columns.
@@ -48,7 +55,13 @@ class Part:
                 f"a run reads columns of its table, however: {missing} came and the table has "
                 f"{sorted(self.columns)}. Change `columns`, or extract with that pooling."
             )
-        return torch.cat([self.columns[name].float() for name in names], 1)
+        found = [self.columns[name] for name in names]
+        if len({x.shape[:-1] for x in found}) > 1:
+            raise ValueError(
+                f"columns that are joined hold as many tokens each, however: {[list(x.shape) for x in found]} came. "
+                "Name columns of one kind."
+            )
+        return torch.cat([x if x.dtype == torch.float64 else x.float() for x in found], -1)
 
 
 @dataclass(frozen=True)
@@ -72,7 +85,7 @@ class Data:
 
     def __post_init__(self) -> None:
         parts = {"train": self.train, "select": self.select, "calibrate": self.calibrate}
-        shapes = {role: {name: x.shape[1] for name, x in part.columns.items()} for role, part in parts.items()}
+        shapes = {role: {name: list(x.shape[1:]) for name, x in part.columns.items()} for role, part in parts.items()}
         if len({str(sorted(dims.items())) for dims in shapes.values()}) > 1:
             raise ValueError(f"parts need the same columns and dimensions, however: they have {shapes}.")
         classes = len(self.class_names)

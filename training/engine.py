@@ -1,27 +1,22 @@
 """The engine: runs and data in, events out; the last event of each run holds its head."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
-import torch
-from torch import Tensor
-
-from heads.head import Head
+from heads.head import Fitted
 from heads.logreg import LogisticRegression
-from heads.trained import TrainedHead
-from training.checks import background_of, check_data, columns_of
+from training.checks import check_data
+from training.closing import fitted, normalised, solved
 from training.data import Data
-from training.events import Event, Finished, Reason, Started
-from training.facts import Facts, facts_of
-from training.finish import trained
-from training.losses.loss import LossSpec, objective
+from training.events import Event, Failed, Finished, Reason, Started
+from training.finish import log_prior_in_logits, trained
+from training.grouping import grouped
 from training.run import RunSpec
-from training.second import Crt
-from training.stages import SECOND_LOSS, first_stage, second_facts, second_stage
-from training.steps import Setting, run_stage
+from training.second import NoSecondStage, Refit, TauNorm
+from training.setting import Setting, settings_of
+from training.stages import Scaled, first_stage, fold, second_facts, second_spec, second_stage, stepped_second
+from training.steps import Ended, run_stage
 
-ENGINE_VERSION = 1
+ENGINE_VERSION = 2
 """Part of every run key; raised when a change here changes what a run returns."""
 
 
@@ -31,70 +26,90 @@ def never() -> bool:
 
 
 def fit(runs: Sequence[RunSpec], data: Data, stop: Callable[[], bool] = never) -> Iterator[Event]:
-    """Train runs on data, one after the other, and yield what happens.
+    """Train runs on data and yield what happens.
 
-    The same runs, data, thread count and machine give the same heads bit for bit on the CPU. `stop` is asked after
-    every epoch and before a second stage; a stopped run still returns the best head of the stage it was in, and later
-    runs are not begun.
+    Runs that differ in numbers alone are trained as one stack (see `training.grouping`), and their epochs are reported
+    by turns; else one run follows the other. The same runs, data, thread count and machine give the same heads bit for
+    bit on the CPU. `stop` is asked after every epoch and before a second stage; a stopped run still returns the best
+    head of the stage it was in, and later runs are not begun.
 
-    A run whose loss stops being finite ends there and returns the best epoch of that stage.
+    A run whose loss stops being finite ends there and returns the best epoch of that stage; one that has none has
+    failed, and the others go on.
 
     Raises:
-        ValueError: a run cannot be trained on data (see `training.checks`), or diverged before its first epoch ended.
+        ValueError: a run cannot be trained on data (see `training.checks`).
     """
     check_data(runs, data)
-    for number, run in enumerate(runs):
-        yield from _fit_one(number, run, data, stop)
+    for numbers in grouped(runs, data):
+        settings = settings_of(numbers, runs, data)
+        classifier = runs[numbers[0]].head.classifier
+        if isinstance(classifier, LogisticRegression | Fitted):
+            yield from (Started(number, 0) for number in numbers)
+            yield from solved(settings) if isinstance(classifier, LogisticRegression) else map(fitted, settings)
+        else:
+            yield from _step(settings, stop)
         if stop():
             return
 
 
-def _fit_one(number: int, run: RunSpec, data: Data, stop: Callable[[], bool]) -> Iterator[Event]:
-    columns, background = columns_of(run, data), background_of(run, data)
-    facts = facts_of(data.train.labels, len(data.class_names), run.train.loss.class_weight)
-    x = data.train.features(columns)
-    order, noise = torch.Generator().manual_seed(run.seed), torch.Generator(x.device).manual_seed(run.seed)
-    setting = Setting(number, run, data, columns, background, facts, order, noise, time.perf_counter())
-    head = run.head.build(x.cpu(), len(data.class_names), order).to(x.device)
-    if isinstance(run.head.classifier, LogisticRegression):
-        yield Started(number, 0)
-        yield _solve(setting, head, run.head.classifier, x)
-    else:
-        yield Started(number, run.epochs_for(len(x)))
-        yield from _step(setting, head, x, stop)
-
-
-def _solve(setting: Setting, head: Head, classifier: LogisticRegression, x: Tensor) -> Finished:
-    """Solve the classifier in float64 on the standardised vectors."""
-    with torch.no_grad():
-        hidden = head.hidden(x)
-    labels, facts, loss = setting.data.train.labels, setting.facts, setting.run.train.loss
-    found = classifier.solve(hidden, lambda z: objective(loss, z, labels, facts, 1.0), len(setting.data.class_names))
-    with torch.no_grad():
-        head.classifier.weight.copy_(found.weight)
-        head.classifier.bias.copy_(found.bias)
-    reason: Reason = "solved" if found.gradient_norm <= classifier.tolerance else "not_converged"
-    result = _trained(setting, head, loss, facts)
-    return Finished(setting.number, result, reason, 0, _seconds(setting), found.gradient_norm)
-
-
-def _step(setting: Setting, head: Head, x: Tensor, stop: Callable[[], bool]) -> Iterator[Event]:
-    """Train by gradient steps, in one stage or two; of each the best epoch is kept."""
-    loss, facts, second = setting.run.train.loss, setting.facts, setting.run.second
-    kept = yield from run_stage(setting, head, first_stage(setting, head, x), 0, stop)
-    if isinstance(second, Crt) and kept.reason in ("all_epochs", "early_stop"):
-        if stop():
-            kept = replace(kept, reason="stopped")
+def _step(settings: Sequence[Setting], stop: Callable[[], bool]) -> Iterator[Event]:
+    """Train heads of one skeleton by gradient steps, in one stage or two; of each the best epoch is kept."""
+    for setting in settings:
+        yield Started(setting.number, setting.run.epochs_for(len(setting.rows.labels)))
+    later: list[Ended] = []
+    for event in run_stage(first_stage(settings), [0] * len(settings), stop):
+        if not isinstance(event, Ended):
+            yield event
+        elif isinstance(event.setting.run.second, NoSecondStage) or event.reason in ("stopped", "diverged"):
+            yield _after_first(event)
         else:
-            stage = second_stage(setting, head, x, second)
-            kept = yield from run_stage(setting, head, stage, kept.last, stop)
-            loss, facts = SECOND_LOSS, second_facts(setting.facts, second)
-    yield Finished(setting.number, _trained(setting, head, loss, facts), kept.reason, kept.epoch, _seconds(setting))
+            later.append(event)
+    if later and stop():
+        yield from (_after_first(event, "stopped") for event in later)
+    elif later:
+        yield from _second(later, stop)
 
 
-def _trained(setting: Setting, head: Head, loss: LossSpec, facts: Facts) -> TrainedHead:
-    return trained(setting.run, head, setting.columns, setting.data, loss, facts)
+def _second(later: Sequence[Ended], stop: Callable[[], bool]) -> Iterator[Event]:
+    """What follows the first stage of heads whose second is alike."""
+    second = later[0].setting.run.second
+    if isinstance(second, TauNorm):
+        yield from (normalised(event.setting, event.epoch) for event in later)
+    elif isinstance(second, Refit):
+        for event in later:
+            setting = event.setting.with_classifier(second.classifier)
+            is_logreg = isinstance(second.classifier, LogisticRegression)
+            yield from solved([setting], event.epoch) if is_logreg else [fitted(setting, event.epoch)]
+    else:
+        stage = second_stage([event.setting for event in later])
+        for event in run_stage(stage, [event.last for event in later], stop):
+            yield _after_second(event) if isinstance(event, Ended) else event
 
 
-def _seconds(setting: Setting) -> float:
-    return time.perf_counter() - setting.began
+def _after_first(event: Ended, reason: Reason | None = None) -> Finished | Failed:
+    """What is told of a head whose last stage was the first."""
+    setting, optim = event.setting, event.setting.run.train.optim
+    if event.epoch == 0:
+        return _failed(event, "train.optim.lr", optim.lr)
+    head = trained(setting, setting.facts, log_prior_in_logits(setting.run.train.loss, setting.facts))
+    return Finished(setting.number, head, reason or event.reason, event.epoch, setting.seconds)
+
+
+def _after_second(event: Ended) -> Finished | Failed:
+    """What is told of a head that ended its second stage of gradient steps."""
+    setting, second = event.setting, stepped_second(event.setting.run)
+    if event.epoch == 0:
+        return _failed(event, "second.lr", second.lr)
+    if isinstance(event.core.classifier, Scaled):
+        fold(setting, event.core.classifier)
+    facts = second_facts(setting.facts, second)
+    head = trained(setting, facts, log_prior_in_logits(second_spec(setting.run).loss, facts))
+    return Finished(setting.number, head, event.reason, event.epoch, setting.seconds)
+
+
+def _failed(event: Ended, option: str, value: float) -> Failed:
+    return Failed(
+        event.setting.number,
+        f"training must keep a finite loss, however: it diverged in epoch {event.last}, before any was good enough to "
+        f"keep. Lower {option}, which is {value:g}.",
+    )

@@ -61,4 +61,17 @@ class Finished:
     gradient_norm: float | None = None
 
 
-Event = Started | Epoch | Finished
+@dataclass(frozen=True)
+class Failed:
+    """A run ended without a head.
+
+    Attributes:
+        run: place of the run.
+        message: why, and what to do.
+    """
+
+    run: int
+    message: str
+
+
+Event = Started | Epoch | Finished | Failed

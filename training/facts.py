@@ -15,21 +15,49 @@ class Facts:
         counts: [C] int64 training rows per class.
         present: [C+] int64 indices of the classes with rows.
         position: [C] int64 place of a class within present, -1 where it is absent.
+        drawn: [C+] float64 shares of the classes in what is drawn: those of the rows, unless a sampler changes them.
         weight: [C+] float64 loss weights.
-        log_prior_raw: [C+] float64 log of the class shares.
-        log_prior_effective: [C+] float64 log of the prior that the loss sees: shares times weights, normalised.
+        log_prior_raw: [C+] float64 log of the class shares of the rows.
+        log_prior_effective: [C+] float64 log of the prior that the loss sees: drawn shares times weights, normalised.
     """
 
     counts: Tensor
     present: Tensor
     position: Tensor
+    drawn: Tensor
     weight: Tensor
     log_prior_raw: Tensor
     log_prior_effective: Tensor
 
+    @property
+    def has_all(self) -> bool:
+        """Whether every class has training rows."""
+        return len(self.present) == len(self.counts)
 
-def facts_of(labels: Tensor, classes: int, class_weight: Callable[[Tensor], Tensor]) -> Facts:
+    def weighted(self, weight: Tensor) -> "Facts":
+        """The facts under other loss weights [C+]."""
+        effective = self.drawn * weight
+        return replace(self, weight=weight, log_prior_effective=(effective / effective.sum()).log())
+
+    def under_sampler(self, shares: Tensor) -> "Facts":
+        """The facts where classes are drawn with shares [C]."""
+        return replace(self, drawn=shares.to(self.drawn.device)[self.present]).weighted(self.weight)
+
+    def unweighted(self) -> "Facts":
+        """The facts where every class counts alike."""
+        return self.weighted(torch.ones_like(self.weight))
+
+
+def facts_of(
+    labels: Tensor, classes: int, class_weight: Callable[[Tensor], Tensor], groups: Tensor | None = None
+) -> Facts:
     """The facts of labels [N] under a class-weight rule (counts [C] -> weights [C]).
+
+    Args:
+        labels: class indices [N].
+        classes: number of classes.
+        class_weight: the rule.
+        groups: group [N] of each row, where the rule is to count groups in place of rows.
 
     Raises:
         ValueError: there are no labels, or one lies outside 0..classes-1.
@@ -45,13 +73,18 @@ def facts_of(labels: Tensor, classes: int, class_weight: Callable[[Tensor], Tens
     present = counts.nonzero().squeeze(1)
     position = torch.full_like(counts, -1)
     position[present] = torch.arange(len(present), device=labels.device)
+    counted = counts if groups is None else groups_per_class(labels, groups, classes)
     # The rules work on the CPU, wherever the rows are: there are only as many numbers as classes.
-    weight = class_weight(counts.cpu()).to(counts.device)[present]
+    weight = class_weight(counted.cpu()).to(counts.device)[present]
     share = counts[present].double() / len(labels)
-    effective = share * weight / (share * weight).sum()
-    return Facts(counts, present, position, weight, share.log(), effective.log())
+    return Facts(counts, present, position, share, weight, share.log(), share.log()).weighted(weight)
 
 
-def under_sampler(facts: Facts, shares: Tensor) -> Facts:
-    """The facts of the same rows drawn with class shares [C] and weighted alike: the loss sees the shares as prior."""
-    return replace(facts, weight=torch.ones_like(facts.weight), log_prior_effective=shares[facts.present].log())
+def groups_per_class(labels: Tensor, groups: Tensor, classes: int) -> Tensor:
+    """Number [C] of different groups among the rows of each class, from labels [N] and groups [N].
+
+    >>> groups_per_class(torch.tensor([0, 0, 0, 1]), torch.tensor([5, 5, 7, 7]), 3)
+    tensor([2, 1, 0])
+    """
+    pairs = torch.stack([labels, groups], 1).unique(dim=0)
+    return torch.bincount(pairs[:, 0], minlength=classes)

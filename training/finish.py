@@ -11,32 +11,64 @@ from heads.trained import Calibration, Priors, TrainedHead
 from training.data import Data
 from training.facts import Facts
 from training.losses.loss import LossSpec
+from training.metrics import all_metrics, to_raise
 from training.run import RunSpec
+from training.setting import Setting
+
+TAUS = tuple(k / 20 for k in range(31))
+"""Strengths that the tuned post-hoc adjustment chooses from."""
 
 
-def trained(
-    run: RunSpec, head: Head, columns: tuple[str, ...], data: Data, loss: LossSpec, facts: Facts
-) -> TrainedHead:
-    """The head with its priors, its post-hoc shift, and its temperature where calibration is asked for.
+def trained(setting: Setting, facts: Facts, carried: Tensor) -> TrainedHead:
+    """The head of a setting with its priors, its post-hoc shift, and its temperature where calibration is asked for.
 
-    loss and facts are those that the classifier was trained by, which are not the first stage's after a second.
+    Args:
+        setting: the run, with its trained head.
+        facts: that the classifier was trained by, which are not the first stage's after a second.
+        carried: log of the prior [C+] that the trained logits carry.
     """
-    remaining = _log_prior_in_logits(loss, facts)
-    shift = run.posthoc.adjustment.tau * remaining
+    run, data = setting.run, setting.data
+    head = setting.head.float().cpu().eval()
+    plain = _with_shift(setting, head, facts, carried, 0.0)
+    tau = tuned_tau(setting, plain, carried, facts) if run.posthoc.adjustment.rule == "tuned" else run.posthoc.adjustment.tau
+    return _calibrated(run, _with_shift(setting, head, facts, carried, tau), data)
+
+
+def _with_shift(setting: Setting, head: Head, facts: Facts, carried: Tensor, tau: float) -> TrainedHead:
+    """The head with tau times the prior in its logits [C+] taken off."""
+    shift = tau * carried
     priors = Priors(
-        counts=facts.counts.cpu(),
+        counts=setting.rows.counts.cpu(),
         raw=_spread(facts.log_prior_raw, facts),
         effective=_spread(facts.log_prior_effective, facts),
-        implied=_spread(remaining - shift, facts),
+        implied=_spread(carried - shift, facts),
     )
-    full_shift = torch.zeros(len(data.class_names), dtype=torch.float32)
+    full_shift = torch.zeros(len(setting.data.class_names), dtype=torch.float32)
     full_shift[facts.present.cpu()] = shift.float().cpu()
-    plain = TrainedHead(run.head, head.cpu().eval(), columns, data.class_names, priors, full_shift)
-    return _calibrated(run, plain, data)
+    return TrainedHead(setting.run.head, head, setting.rows.columns, setting.data.class_names, priors, full_shift)
 
 
-def _log_prior_in_logits(loss: LossSpec, facts: Facts) -> Tensor:
-    """Log of the prior [C+] that the trained logits carry: what the loss saw, less what training added for it."""
+def tuned_tau(setting: Setting, head: TrainedHead, carried: Tensor, facts: Facts) -> float:
+    """The strength of the post-hoc adjustment with the best early_stop.metric of the selection rows, the least of them.
+
+    Raises:
+        ValueError: there are no selection rows, or none of a class that the metric counts.
+    """
+    select, metric = setting.data.select, setting.run.train.early_stop.metric
+    logits = head.logits({name: select.columns[name].cpu() for name in head.columns})
+    full = torch.zeros(logits.shape[1], dtype=logits.dtype)
+    full[facts.present.cpu()] = carried.to(logits.dtype).cpu()
+    name = "macro_f1_fg" if metric == "last" else metric
+    values = []
+    for tau in TAUS:
+        log_p = (logits - tau * full).log_softmax(1)
+        found = all_metrics(log_p, select.labels.cpu(), setting.rows.counts.cpu(), setting.background)
+        values.append(to_raise(found, name))
+    return TAUS[max(range(len(TAUS)), key=values.__getitem__)]
+
+
+def log_prior_in_logits(loss: LossSpec, facts: Facts) -> Tensor:
+    """Log of the prior [C+] that trained logits carry: what the loss saw, less what training added for it."""
     adjustment = loss.logit_adjustment
     added = facts.log_prior_raw if adjustment.prior == "raw" else facts.log_prior_effective
     return (facts.log_prior_effective - adjustment.tau * added).log_softmax(0)

@@ -1,6 +1,6 @@
 """Metrics: pure functions of log-probabilities [N, C], or of predicted classes [N], and labels [N]."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -150,6 +150,21 @@ def all_metrics(
     """Decision and probability metrics of log-probabilities [N, C] against labels [N]."""
     decided = decision_metrics(labels, log_p.argmax(1), train_counts, background)
     return decided | probability_metrics(log_p, labels)
+
+
+def to_raise(metrics: Mapping[str, float | None], name: str) -> float:
+    """The metric that decides, as a number to be raised.
+
+    Raises:
+        ValueError: no row belongs to a class that it counts.
+    """
+    found = metrics[name]
+    if found is None:
+        raise ValueError(
+            f"choices are made by {name} of the selection rows, however: no selection row belongs to a class it counts. "
+            "Choose another train.early_stop.metric, or a split with more selection rows."
+        )
+    return -found if name == "nll" else found
 
 
 def _mean(values: Tensor, chosen: Tensor) -> float | None:

@@ -1,9 +1,9 @@
 """What is to be said about a run before it is trained."""
 
-from heads.logreg import LogisticRegression
+from heads.head import Closed
 from training.optim import Schedule
 from training.run import RunSpec
-from training.second import Crt
+from training.second import Crt, Lws
 
 
 def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
@@ -12,11 +12,11 @@ def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
     >>> notes_for(RunSpec.model_validate({"train": {"schedule": {"epochs": 10}}}), 640)
     ('train.schedule.epochs=10 becomes 100, for min_steps asks for 1000 steps and 640 rows give 10 an epoch',)
     """
-    if isinstance(run.head.classifier, LogisticRegression):
+    if isinstance(run.head.classifier, Closed):
         return ()
     first = run.train.schedule
     found = _overruled("train.schedule.epochs", first, rows) if first.epochs != Schedule().epochs else ()
-    if isinstance(run.second, Crt):
+    if isinstance(run.second, Crt | Lws):
         found += _overruled("second.epochs", run.second.schedule(first), rows)
     return found
 

@@ -1,41 +1,117 @@
 """Samplers: which rows one pass over the training part draws."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-Sampler = Literal["class_balanced", "square_root", "instance"]
+from heads.spec import Spec, Tier
+
+Sampler = Literal["class_balanced", "square_root", "instance", "progressive"]
 
 
-def class_shares(sampler: Sampler, counts: Tensor) -> Tensor:
+def class_shares(sampler: Sampler, counts: Tensor, progress: float | None = None) -> Tensor:
     """Share [C] of each class in the rows drawn, from class counts [C]; float64, 0 for classes without rows.
 
-    Kang et al., "Decoupling representation and classifier for long-tailed recognition", ICLR 2020, eq. 1: the share
-    of a class of n rows is proportional to n^q, with q 1 for instance, 1/2 for square_root and 0 for class_balanced.
+    Kang et al., "Decoupling representation and classifier for long-tailed recognition", ICLR 2020, eq. 1 and 2: the
+    share of a class of n rows is proportional to n^q, with q 1 for instance, 1/2 for square_root and 0 for
+    class_balanced; progressive goes from instance at a progress of 0 to class_balanced at 1.
+
+    Raises:
+        ValueError: progressive, without a progress.
 
     >>> class_shares("square_root", torch.tensor([900, 90, 10])).numpy().round(4).tolist()
     [0.7034, 0.2224, 0.0741]
+    >>> class_shares("progressive", torch.tensor([900, 90, 10]), 0.5).numpy().round(4).tolist()
+    [0.6167, 0.2117, 0.1717]
     """
+    if sampler == "progressive":
+        if progress is None:
+            raise ValueError("the progressive sampler needs the progress of training, however: none came. Pass it.")
+        return (1 - progress) * class_shares("instance", counts) + progress * class_shares("class_balanced", counts)
     exponent = {"instance": 1.0, "square_root": 0.5, "class_balanced": 0.0}[sampler]
     raw = torch.where(counts > 0, counts.double().pow(exponent), 0.0)
     return raw / raw.sum()
 
 
-def draw_rows(sampler: Sampler, labels: Tensor, generator: torch.Generator) -> Tensor:
+def draw_rows(sampler: Sampler, labels: Tensor, generator: torch.Generator, progress: float | None = None) -> Tensor:
     """Row numbers [N] of one pass over rows with labels [N], in random order.
 
     A class is drawn in shuffled cycles over its own rows, so its rows are seen equally often, give or take one. Class
-    sizes are the shares times N, rounded at random to one of the two whole numbers beside it.
+    sizes are the shares at that progress times N, rounded at random to one of the two whole numbers beside it.
     """
     total = len(labels)
     if sampler == "instance":
         return torch.randperm(total, generator=generator)
     counts = torch.bincount(labels)
-    sizes = _rounded(class_shares(sampler, counts) * total, generator)
-    of_class = torch.split(labels.argsort(stable=True), counts.tolist())
-    drawn = [_cycled(rows, size, generator) for rows, size in zip(of_class, sizes.tolist(), strict=True) if size > 0]
+    sizes = _rounded(class_shares(sampler, counts, progress) * total, generator)
+    drawn = [
+        _cycled(rows, size, generator)
+        for rows, size in zip(_rows_by_class(labels, counts), sizes.tolist(), strict=True)
+        if size > 0
+    ]
     return torch.cat(drawn)[torch.randperm(total, generator=generator)]
+
+
+class ClassBatches(Spec):
+    """Batches of P classes with K different rows of each, so that rows have others of their class beside them.
+
+    Hermans et al., "In defense of the triplet loss for person re-identification", arXiv 1703.07737, 2017 (PK batches).
+    Classes come in shuffled cycles, and so do the rows of each. A class of fewer than K rows gives all it has: a row
+    that is in a batch twice would be its own positive.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["pxk"] = "pxk"
+    classes: int = Field(default=32, ge=1, le=4096)
+    """Classes in a batch (P), or all that have rows where there are fewer."""
+    rows: int = Field(default=4, ge=1, le=4096)
+    """Rows of a class in a batch (K), or all that it has where there are fewer."""
+
+    def shares(self, counts: Tensor) -> Tensor:
+        """Share [C] of each class in the rows drawn, from class counts [C]; float64, 0 for classes without rows."""
+        each = counts.clamp(max=self.rows).double()
+        return each / each.sum()
+
+    def batches(self, labels: Tensor, generator: torch.Generator) -> list[Tensor]:
+        """Row numbers of the batches of one pass, at least N / (P K) of them, over rows with labels [N]."""
+        of_class = [_Cycle(rows, generator) for rows in _rows_by_class(labels, torch.bincount(labels)) if len(rows) > 0]
+        classes = min(self.classes, len(of_class))
+        order = _Cycle(torch.arange(len(of_class)), generator)
+        return [
+            torch.tensor([row for place in order.take(classes) for row in of_class[place].take(self.rows)])
+            for _ in range(-(-len(labels) // (classes * self.rows)))
+        ]
+
+
+class _Cycle:
+    """Shuffled passes over numbers, taken in groups without repeats."""
+
+    def __init__(self, numbers: Tensor, generator: torch.Generator) -> None:
+        self._numbers = numbers
+        self._generator = generator
+        self._left: list[int] = []
+
+    def take(self, size: int) -> list[int]:
+        """The next size numbers, all different, or all numbers where there are fewer.
+
+        What is left of a pass comes first; the new pass then gives those that it does not hold, and keeps the rest.
+        """
+        taken = self._left[:size]
+        self._left = self._left[size:]
+        if len(taken) < size:
+            held = set(taken)
+            order = self._numbers[torch.randperm(len(self._numbers), generator=self._generator)].tolist()
+            added = [number for number in order if number not in held][: size - len(taken)]
+            self._left = [number for number in order if number not in set(added)]
+            taken = taken + added
+        return taken
+
+
+def _rows_by_class(labels: Tensor, counts: Tensor) -> tuple[Tensor, ...]:
+    """The row numbers of each class, from labels [N] and counts [C]."""
+    return torch.split(labels.argsort(stable=True), counts.tolist())
 
 
 def _rounded(sizes: Tensor, generator: torch.Generator) -> Tensor:

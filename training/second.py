@@ -1,10 +1,12 @@
-"""What follows the first stage of training: nothing, or the classifier trained anew."""
+"""What may follow the first stage of training."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from heads.spec import Spec
+from heads.head import ClosedSpec
+from heads.means import NearestMean
+from heads.spec import SWEPT, Spec, Tier
 from training.optim import AdamW, Schedule
 from training.samplers import Sampler
 
@@ -29,7 +31,7 @@ class Crt(Spec):
     """Whether the classifier starts anew or from the first stage."""
     epochs: int = Field(default=10, ge=1, le=100_000)
     """Passes of the second stage, or more where train.schedule.min_steps asks for more."""
-    lr: float = Field(default=1e-3, gt=0, le=10)
+    lr: float = Field(default=1e-3, gt=0, le=10, json_schema_extra=SWEPT)
     """Peak learning rate of the second stage."""
     sampler: Sampler = "class_balanced"
     """How often a class is drawn: alike for all, by the square root of its size, or by its size."""
@@ -44,4 +46,57 @@ class Crt(Spec):
         return first.model_copy(update={"epochs": self.epochs, "shape": "cosine"})
 
 
-SecondStageSpec = Annotated[NoSecondStage | Crt, Field(discriminator="kind")]
+class Lws(Spec):
+    """Learn one factor for each class's logit on balanced classes, with all else frozen.
+
+    Kang et al., ICLR 2020, section 4.3 (learnable weight scaling). The factors are positive, start at 1 and multiply
+    W x + b; they are folded into the classifier. Optimiser and schedule are as in crt.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["lws"] = "lws"
+    epochs: int = Field(default=5, ge=1, le=100_000)
+    """Passes of the second stage, or more where train.schedule.min_steps asks for more."""
+    lr: float = Field(default=1e-2, gt=0, le=10, json_schema_extra=SWEPT)
+    """Peak learning rate of the factors' logarithms."""
+    sampler: Sampler = "class_balanced"
+    """How often a class is drawn: alike for all, by the square root of its size, or by its size."""
+
+    @property
+    def optim(self) -> AdamW:
+        """The optimiser of the factors."""
+        return AdamW(lr=self.lr, weight_decay=0)
+
+    def schedule(self, first: Schedule) -> Schedule:
+        """The schedule after a first stage with another."""
+        return first.model_copy(update={"epochs": self.epochs, "shape": "cosine"})
+
+
+class TauNorm(Spec):
+    """Divide each class's weights by a power of their length, and drop the biases.
+
+    Kang et al., ICLR 2020, section 4.2 (tau-normalised classifier): weights of frequent classes are longer.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["tau_norm"] = "tau_norm"
+    tau: float | None = Field(default=None, ge=0, le=2)
+    """The power; null takes, from 0 to 2 in steps of 0.1, the one with the best selection metric."""
+
+
+class Refit(Spec):
+    """Put a classifier without gradient steps in place of the trained one, on the output of the frozen body.
+
+    With ncm it is the nearest class mean of Kang et al., ICLR 2020, section 4.1; with a contrastive loss before it, the
+    two stages of Khosla et al., "Supervised contrastive learning", NeurIPS 2020.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["refit"] = "refit"
+    classifier: ClosedSpec = NearestMean()
+    """What takes the classifier's place."""
+
+
+SecondStageSpec = Annotated[NoSecondStage | Crt | Lws | TauNorm | Refit, Field(discriminator="kind")]
+SteppedSecond = Crt | Lws
+"""Second stages of gradient steps."""

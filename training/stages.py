@@ -1,91 +1,164 @@
-"""The two stages of a run: the whole head, and then perhaps its classifier alone."""
+"""The stages of gradient steps: whole heads, and then perhaps their classifiers alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from heads.head import Head
-from training.augment import Channels, FeatureAugment, channels_of
-from training.facts import Facts, under_sampler
-from training.losses.loss import Branch, LossSpec, branched_objective, objective
-from training.mixup import Mixup
-from training.samplers import class_shares, draw_rows
-from training.second import Crt
-from training.steps import Setting, Stage
-
-SECOND_LOSS = LossSpec()
-"""What the second stage minimises: plain cross entropy."""
-
-
-def first_stage(setting: Setting, head: Head, x: Tensor) -> Stage:
-    """The stage that trains the whole head on training features x [N, D]."""
-    spec, labels, noise = setting.run.train, setting.data.train.labels, setting.noise
-    supcon = spec.loss.supcon
-    projector = supcon.projector.build(head.body.width, setting.order) if supcon.weight > 0 else nn.Identity()
-    projector.to(x.device)
-    channels = _channels(spec.augment, head, x)
-
-    def loss(rows: Tensor, progress: float) -> Tensor:
-        vectors, own = head.preprocess(x[rows]), labels[rows]
-        if channels is not None:
-            vectors = spec.augment(vectors, channels, noise)
-        hidden, branches = _hidden(spec.mixup, head, vectors, own, noise)
-        value = branched_objective(spec.loss, head.classifier(hidden), branches, setting.facts, progress)
-        if supcon.weight > 0:
-            # The contrast needs rows of one class, so it never sees mixed ones.
-            plain = hidden if spec.mixup.alpha == 0 else head.body(vectors, noise)
-            value = value + supcon.weight * supcon(projector(plain), own)
-        return value
-
-    return Stage(
-        name="train.optim.lr",
-        module=nn.ModuleList([head, projector]),
-        order=lambda: torch.randperm(len(labels), generator=setting.order),
-        loss=loss,
-        optim=spec.optim,
-        schedule=spec.schedule,
-    )
+from heads.body import Pass
+from heads.head import Core, Placed
+from training.batches import Shuffled, batches_of, shares_of
+from training.facts import Facts
+from training.objective import Objective
+from training.optim import Schedule
+from training.randomness import generator
+from training.run import RunSpec
+from training.second import Crt, Lws
+from training.setting import Setting
+from training.stack import Features, Stack
+from training.stage_spec import StageSpec
 
 
-def _channels(augment: FeatureAugment, head: Head, x: Tensor) -> Channels | None:
-    """The statistics that augmentation needs of training features x [N, D]; None where it is neutral."""
-    return None if augment.is_neutral else channels_of(head.preprocess(x))
+@dataclass(frozen=True)
+class Stage:
+    """What one stage of gradient steps does to the heads of a stack.
 
-
-def _hidden(
-    mixup: Mixup, head: Head, vectors: Tensor, labels: Tensor, noise: torch.Generator
-) -> tuple[Tensor, tuple[Branch, ...]]:
-    """The classifier's input [N, H] for preprocessed vectors [N, D], mixed where asked for, and its labels."""
-    if mixup.alpha == 0:
-        return head.body(vectors, noise), (Branch(labels, torch.ones_like(labels)),)
-    mix = mixup.draw(len(vectors), head.body.depth, noise)
-    below = head.body(vectors, noise, end=mix.layer)
-    return head.body(mix(below), noise, start=mix.layer), mix.branches(labels)
-
-
-def second_stage(setting: Setting, head: Head, x: Tensor, crt: Crt) -> Stage:
-    """The stage that trains the classifier of a head on the frozen body's output for training features x [N, D].
-
-    A fresh classifier takes the place of the old one in head.
+    Attributes:
+        settings: the runs.
+        stack: their heads.
+        labels: [N] of the training rows, made-up ones included.
+        batches: draws the row numbers of one pass, batch by batch, at a progress from 0 to 1.
+        order: draws what the heads share beside the rows, on the CPU.
+        schedule: for how long.
     """
-    labels, facts = setting.data.train.labels, second_facts(setting.facts, crt)
-    head.eval()
+
+    settings: Sequence[Setting]
+    stack: Stack
+    labels: Tensor
+    batches: Callable[[float], Sequence[Tensor]]
+    order: torch.Generator
+    schedule: Schedule
+
+
+class Scaled(nn.Module):
+    """Logits times a positive factor for each class.
+
+    Shapes: z [N, C] -> [N, C]
+    """
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.zeros(classes))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Scaled logits."""
+        return z * self.log_scale.exp()
+
+
+def first_stage(settings: Sequence[Setting]) -> Stage:
+    """The stage that trains whole heads."""
+    one = settings[0]
     with torch.no_grad():
-        hidden = head.hidden(x)
+        select = one.head.preprocess(one.data.select.features(one.rows.columns))
+    objectives = []
+    for setting in settings:
+        _place(setting)
+        core = Core(setting.head.body, setting.head.classifier)
+        objectives.append(_objective(setting.run.train, setting, core, setting.facts))
+    return _stage(settings, objectives, Features(one.rows.x, select, True), 1)
+
+
+@torch.no_grad()
+def _place(setting: Setting) -> None:
+    """Start a classifier from the training rows, where its spec says how."""
+    classifier, head = setting.run.head.classifier, setting.head
+    if isinstance(classifier, Placed):
+        rows = setting.rows.for_classifier(head.body(setting.rows.x), setting.facts, setting.data.class_names)
+        classifier.start(head.classifier, rows, setting.start)
+
+
+@torch.no_grad()
+def second_stage(settings: Sequence[Setting]) -> Stage:
+    """The stage that trains classifiers, or factors on their logits, with all before them frozen.
+
+    A fresh classifier takes the place of the old one in its head.
+    """
+    train, select, objectives = [], [], []
+    for setting in settings:
+        head, rows, second = setting.head, setting.rows, stepped_second(setting.run)
+        spec, facts = second_spec(setting.run), second_facts(setting.facts, second)
+        front = head.body if isinstance(second, Crt) else nn.Sequential(head.body, head.classifier)
+        train.append(front(rows.x))
+        select.append(front(head.preprocess(setting.data.select.features(rows.columns))))
+        if isinstance(second, Crt):
+            _renew(setting, second)
+            core = Core(Pass(head.body.width), head.classifier)
+        else:
+            classes = len(setting.data.class_names)
+            core = Core(Pass(classes), Scaled(classes))
+        objectives.append(_objective(spec, setting, core, facts))
+    return _stage(settings, objectives, Features(torch.stack(train), torch.stack(select), False), 2)
+
+
+def _renew(setting: Setting, crt: Crt) -> None:
+    head, spec = setting.head, setting.run.head.classifier
     if crt.init == "fresh":
-        built = setting.run.head.classifier.build(head.body.width, len(setting.data.class_names), setting.order)
-        head.classifier = built.to(x.device)
-    return Stage(
-        name="second.lr",
-        module=head.classifier,
-        order=lambda: draw_rows(crt.sampler, labels.cpu(), setting.order),
-        loss=lambda rows, progress: objective(
-            SECOND_LOSS, head.classifier(hidden[rows]), labels[rows], facts, progress
-        ),
-        optim=crt.optim,
-        schedule=crt.schedule(setting.run.train.schedule),
+        built = spec.build(head.body.width, len(setting.data.class_names), setting.start)
+        head.classifier = built.to(setting.rows.x.device, setting.rows.x.dtype)
+        _place(setting)
+
+
+def stepped_second(run: RunSpec) -> Crt | Lws:
+    """The second stage of a run, which takes gradient steps."""
+    if not isinstance(run.second, Crt | Lws):
+        raise TypeError(f"second stage {run.second.kind} takes no gradient steps.")
+    return run.second
+
+
+def second_spec(run: RunSpec) -> StageSpec:
+    """What the second stage of a run minimises, and how: plain cross entropy along a cosine."""
+    first, second = run.train, stepped_second(run)
+    return StageSpec(
+        optim=second.optim,
+        schedule=second.schedule(first.schedule),
+        early_stop=first.early_stop,
+        sampler=Shuffled(draw=second.sampler),
     )
 
 
-def second_facts(facts: Facts, crt: Crt) -> Facts:
-    """The facts of the training rows as the second stage's sampler shows them."""
-    return under_sampler(facts, class_shares(crt.sampler, facts.counts))
+def second_facts(facts: Facts, second: Crt | Lws) -> Facts:
+    """The facts of the training rows as the second stage's sampler shows them, at its end."""
+    return facts.under_sampler(shares_of(Shuffled(draw=second.sampler), facts.counts, 1.0)).unweighted()
+
+
+def fold(setting: Setting, scaled: Scaled) -> None:
+    """Multiply the factors of a second stage into the linear classifier before it."""
+    classifier = setting.head.classifier
+    with torch.no_grad():
+        factors = scaled.log_scale.exp()
+        classifier.weight.mul_(factors[:, None])
+        classifier.bias.mul_(factors)
+
+
+def _objective(spec: StageSpec, setting: Setting, core: Core, facts: Facts) -> Objective:
+    objective = Objective(spec, setting.run.head.classifier, core, facts, setting.start)
+    return objective.to(setting.rows.x.device, setting.rows.x.dtype)
+
+
+def _stage(settings: Sequence[Setting], objectives: Sequence[Objective], features: Features, place: int) -> Stage:
+    """The stage of runs that share all but their numbers."""
+    one, spec = settings[0], objectives[0].spec
+    labels, device = one.rows.labels, features.train.device
+    affine = one.head.preprocess if place == 1 else None
+    for objective, x in zip(objectives, features.each(len(objectives)), strict=True):
+        objective.prepare(x, labels, affine)
+    order = generator(one.run.order, "order", place)
+    noises = [generator(s.run.seed, "noise", place, device) for s in settings]
+    on_cpu = labels.cpu()
+
+    def batches(progress: float) -> Sequence[Tensor]:
+        found = batches_of(spec.sampler, on_cpu, spec.schedule.batch_size, order, progress)
+        return [rows.to(device) for rows in found]
+
+    return Stage(settings, Stack(objectives, noises, features), labels, batches, order, spec.schedule)

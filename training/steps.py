@@ -1,156 +1,122 @@
-"""A stage of gradient steps: passes over rows, the best of which is kept."""
+"""A stage of gradient steps: passes over rows, the best of which is kept for each head."""
 
 import math
 import time
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from heads.head import Head
-from training.data import Data
+from heads.head import Core
 from training.events import Epoch, Reason
-from training.facts import Facts
-from training.metrics import all_metrics
-from training.optim import AdamW, Schedule, Sgd
-from training.run import RunSpec
+from training.metrics import to_raise
+from training.objective import Moment
+from training.selection import selection_metrics
+from training.setting import Setting
+from training.stages import Stage
 
 SECONDS_BETWEEN_QUESTIONS = 1.0
 """How often `stop` is asked within a pass; it is also asked after each."""
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What stays fixed through one run; order shuffles rows on the CPU, noise is drawn where the rows are."""
-
-    number: int
-    run: RunSpec
-    data: Data
-    columns: tuple[str, ...]
-    background: tuple[int, ...]
-    facts: Facts
-    order: torch.Generator
-    noise: torch.Generator
-    began: float
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What one stage of gradient steps does.
+class Ended:
+    """A head left its stage.
 
     Attributes:
-        name: option that holds the learning rate, for messages.
-        module: what is trained.
-        order: draws the row numbers of one pass.
-        loss: the objective of a step's row numbers at a progress from 0 to 1.
-        optim: how parameters are moved.
-        schedule: for how long.
+        setting: its run.
+        core: what the stage trained of it.
+        reason: why it ended.
+        epoch: the epoch that was kept, and that its head is as after; 0 where it diverged before there was one.
+        last: the last epoch that was done.
     """
 
-    name: str
-    module: nn.Module
-    order: Callable[[], Tensor]
-    loss: Callable[[Tensor, float], Tensor]
-    optim: AdamW | Sgd
-    schedule: Schedule
-
-
-@dataclass(frozen=True)
-class Kept:
-    """How a stage ended: why, the epoch that was kept, and the last one that was done."""
-
+    setting: Setting
+    core: Core
     reason: Reason
     epoch: int
     last: int
 
 
-def run_stage(
-    setting: Setting, head: Head, stage: Stage, done: int, stop: Callable[[], bool]
-) -> Generator[Epoch, None, Kept]:
-    """Train by gradient steps after that many done epochs; head is left as it was after its best epoch.
+@dataclass
+class _Head:
+    """A head in training: the epoch it began after, and the parameters, value, epoch and pass of its best so far."""
 
-    Raises:
-        ValueError: the loss stops being finite before there is an epoch to keep.
+    setting: Setting
+    done: int
+    best: dict[str, Tensor] = field(default_factory=dict)
+    best_value: float = -math.inf
+    best_epoch: int = 0
+    best_pass: int = 0
+
+
+def run_stage(stage: Stage, done: Sequence[int], stop: Callable[[], bool]) -> Iterator[Epoch | Ended]:
+    """Train the heads of a stack by gradient steps, after as many done epochs as each has.
+
+    A head that ends is left as it was after its best epoch, and the others go on.
     """
-    early_stop = setting.run.train.early_stop
-    optimiser = stage.optim.build(stage.module)
-    best, best_value, best_epoch = _copy(head), float("-inf"), done
-    reason: Reason = "all_epochs"
-    last = done + stage.schedule.epochs_for(len(setting.data.train))
-    for epoch in range(done + 1, last + 1):
-        loss, is_cut = _epoch(setting, stage, optimiser, epoch - done, stop)
-        if not math.isfinite(loss):
-            reason = "diverged"
-            break
-        metrics = _selection_metrics(setting, head)
-        value = _value(metrics, early_stop.metric)
-        if value > best_value:
-            best, best_value, best_epoch = _copy(head), value, epoch
-        yield Epoch(setting.number, epoch, loss, metrics, best_epoch)
-        if epoch - best_epoch >= early_stop.patience:
-            reason = "early_stop"
-            break
-        if is_cut or (epoch < last and stop()):
-            reason = "stopped"
-            break
-    if best_epoch == done:
-        raise ValueError(
-            f"training must keep a finite loss, however: it diverged in epoch {epoch}, before any was good enough to "
-            f"keep. Lower {stage.name}, which is {stage.optim.lr:g}."
-        )
-    head.load_state_dict(best)
-    return Kept(reason, best_epoch, epoch)
+    heads = [_Head(s, d) for s, d in zip(stage.settings, done, strict=True)]
+    last = stage.schedule.epochs_for(len(stage.labels))
+    for epoch in range(1, last + 1):
+        losses, is_cut = _pass(stage, epoch, last, stop)
+        metrics = selection_metrics(stage.settings[0], stage.stack)
+        for place, head in enumerate(heads):
+            if math.isfinite(losses[place]):
+                yield _after_epoch(stage, place, head, epoch, losses[place], metrics[place])
+        is_stopped = is_cut or (epoch < last and stop())
+        reasons = [_reason(head, epoch, losses[i], is_stopped, epoch == last) for i, head in enumerate(heads)]
+        for place, (head, reason) in enumerate(zip(heads, reasons, strict=True)):
+            if reason is not None:
+                if head.best:
+                    stage.stack.put_back(place, head.best)
+                core = stage.stack.objectives[place].core
+                yield Ended(head.setting, core, reason, head.best_epoch, head.done + epoch)
+        remaining = [place for place, reason in enumerate(reasons) if reason is None]
+        if not remaining:
+            return
+        if len(remaining) < len(heads):
+            heads = [heads[place] for place in remaining]
+            stage.stack.keep(remaining)
 
 
-def _epoch(
-    setting: Setting, stage: Stage, optimiser: torch.optim.Optimizer, epoch: int, stop: Callable[[], bool]
-) -> tuple[float, bool]:
-    """One pass, 1 for the stage's first: the mean objective of its steps, and whether it was cut short.
+def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tuple[list[float], bool]:
+    """One pass, 1 for the stage's first: the mean objective [K] of its steps, and whether it was cut short.
 
     Within a pass `stop` is asked once a second, so that a person who cancels a long one gets what it has learnt so far.
     """
-    order = stage.order().to(setting.data.train.labels.device)
-    batches = torch.split(order, stage.schedule.batch_size)
-    total_steps = stage.schedule.epochs_for(len(order)) * len(batches)
+    labels, template = stage.labels, stage.stack.objectives[0]
+    batches = stage.batches((epoch - 1) / epochs)
     losses: list[Tensor] = []
     asked, is_cut = time.monotonic(), False
-    stage.module.train()
-    for step, batch in enumerate(batches, start=(epoch - 1) * len(batches)):
-        for group in optimiser.param_groups:
-            group["lr"] = stage.optim.lr * stage.schedule.factor((step + 1) / total_steps)
-        loss = stage.loss(batch, step / total_steps)
-        optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        optimiser.step()
-        losses.append(loss.detach())
+    for step, rows in enumerate(batches):
+        progress = (epoch - 1 + step / len(batches)) / epochs
+        after = (epoch - 1 + (step + 1) / len(batches)) / epochs
+        moment = Moment(template.spec.mixup.draw_layer(template.core.body.depth, stage.order), progress)
+        losses.append(stage.stack.step(rows, labels[rows], moment, stage.schedule.factor(after)))
         if time.monotonic() - asked > SECONDS_BETWEEN_QUESTIONS and len(losses) < len(batches):
             asked, is_cut = time.monotonic(), stop()
             if is_cut:
                 break
-    return float(torch.stack(losses).mean()), is_cut
+    return torch.stack(losses).mean(0).tolist(), is_cut
 
 
-@torch.no_grad()
-def _selection_metrics(setting: Setting, head: Head) -> dict[str, float | None]:
-    head.eval()
-    part = setting.data.select
-    logits = head(part.features(setting.columns))
-    absent = setting.facts.counts == 0
-    log_p = logits.masked_fill(absent, -torch.inf).log_softmax(1)
-    return all_metrics(log_p.cpu(), part.labels.cpu(), setting.facts.counts.cpu(), setting.background)
+def _after_epoch(
+    stage: Stage, place: int, head: _Head, epoch: int, loss: float, metrics: dict[str, float | None]
+) -> Epoch:
+    """Keep the head where it is better than before; what is to be told."""
+    name = head.setting.run.train.early_stop.metric
+    value = float(epoch) if name == "last" else to_raise(metrics, name)
+    if value > head.best_value:
+        head.best, head.best_value = stage.stack.parameters_of(place), value
+        head.best_epoch, head.best_pass = head.done + epoch, epoch
+    return Epoch(head.setting.number, head.done + epoch, loss, metrics, head.best_epoch)
 
 
-def _value(metrics: dict[str, float | None], name: str) -> float:
-    """The metric as a number to be raised."""
-    found = metrics[name]
-    if found is None:
-        raise ValueError(
-            f"training keeps the epoch with the best {name} of the selection rows, however: no selection row "
-            "belongs to a class it counts. Choose another train.early_stop.metric, or a split with more selection rows."
-        )
-    return -found if name == "nll" else found
-
-
-def _copy(head: Head) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in head.state_dict().items()}
+def _reason(head: _Head, epoch: int, loss: float, is_stopped: bool, is_last: bool) -> Reason | None:
+    """Why a head ends after a pass; None where it goes on."""
+    if not math.isfinite(loss):
+        return "diverged"
+    if epoch - head.best_pass >= head.setting.run.train.early_stop.patience:
+        return "early_stop"
+    return "stopped" if is_stopped else "all_epochs" if is_last else None

@@ -1,9 +1,10 @@
 """Class weights from class counts, in float64, with mean 1 over the classes that have rows."""
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from heads.spec import Spec
@@ -39,6 +40,18 @@ class SqrtInverseWeight(Spec):
         return normalised(counts.double().rsqrt(), counts)
 
 
+class PowerWeight(Spec):
+    """A class counts in inverse proportion to a power of its size."""
+
+    kind: Literal["power"] = "power"
+    power: float = Field(default=0.5, ge=0, le=2)
+    """The power: 0 weighs all classes alike, 0.5 is the square root, 1 is inverse."""
+
+    def __call__(self, counts: Tensor) -> Tensor:
+        """Weights [C] of counts [C]."""
+        return normalised(counts.double().pow(-self.power), counts)
+
+
 class EffectiveWeight(Spec):
     """A class counts in inverse proportion to its effective number of samples.
 
@@ -47,10 +60,12 @@ class EffectiveWeight(Spec):
     """
 
     kind: Literal["effective"] = "effective"
-    beta_rule: Literal["fixed", "auto"] = "fixed"
-    """Whether beta is the number given, or (N - 1) / N for N training rows."""
+    beta_rule: Literal["fixed", "auto", "ratio"] = "fixed"
+    """Whether beta is the number given, (N - 1) / N for N training rows, or what gives the ratio."""
     beta: float = Field(default=0.9999, ge=0, lt=1)
     """Overlap of samples when the rule is fixed: 0 weighs all classes alike, towards 1 it becomes inverse."""
+    ratio: float = Field(default=50.0, ge=1, le=1e6)
+    """Ratio of the largest weight to the smallest when the rule is ratio; that of inverse weights where it is less."""
 
     def __call__(self, counts: Tensor) -> Tensor:
         """Weights [C] of counts [C].
@@ -58,10 +73,41 @@ class EffectiveWeight(Spec):
         >>> EffectiveWeight(beta=0.999)(torch.tensor([900, 90, 10])).numpy().round(6).tolist()
         [0.04443, 0.306283, 2.649288]
         """
-        total = counts.sum().double()
-        beta = (total - 1) / total if self.beta_rule == "auto" else torch.tensor(self.beta, dtype=torch.float64)
-        # expm1 keeps 1 - beta^n exact where beta^n rounds to 1.
-        return normalised((1 - beta) / -torch.expm1(counts.double() * beta.log()), counts)
+        _check_rows(counts)
+        exact = counts.double()
+        log_beta = self._log_beta(exact)
+        # In the limit of beta 1 the effective number is n; else expm1 keeps 1 - beta^n where beta^n rounds to 1.
+        effective = exact if log_beta == 0 else torch.expm1(exact * log_beta) / math.expm1(log_beta)
+        return normalised(1 / effective, counts)
+
+    def _log_beta(self, counts: Tensor) -> float:
+        if self.beta_rule == "ratio":
+            present = counts[counts > 0]
+            return log_beta_for(self.ratio, float(present.min()), float(present.max()))
+        total = float(counts.sum())
+        beta = (total - 1) / total if self.beta_rule == "auto" else self.beta
+        return math.log(beta) if beta > 0 else -math.inf
+
+
+def log_beta_for(ratio: float, least: float, most: float) -> float:
+    """Log of the beta with which effective weights of classes of least and most rows have a ratio.
+
+    The ratio falls from most / least at beta 1 to 1 at beta 0.
+
+    >>> round(math.exp(log_beta_for(59.629203, 10, 900)), 6)
+    0.999
+    """
+    if ratio >= most / least * (1 - 1e-9):
+        return 0.0
+    if ratio == 1:
+        return -math.inf
+    from scipy.optimize import brentq
+
+    def excess(log_rate: float) -> float:
+        rate = math.exp(log_rate)
+        return math.expm1(-rate * most) / math.expm1(-rate * least) - ratio
+
+    return -math.exp(brentq(excess, math.log(1e-12 / most), math.log(100 / least), xtol=1e-14))
 
 
 def normalised(raw: Tensor, counts: Tensor) -> Tensor:
@@ -70,11 +116,80 @@ def normalised(raw: Tensor, counts: Tensor) -> Tensor:
     Raises:
         ValueError: no class has a row.
     """
+    _check_rows(counts)
     present = counts > 0
-    if not present.any():
-        raise ValueError("class weights need at least one class with training rows, however: all counts are 0.")
     weight = torch.where(present, raw, torch.zeros_like(raw))
     return weight * present.sum() / weight.sum()
 
 
-ClassWeightSpec = Annotated[NoWeight | InverseWeight | SqrtInverseWeight | EffectiveWeight, Field(discriminator="kind")]
+def _check_rows(counts: Tensor) -> None:
+    if not (counts > 0).any():
+        raise ValueError(
+            "class weights need at least one class with training rows, however: all counts are 0. Check the split."
+        )
+
+
+ClassWeightSpec = Annotated[
+    NoWeight | InverseWeight | SqrtInverseWeight | PowerWeight | EffectiveWeight, Field(discriminator="kind")
+]
+
+
+class ConstantSchedule(Spec):
+    """Class weights act from the first step."""
+
+    kind: Literal["constant"] = "constant"
+
+    def __call__(self, weight: Tensor, progress: float) -> Tensor:
+        """The weights [C] themselves, at any progress."""
+        return weight
+
+
+class DeferredSchedule(Spec):
+    """Class weights act late in training only.
+
+    Cao et al., "Learning imbalanced datasets with label-distribution-aware margin loss", NeurIPS 2019, section 3.3
+    (deferred re-weighting, DRW).
+    """
+
+    kind: Literal["deferred"] = "deferred"
+    start: float = Field(default=0.8, ge=0, le=1)
+    """Share of training in which all classes weigh alike."""
+
+    def __call__(self, weight: Tensor, progress: float) -> Tensor:
+        """Weights [C] at a progress from 0 to 1, from weights [C] with mean 1."""
+        return strengthened(weight, 1.0 if progress >= self.start else 0.0)
+
+
+class RampSchedule(Spec):
+    """Class weights come in along a straight line."""
+
+    kind: Literal["ramp"] = "ramp"
+    start: float = Field(default=0.0, ge=0, le=1)
+    """Share of training after which the weights begin to differ."""
+    end: float = Field(default=0.8, ge=0, le=1)
+    """Share of training after which they act in full."""
+
+    @model_validator(mode="after")
+    def _starts_before_it_ends(self) -> Self:
+        if self.start >= self.end:
+            raise ValueError(
+                f"a ramp must start before it ends, however: start is {self.start:g} and end is {self.end:g}. Lower "
+                "start, or use kind deferred for a jump."
+            )
+        return self
+
+    def __call__(self, weight: Tensor, progress: float) -> Tensor:
+        """Weights [C] at a progress from 0 to 1, from weights [C] with mean 1."""
+        return strengthened(weight, min(1.0, max(0.0, (progress - self.start) / (self.end - self.start))))
+
+
+def strengthened(weight: Tensor, strength: float) -> Tensor:
+    """Weights [C] between all alike at strength 0 and weight [C] at 1; a mean of 1 stays.
+
+    >>> strengthened(torch.tensor([0.5, 1.5]), 0.5).tolist()
+    [0.75, 1.25]
+    """
+    return 1 + (weight - 1) * strength
+
+
+WeightScheduleSpec = Annotated[ConstantSchedule | DeferredSchedule | RampSchedule, Field(discriminator="kind")]

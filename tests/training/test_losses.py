@@ -7,6 +7,7 @@ from torch.nn.functional import cross_entropy
 from training.facts import facts_of
 from training.losses.hardmine import HardMine
 from training.losses.label_smoothing import LabelSmoothing
+from training.losses.logit_adjustment import LogitAdjustment
 from training.losses.loss import LossSpec, objective, scores
 from training.weights import EffectiveWeight, InverseWeight, NoWeight
 
@@ -105,6 +106,22 @@ def test_a_clean_sample_of_a_frequent_class_keeps_its_class_at_the_optimum():
     assert z.detach().softmax(1)[0, 0].item() == pytest.approx(0.91, abs=1e-4)
 
 
+@pytest.mark.parametrize("spread", ["uniform", "prior"])
+def test_heads_with_their_own_numbers_smooth_and_adjust_as_a_loop(spread):
+    numbers, labels = torch.tensor([0.0, 0.1, 0.5], dtype=torch.float64), torch.tensor([0, 2, 1, 1])
+    priors = torch.rand(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).softmax(1)
+    smoothing, adjustment = LabelSmoothing(spread=spread), LogitAdjustment()
+
+    def one(number, prior):
+        targets = smoothing.model_copy(update={"epsilon": number})(labels, prior)
+        return targets, adjustment.model_copy(update={"tau": number})(targets, prior.log())
+
+    found = torch.func.vmap(one)(numbers, priors)
+    for k, number in enumerate(numbers.tolist()):
+        for lifted, plain in zip(found, one(number, priors[k]), strict=True):
+            assert torch.allclose(lifted[k], plain, rtol=0, atol=1e-12)
+
+
 def test_smoothing_by_the_prior_puts_the_share_where_the_prior_is():
     prior = torch.tensor([0.7, 0.2, 0.1])
     targets = LabelSmoothing(epsilon=0.1, spread="prior")(torch.tensor([1]), prior)
@@ -147,22 +164,38 @@ class TestHardMine:
     LOSS = torch.tensor([0.1, 2, 0.5, 1.5, 0.05, 0.7])
 
     def test_the_mean_over_the_kept_half_matches_the_vector(self):
-        kept = HardMine(keep=0.5, warm=0, quota=0)(self.LOSS, torch.zeros(6, dtype=torch.long), 1, 1.0)
+        kept = HardMine(keep=0.5, warm=0, quota=0)(self.LOSS, torch.zeros(6, dtype=torch.long), 1.0)
         assert (kept * self.LOSS).sum().item() / kept.sum().item() == pytest.approx(1.4)
 
     def test_easy_samples_of_a_class_are_kept_up_to_its_quota(self):
         labels = torch.tensor([1, 0, 0, 0, 1, 0])
-        kept = HardMine(keep=0.5, warm=0, quota=1)(self.LOSS, labels, 2, 1.0)
+        kept = HardMine(keep=0.5, warm=0, quota=1)(self.LOSS, labels, 1.0)
         assert kept.tolist() == [1, 1, 0, 1, 0, 1]
 
     def test_everything_is_kept_while_warm(self):
-        kept = HardMine(keep=0.5, warm=0.3, quota=0)(self.LOSS, torch.zeros(6, dtype=torch.long), 1, 0.3)
+        kept = HardMine(keep=0.5, warm=0.3, quota=0)(self.LOSS, torch.zeros(6, dtype=torch.long), 0.3)
         assert kept.sum() == 6
 
     def test_the_noise_guard_leaves_out_the_hardest_percent(self):
         loss = torch.arange(200.0)
-        kept = HardMine(keep=0.5, warm=0, quota=0, noise_guard=True)(loss, torch.zeros(200, dtype=torch.long), 1, 1.0)
+        kept = HardMine(keep=0.5, warm=0, quota=0, noise_guard=True)(loss, torch.zeros(200, dtype=torch.long), 1.0)
         assert kept.nonzero().squeeze(1).tolist() == list(range(98, 198))
+
+    @pytest.mark.parametrize(("keep", "quota", "guard"), [(0.5, 0, False), (0.3, 2, True), (0.25, 40, True)])
+    def test_the_rows_kept_are_those_of_a_count_by_hand_in_a_stack_too(self, keep, quota, guard):
+        generator = torch.Generator().manual_seed(0)
+        loss, labels = torch.rand(3, 120, generator=generator), torch.randint(9, (120,), generator=generator)
+        mining = HardMine(keep=keep, warm=0, quota=quota, noise_guard=guard)
+        found = torch.func.vmap(lambda each: mining(each, labels, 1.0))(loss)
+        for k in range(3):
+            order = sorted(range(120), key=lambda i: -loss[k][i].item())[2 if guard else 0 :]
+            wanted, seen = set(order[: math.ceil(keep * 120)]), [0] * 9
+            for i in order:
+                if seen[labels[i]] < quota:
+                    wanted.add(i)
+                seen[labels[i]] += 1
+            assert set(found[k].nonzero().squeeze(1).tolist()) == wanted
+            assert torch.equal(found[k], mining(loss[k], labels, 1.0))
 
     def test_the_ranking_ignores_weights_and_smoothing(self):
         logits = torch.tensor([[2.0, 0], [0.1, 0], [0, 0.2], [0, 3]], dtype=torch.float64)

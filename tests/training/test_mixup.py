@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 from heads.body import Mlp
 from training.facts import facts_of
 from training.losses.loss import Branch, LossSpec, branched_objective, objective
-from training.mixup import Mix, Mixup
+from training.mixup import Mix, Mixup, remix_share
 from training.weights import EffectiveWeight, InverseWeight, NoWeight
 
 Z = torch.tensor([[1.0, 0.5, -0.2]], dtype=torch.float64)
@@ -27,35 +27,92 @@ def mixed_loss(tree, first, second, share, logits, progress=1.0):
     return branched_objective(spec, logits, branches(first, second, share), facts, progress)
 
 
+COUNTS = torch.tensor([900, 90, 10])
+
+
+def draw(rows=50, seed=0, **tree):
+    labels = torch.arange(rows) % 3
+    return Mixup(**({"alpha": 0.2} | tree)).draw(labels, COUNTS, torch.Generator().manual_seed(seed))
+
+
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 2.0])
 def test_shares_follow_the_beta_distribution(alpha):
-    drawn = Mixup(alpha=alpha).draw(4000, 0, torch.Generator().manual_seed(0)).share
-    assert kstest(drawn.numpy(), beta(alpha, alpha).cdf).pvalue > 0.01
+    mix = draw(4000, alpha=alpha)
+    assert kstest(mix.share_x.numpy(), beta(alpha, alpha).cdf).pvalue > 0.01
+    assert torch.equal(mix.share_x, mix.share_y)
 
 
 def test_partners_are_a_permutation_and_all_is_seeded():
-    def draw(seed):
-        return Mixup(alpha=0.2, where="hidden").draw(50, 2, torch.Generator().manual_seed(seed))
-
-    a, b, c = draw(1), draw(1), draw(2)
+    a, b, c = draw(seed=1), draw(seed=1), draw(seed=2)
     assert a.partner.sort().values.tolist() == list(range(50))
-    assert (torch.equal(a.partner, b.partner), torch.equal(a.share, b.share), a.layer) == (True, True, b.layer)
+    assert (torch.equal(a.partner, b.partner), torch.equal(a.share_x, b.share_x)) == (True, True)
     assert not torch.equal(a.partner, c.partner)
 
 
 def test_hidden_draws_every_layer_alike_and_input_only_the_first():
     generator = torch.Generator().manual_seed(0)
-    layers = [Mixup(alpha=1, where="hidden").draw(2, 2, generator).layer for _ in range(900)]
+    layers = [Mixup(alpha=1, where="hidden").draw_layer(2, generator) for _ in range(900)]
     assert all(layers.count(k) == pytest.approx(300, abs=60) for k in range(3))
-    assert {Mixup(alpha=1, where="input").draw(2, 2, generator).layer for _ in range(20)} == {0}
-    assert {Mixup(alpha=1, where="hidden").draw(2, 0, generator).layer for _ in range(20)} == {0}
+    assert {Mixup(alpha=1, where="input").draw_layer(2, generator) for _ in range(20)} == {0}
+    assert {Mixup(alpha=1, where="hidden").draw_layer(0, generator) for _ in range(20)} == {0}
+
+
+@pytest.mark.parametrize("batch", [[900, 90, 10], [10, 10, 10], [3, 50, 0]])
+def test_classes_of_partners_are_drawn_in_inverse_proportion_to_their_size_and_their_rows_alike(batch):
+    labels = torch.arange(3).repeat_interleave(torch.tensor(batch))
+    labels = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(7))]
+    generator, spec = torch.Generator().manual_seed(0), Mixup(alpha=1, pairing="head_tail")
+    partner = torch.cat([spec.draw(labels, COUNTS, generator).partner for _ in range(40_000 // len(labels))])
+    found = torch.bincount(labels[partner], minlength=3) / len(partner)
+    inverse = torch.tensor([float(size > 0) for size in batch]) / COUNTS
+    assert found.tolist() == pytest.approx((inverse / inverse.sum()).tolist(), abs=0.01)
+    common = labels == inverse.argmax()
+    times = torch.bincount(partner, minlength=len(labels))[common].float()
+    assert times.min() > 0.8 * times.mean()
+    assert times.max() < 1.2 * times.mean()
+    assert set(partner[:50].tolist()) <= set(range(len(labels)))
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "share", "wanted"),
+    [(900, 10, 0.4, 0), (900, 10, 0.6, 0.6), (10, 900, 0.6, 1), (10, 900, 0.4, 0.4), (90, 90, 0.4, 0.4)],
+)
+def test_remix_matches_the_vectors(own, other, share, wanted):
+    share, ratio = (torch.tensor([v], dtype=torch.float64) for v in (share, own / other))
+    assert remix_share(share, ratio, 3.0, 0.5).item() == pytest.approx(wanted, abs=1e-12)
+
+
+def test_remix_changes_the_labels_only_and_needs_its_ratio():
+    plain, remix = draw(400, alpha=1), draw(400, alpha=1, label_rule="remix")
+    assert torch.equal(remix.partner, plain.partner)
+    assert torch.equal(remix.share_x, plain.share_x)
+    sizes = COUNTS[torch.arange(400) % 3]
+    for own, other, share, found in zip(sizes, sizes[plain.partner], plain.share_x, remix.share_y, strict=True):
+        whole = 0 if own > other and share < 0.5 else 1 if own < other and share > 0.5 else share
+        assert found.item() == float(whole)
+    assert torch.equal(draw(400, alpha=1, label_rule="remix", remix_kappa=91).share_y, plain.share_x)
 
 
 def test_a_row_is_the_weighted_sum_of_itself_and_its_partner():
-    mix = Mix(torch.tensor([1, 0]), torch.tensor([0.7, 0.4], dtype=torch.float64), 0)
+    share = torch.tensor([0.7, 0.4], dtype=torch.float64)
+    mix = Mix(torch.tensor([1, 0]), share, torch.tensor([1.0, 0.0], dtype=torch.float64))
     found = mix(torch.tensor([[1.0, 0], [0, 10]]))
     assert found.flatten().tolist() == pytest.approx([0.7, 3, 0.6, 4])
     assert found.dtype == torch.float32
+    own, other = mix.branches(torch.tensor([5, 6]))
+    assert (own.labels.tolist(), own.share.tolist()) == ([5, 6], [1, 0])
+    assert (other.labels.tolist(), other.share.tolist()) == ([6, 5], [0, 1])
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_heads_with_their_own_mixing_equal_a_loop(is_shared):
+    mixes = [draw(6, seed, alpha=alpha, pairing="head_tail") for seed, alpha in enumerate((0.2, 1.0, 2.0))]
+    stacked = Mix(*map(torch.stack, zip(*mixes, strict=True)))
+    x = torch.randn(3, 6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    rows = x[0] if is_shared else x
+    found = torch.func.vmap(lambda mix, rows: mix(rows), in_dims=(0, None if is_shared else 0))(stacked, rows)
+    for k, mix in enumerate(mixes):
+        assert torch.allclose(found[k], mix(x[0 if is_shared else k]), rtol=0, atol=1e-12)
 
 
 def test_mixing_between_blocks_equals_the_blocks_by_hand():

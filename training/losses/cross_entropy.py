@@ -5,6 +5,7 @@ from typing import Literal
 from torch import Tensor
 
 from heads.spec import Spec
+from training.losses.scores import Scores
 
 
 class CrossEntropy(Spec):
@@ -12,6 +13,6 @@ class CrossEntropy(Spec):
 
     kind: Literal["cross_entropy"] = "cross_entropy"
 
-    def __call__(self, log_p: Tensor, targets: Tensor) -> Tensor:
-        """Loss [N] of log-probabilities [N, C] against targets [N, C] whose rows sum to 1."""
-        return -(targets * log_p).sum(-1)
+    def __call__(self, scores: Scores, targets: Tensor) -> Tensor:
+        """Loss [N] of scores [N, C] against targets [N, C] whose rows sum to 1."""
+        return -(targets * scores.log_p).sum(-1)

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import Spec
+from heads.spec import SWEPT, Spec
 
 
 class LogitAdjustment(Spec):
@@ -17,7 +17,7 @@ class LogitAdjustment(Spec):
     """
 
     kind: Literal["logit_adjustment"] = "logit_adjustment"
-    tau: float = Field(default=0.0, ge=0, le=3)
+    tau: float = Field(default=0.0, ge=0, le=3, json_schema_extra=SWEPT)
     """Strength; 0 leaves the logits alone, 1 is consistent for the balanced error."""
     prior: Literal["effective", "raw"] = "effective"
     """Prior that the loss sees after class weights, or the raw class shares, which corrects twice beside weights."""

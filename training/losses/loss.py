@@ -1,36 +1,59 @@
 """The catalogue of losses, and their composition into one objective."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from heads.spec import Spec
+from heads.spec import SWEPT, Spec
 from training.facts import Facts
+from training.losses.bcl import Bcl
+from training.losses.center import Center
 from training.losses.cross_entropy import CrossEntropy
+from training.losses.focal import Focal, SigmoidFocal
 from training.losses.hardmine import HardMine
 from training.losses.label_smoothing import LabelSmoothing
+from training.losses.lade import Lade
 from training.losses.logit_adjustment import LogitAdjustment
+from training.losses.scores import Scores
 from training.losses.supcon import SupCon
-from training.weights import ClassWeightSpec, NoWeight
+from training.weights import ClassWeightSpec, ConstantSchedule, NoWeight, WeightScheduleSpec
+
+PointSpec = Annotated[CrossEntropy | Focal | SigmoidFocal, Field(discriminator="kind")]
+Margin = Callable[[Tensor, Tensor], Tensor]
+"""What a margin head does in training to logits [N, C+] of labels' places [N]."""
 
 
 class LossSpec(Spec):
-    """What is minimised: the class-weighted mean of a loss per sample."""
+    """What is minimised: the class-weighted mean of a loss per sample, and terms beside it."""
 
-    point: CrossEntropy = CrossEntropy()
+    point: PointSpec = CrossEntropy()
     """Loss of one sample."""
+    point_weight: float = Field(default=1.0, ge=0, le=100, json_schema_extra=SWEPT)
+    """Coefficient of the mean of the point loss; 0 trains by the terms beside it alone."""
     smoothing: LabelSmoothing = LabelSmoothing()
     """Softens the labels."""
     class_weight: ClassWeightSpec = NoWeight()
     """How much a class counts."""
+    weight_schedule: WeightScheduleSpec = ConstantSchedule()
+    """When class weights act: from the first step, late (deferred, DRW), or little by little (ramp)."""
+    count: Literal["images", "groups"] = "images"
+    """What class weights count: groups, such as plants, where several images show the same thing."""
     logit_adjustment: LogitAdjustment = LogitAdjustment()
     """Shifts the training logits by the class prior."""
     hardmine: HardMine = HardMine()
     """Which samples of a batch count."""
     supcon: SupCon = SupCon()
     """A term beside the mean that draws rows of one class together."""
+    bcl: Bcl = Bcl()
+    """The same with every class counting alike, and a prototype for each."""
+    center: Center = Center()
+    """A term that draws rows to the centre of their class."""
+    lade: Lade = Lade()
+    """A term that fits logits to ratios of densities."""
 
 
 @dataclass(frozen=True)
@@ -46,57 +69,61 @@ class Branch:
     share: Tensor
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Every stage of the logits of the classes that have training rows; each [N, C+]."""
-
-    raw: Tensor
-    adjusted: Tensor
-    log_p: Tensor
-
-
-def scores(spec: LossSpec, logits: Tensor, facts: Facts) -> Scores:
-    """The stages for logits [N, C] over all classes; classes without training rows are cut out."""
-    raw = logits[:, facts.present]
-    log_prior = facts.log_prior_raw if spec.logit_adjustment.prior == "raw" else facts.log_prior_effective
-    adjusted = spec.logit_adjustment(raw, log_prior.to(raw.dtype))
-    return Scores(raw, adjusted, adjusted.log_softmax(-1))
-
-
 def objective(spec: LossSpec, logits: Tensor, labels: Tensor, facts: Facts, progress: float) -> Tensor:
-    """Scalar objective of logits [N, C] and labels [N] at a training progress from 0 to 1."""
+    """Scalar mean of the point loss for logits [N, C] and labels [N] at a training progress from 0 to 1."""
     return branched_objective(spec, logits, (Branch(labels, logits.new_ones(len(labels))),), facts, progress)
 
 
 def branched_objective(
-    spec: LossSpec, logits: Tensor, branches: Sequence[Branch], facts: Facts, progress: float
+    spec: LossSpec,
+    logits: Tensor,
+    branches: Sequence[Branch],
+    facts: Facts,
+    progress: float,
+    margin: Margin | None = None,
 ) -> Tensor:
-    """Scalar objective of logits [N, C] and the branches of their labels at a training progress from 0 to 1.
+    """Scalar mean of the point loss for logits [N, C] and the branches of their labels at a progress from 0 to 1.
 
     The weight of a sample in a branch is that of its class there times its share, and the mean divides by the weights
     that took part. torch's cross_entropy(weight=, label_smoothing=) spreads the weights over the smoothing mass
     instead, whose optimum for a clean sample of a frequent class can be a rare class (pytorch issue 104776).
+    A margin belongs to a hard label, so each branch has scores of its own where there is one.
     """
-    stages = scores(spec, logits, facts)
-    prior = facts.log_prior_effective.exp().to(stages.log_p.dtype)
-    kept = _kept(spec, stages, branches, facts, progress)
+    raw = of_present(logits, facts)
+    prior = facts.log_prior_effective.exp().to(raw.dtype)
+    kept = _kept(spec, raw, branches, facts, progress)
+    stages = None if margin else scores(spec, raw, raw, facts)
     totals, weights = [], []
     for branch in branches:
         own = facts.position[branch.labels]
-        loss = spec.point(stages.log_p, spec.smoothing(own, prior))
-        weight = facts.weight.to(loss.dtype)[own] * branch.share.to(loss.dtype) * kept
+        seen = stages if stages or not margin else scores(spec, raw, margin(raw, own), facts)
+        loss = spec.point(seen, spec.smoothing(own, prior))
+        weight = facts.weight.to(loss.dtype)[own] * branch.share.to(loss.dtype)
+        weight = weight if kept is None else weight * kept
         totals.append((weight * loss).sum())
         weights.append(weight.sum())
     return torch.stack(totals).sum() / torch.stack(weights).sum()
 
 
-def _kept(spec: LossSpec, stages: Scores, branches: Sequence[Branch], facts: Facts, progress: float) -> Tensor:
+def of_present(logits: Tensor, facts: Facts) -> Tensor:
+    """The columns [N, C+] of logits [N, C] whose classes have training rows."""
+    return logits if facts.has_all else logits.index_select(-1, facts.present)
+
+
+def scores(spec: LossSpec, raw: Tensor, margined: Tensor, facts: Facts) -> Scores:
+    """The stages for logits [N, C+] of the classes with training rows, before and after a margin."""
+    log_prior = facts.log_prior_raw if spec.logit_adjustment.prior == "raw" else facts.log_prior_effective
+    adjusted = spec.logit_adjustment(margined, log_prior.to(raw.dtype))
+    return Scores(raw, adjusted, adjusted.log_softmax(-1))
+
+
+def _kept(spec: LossSpec, raw: Tensor, branches: Sequence[Branch], facts: Facts, progress: float) -> Tensor | None:
     """Mask [N] of the samples that hard mining keeps; a mixed sample fills the quota of the class it has most of."""
     if spec.hardmine.keep == 1:
-        return stages.raw.new_ones(len(stages.raw))
-    log_p = stages.raw.detach().log_softmax(-1)
+        return None
+    log_p = raw.detach().log_softmax(-1)
     own = torch.stack([facts.position[branch.labels] for branch in branches])
     share = torch.stack([branch.share.to(log_p.dtype) for branch in branches])
     plain = -(share * log_p.gather(1, own.T).T).sum(0)
     largest = own.gather(0, share.argmax(0, keepdim=True)).squeeze(0)
-    return spec.hardmine(plain, largest, len(facts.weight), progress)
+    return spec.hardmine(plain, largest, progress)

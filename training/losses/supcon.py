@@ -7,8 +7,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from heads.body import linear_layer
-from heads.spec import Spec
+from heads.dense import linear_layer
+from heads.spec import SWEPT, Spec
 
 
 class NoProjector(Spec):
@@ -47,27 +47,37 @@ class SupCon(Spec):
     """
 
     kind: Literal["supcon"] = "supcon"
-    weight: float = Field(default=0.0, ge=0, le=100)
+    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out."""
-    temperature: float = Field(default=0.1, ge=0.01, le=10)
+    temperature: float = Field(default=0.1, ge=0.01, le=10, json_schema_extra=SWEPT)
     """Divides the cosine similarities: a lower one presses harder on the nearest rows."""
     projector: ProjectorSpec = NoProjector()
     """What is compared: the classifier's input (none), or a projection of it (mlp)."""
 
-    def __call__(self, x: Tensor, labels: Tensor) -> Tensor:
-        """The term, a scalar, for vectors x [N, P] and labels [N]; 0 where no row has a positive."""
+    class_weighted: bool = False
+    """Whether rows count by the weight of their class, as they do in the point loss, or all alike."""
+
+    def __call__(self, x: Tensor, labels: Tensor, class_weight: Tensor) -> Tensor:
+        """The term, a scalar, for vectors x [N, P], labels [N] and the weight [C] of each class.
+
+        It is 0 where no row has a positive.
+        """
         each, has_positive = self.per_anchor(x, labels)
-        return each.sum() / has_positive.sum().clamp(min=1)
+        share = has_positive.to(each.dtype)
+        if self.class_weighted:
+            share = share * class_weight.to(each.dtype)[labels]
+        total = share.sum()
+        return (share * each).sum() / torch.where(total > 0, total, 1)
 
     def per_anchor(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss of each row with a positive, in their order, and which rows these are [N] bool."""
+        """Loss of each row [N], 0 where it has no positive, and which rows have one [N] bool."""
         h = normalize(x, dim=1)
         itself = torch.eye(len(h), dtype=torch.bool, device=h.device)
         positive = (labels[:, None] == labels) & ~itself
         has_positive = positive.any(1)
-        # Rows without a positive are cut out first: that of a batch of one has nothing to compare with, and NaN in its
-        # gradient would outlast a factor of 0.
-        similarity = (h @ h.T / self.temperature)[has_positive]
-        pairs = positive[has_positive]
-        everything = similarity.masked_fill(itself[has_positive], -torch.inf).logsumexp(1)
-        return everything - (similarity * pairs).sum(1) / pairs.sum(1), has_positive
+        similarity = h @ h.T / self.temperature
+        # A row without a positive is compared with itself too, for in a batch of one there is nothing else, and the
+        # log of an empty sum has no gradient. Its loss is not used.
+        everything = similarity.masked_fill(itself & has_positive[:, None], -torch.inf).logsumexp(1)
+        mean_positive = (similarity * positive).sum(1) / positive.sum(1).clamp(min=1)
+        return torch.where(has_positive, everything - mean_positive, 0), has_positive

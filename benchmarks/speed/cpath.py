@@ -1,0 +1,110 @@
+"""Logistic regression at many strengths C: all in one batch, against a loop of scikit-learn fits.
+
+Both are given float64 rows and stop at the same largest absolute entry of the gradient of the same objective, 1e-6:
+scikit-learn's lbfgs tests that entry itself when tol is 1e-6. The entry is measured anew for both, in one way, and a
+figure whose peer did not get there within 5000 steps says so.
+
+The rows are random numbers with the spectrum of embeddings, whose k-th largest variance falls as 1 / k, around class
+means that overlap; no feature is scaled unlike the others, as after a standardising preprocess. The two larger tables
+have 4 strengths of the same range, not 16, for the peer's sake.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression as Peer
+from torch import Tensor
+
+from benchmarks.speed.harness import Figure, figure, seconds
+from heads.logreg import LogisticRegression, solve_path
+
+SIZES = ((5_000, 384, 10, 16), (10_000, 768, 50, 4), (2_000, 768, 100, 4))
+"""Rows, features, classes, strengths."""
+TOLERANCE = 1e-6
+PEER_STEPS = 5_000
+GOAL = 2.0
+Answer = list[tuple[Tensor, Tensor]]
+"""Weight [C, D] and bias [C] for each strength."""
+
+
+def figures(quick: bool) -> Iterator[Figure]:
+    """One figure for each size; `quick` takes the first size with 4 strengths, and fewer repeats."""
+    for rows, dim, classes, count in SIZES[:1] if quick else SIZES:
+        strengths = np.logspace(-4, 2, 4 if quick else count).tolist()
+        yield measure(*table(rows, dim, classes), classes, strengths, repeats=2 if quick else 3)
+
+
+def measure(x: Tensor, labels: Tensor, classes: int, strengths: list[float], repeats: int) -> Figure:
+    """Time both on one table, by turns, and check where both ended."""
+    answers: dict[str, Answer] = {}
+
+    def ours() -> None:
+        answers["ours"] = ours_on(x, labels, classes, strengths)
+
+    def peer() -> None:
+        answers["peer"] = peer_on(x, labels, strengths)
+
+    ours_on(x[: 4 * classes], labels[: 4 * classes], classes, strengths[:1])
+    pairs = []
+    for i in range(repeats):
+        order: tuple[Callable[[], None], ...] = (peer, ours) if i % 2 else (ours, peer)
+        took = {action: seconds(action) for action in order}
+        pairs.append((took[ours], took[peer]))
+    ends = {name: largest_gradient(x, labels, strengths, answer) for name, answer in answers.items()}
+    unit = (
+        f"peer seconds / our seconds for {len(strengths)} strengths at gradients {ends['peer']:.1e}, {ends['ours']:.1e}"
+    )
+    if ends["peer"] > TOLERANCE:
+        unit += f"; the peer did not reach {TOLERANCE} in {PEER_STEPS} steps"
+    if ends["ours"] > TOLERANCE:
+        unit += f"; ours did not reach {TOLERANCE}, so the goal is missed"
+    name = f"cpath.{len(x)}x{x.shape[1]}x{classes}"
+    goal = GOAL if ends["ours"] <= TOLERANCE else float("inf")
+    return figure(name, pairs, [theirs / mine for mine, theirs in pairs], goal=goal, unit=unit)
+
+
+def ours_on(x: Tensor, labels: Tensor, classes: int, strengths: list[float]) -> Answer:
+    """All strengths in one call."""
+
+    def mean_losses(logits: Tensor, index: Tensor) -> Tensor:
+        own = labels.view(1, -1, 1).expand(len(logits), -1, 1)
+        return -logits.log_softmax(-1).gather(2, own).mean((1, 2))
+
+    specs = [LogisticRegression(c=c, tolerance=TOLERANCE) for c in strengths]
+    return [(found.weight, found.bias) for found in solve_path(specs, x, mean_losses, classes)]
+
+
+def peer_on(x: Tensor, labels: Tensor, strengths: list[float]) -> Answer:
+    """One fit after the other."""
+    found = []
+    for c in strengths:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fit = Peer(C=c, tol=TOLERANCE, max_iter=PEER_STEPS).fit(x.numpy(), labels.numpy())
+        found.append((torch.from_numpy(fit.coef_), torch.from_numpy(fit.intercept_)))
+    return found
+
+
+def largest_gradient(x: Tensor, labels: Tensor, strengths: list[float], answer: Answer) -> float:
+    """The largest absolute entry of the objective's gradient over all strengths, from its formula."""
+    norms = []
+    for c, (weight, bias) in zip(strengths, answer, strict=True):
+        error = (x @ weight.T + bias).softmax(1)
+        error[torch.arange(len(x)), labels] -= 1
+        in_weight = error.T @ x / len(x) + weight / (c * len(x))
+        norms.append(max(in_weight.abs().max().item(), error.mean(0).abs().max().item()))
+    return max(norms)
+
+
+def table(rows: int, dim: int, classes: int) -> tuple[Tensor, Tensor]:
+    """Standardised rows [N, D] float64 and labels [N]; each class has a row."""
+    draw = torch.Generator().manual_seed(0)
+    turn = torch.linalg.qr(torch.randn(dim, dim, generator=draw, dtype=torch.float64))[0]
+    deviation = torch.arange(1, dim + 1, dtype=torch.float64).rsqrt()
+    means = 0.2 * torch.randn(classes, dim, generator=draw, dtype=torch.float64)
+    labels = torch.cat([torch.arange(classes), torch.randint(0, classes, (rows - classes,), generator=draw)])
+    x = ((torch.randn(rows, dim, generator=draw, dtype=torch.float64) + means[labels]) * deviation) @ turn
+    return (x - x.mean(0)) / x.std(0), labels

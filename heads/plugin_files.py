@@ -1,0 +1,142 @@
+"""Spec classes from a file outside the repository: found by path, checked against a SHA-256, and run."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import JsonValue, ValidationError
+
+from heads.spec import Spec
+
+
+class PluginError(ValueError):
+    """A plugin's file is missing, has changed or does not run, lacks a class, or the class refuses its options."""
+
+
+@lru_cache(maxsize=256)
+def load_module(file: str, sha256: str) -> ModuleType:
+    """Run a Python file and return it as a module.
+
+    What runs is what was hashed. A module once loaded stays, whatever becomes of its file: a spec names the content.
+
+    Args:
+        file: path of a .py file.
+        sha256: what its content must hash to, in hexadecimal; empty takes it as it is.
+
+    Raises:
+        PluginError: the file is missing, hashes to something else, or raises when it runs.
+    """
+    path = Path(file)
+    if path.suffix != ".py" or not path.is_file():
+        raise PluginError(
+            f"a plugin is a .py file, however: {file!r} is none, seen from {Path.cwd()}. Write it, or fix the path."
+        )
+    source = path.read_bytes()
+    found = hashlib.sha256(source).hexdigest()
+    if sha256 and found != sha256:
+        raise PluginError(
+            f"{file} must be the file whose SHA-256 is {sha256}, however: it has {found}. Restore that file, or clear "
+            "sha256 to take the new one."
+        )
+    return _run(file, source, f"frostbench_plugin_{found}")
+
+
+def _run(file: str, source: bytes, name: str) -> ModuleType:
+    module = ModuleType(name)
+    module.__file__ = file
+    # pydantic and dataclasses look up annotations by the module's name.
+    sys.modules[name] = module
+    try:
+        exec(compile(source, file, "exec"), module.__dict__)
+    except Exception as error:
+        del sys.modules[name]
+        raise PluginError(
+            f"a plugin must run as a Python file, however: {file} ends with {type(error).__name__}: {error}. Try "
+            f"`python {file}`."
+        ) from error
+    return module
+
+
+def spec_classes(file: str, sha256: str = "") -> dict[str, type[Spec]]:
+    """The Spec classes that a file defines, by name; those that it imports are left out.
+
+    Raises:
+        PluginError: as `load_module`.
+    """
+    module = load_module(file, sha256)
+    found = {name: value for name, value in vars(module).items() if isinstance(value, type)}
+    return {name: v for name, v in found.items() if issubclass(v, Spec) and v.__module__ == module.__name__}
+
+
+def plugin(file: str, sha256: str, name: str, options: Mapping[str, JsonValue], method: str) -> Spec:
+    """An instance of a class of a file, with its options checked by the class.
+
+    Args:
+        file: path of a .py file.
+        sha256: what its content must hash to; empty takes it as it is.
+        name: the class.
+        options: its fields that are not at their default.
+        method: what the class must have, such as build.
+
+    Raises:
+        PluginError: as `load_module`; the file has no such class, the class no such method, or an option is unknown or
+            not allowed.
+    """
+    return _instance(file, sha256, name, json.dumps(dict(options), sort_keys=True), method)
+
+
+@lru_cache(maxsize=1024)
+def _instance(file: str, sha256: str, name: str, options: str, method: str) -> Spec:
+    classes = spec_classes(file, sha256)
+    if name not in classes:
+        raise PluginError(
+            f"a plugin's class is a heads.spec.Spec of its file, however: {file} has {sorted(classes)} and {name!r} "
+            "was asked for. Name one of these."
+        )
+    if not has_method(classes[name], method):
+        raise PluginError(f"a class used here has the method {method}, however: {name} of {file} has none. Write it.")
+    try:
+        return classes[name].model_validate(json.loads(options))
+    except ValidationError as error:
+        raise PluginError(_refused(error, classes[name], file)) from error
+
+
+def _refused(error: ValidationError, spec_type: type[Spec], file: str) -> str:
+    """Every option that the class refused, by name."""
+    told = []
+    for item in error.errors(include_url=False):
+        rule = item["msg"].removeprefix("Value error, ")
+        told.append(f"{'.'.join(map(str, item['loc'])) or 'options'}: {rule}, however: {item.get('input')!r} came.")
+    known = [name for name in spec_type.model_fields if name != "kind"]
+    return "\n".join([*told, f"The options of {spec_type.__name__} in {file} are {known}."])
+
+
+def has_method(spec_type: type[Spec], method: str) -> bool:
+    """Whether a class defines a method; `hasattr` would find that of the class's own type for __call__."""
+    return any(method in vars(each) for each in spec_type.__mro__)
+
+
+def stackable(spec: Spec) -> bool:
+    """Whether heads with this spec may be trained as one stack; a class says no by `stacks: ClassVar[bool] = False`."""
+    stacks: Any = getattr(type(spec), "stacks", True)
+    if not isinstance(stacks, bool):
+        raise PluginError(
+            f"stacks must be True or False, however: {type(spec).__name__} has {stacks!r}. Write "
+            "`stacks: ClassVar[bool] = False` or leave it out."
+        )
+    return stacks
+
+
+def not_stackable(spec: Spec, error: Exception) -> PluginError:
+    """What is told of a class that says it stacks and fails under torch.func.vmap."""
+    name = type(spec).__name__
+    return PluginError(
+        f"a plugin that stacks must run under torch.func.vmap, however: {name} ends with {type(error).__name__}: "
+        f"{str(error).splitlines()[0] if str(error) else 'no message'} Branch with torch.where instead of `if`, write "
+        f"nothing in place, or add `stacks: ClassVar[bool] = False` to {name}."
+    )

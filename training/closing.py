@@ -1,0 +1,96 @@
+"""What is done to heads without gradient steps: classifiers that are solved or fitted, and tau-normalisation."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from heads.head import Fitted
+from heads.logreg import LogisticRegression, solve_path
+from training.events import Finished
+from training.finish import log_prior_in_logits, trained
+from training.losses.loss import objective
+from training.metrics import all_metrics, to_raise
+from training.second import TauNorm
+from training.setting import Setting
+
+POWERS = tuple(k / 10 for k in range(21))
+"""Powers that tau-normalisation chooses from (Kang et al., ICLR 2020)."""
+
+
+@torch.no_grad()
+def fitted(setting: Setting, epoch: int = 0) -> Finished:
+    """The head with its classifier fitted in closed form to the output of its body, which was kept after an epoch."""
+    classifier, facts = setting.run.head.classifier, setting.facts
+    if not isinstance(classifier, Fitted):
+        raise TypeError(f"{classifier.kind} is not fitted in closed form.")
+    rows = setting.rows.for_classifier(setting.head.body(setting.rows.x), facts, setting.data.class_names)
+    setting.head.classifier = classifier.fit(rows)
+    head = trained(setting, facts, classifier.carried(facts.log_prior_effective))
+    return Finished(setting.number, head, "solved", epoch, setting.seconds)
+
+
+def solved(settings: Sequence[Setting], epoch: int = 0) -> list[Finished]:
+    """The heads with logistic regression solved in float64, all of them at once, on the output of the first one's body.
+
+    Several heads share their body, which is the identity; one alone may have a body that was kept after an epoch.
+    """
+    one = settings[0]
+    with torch.no_grad():
+        hidden = one.head.body(one.rows.x)
+    specs = [s.run.head.classifier for s in settings if isinstance(s.run.head.classifier, LogisticRegression)]
+
+    def mean_losses(logits: Tensor, index: Tensor) -> Tensor:
+        chosen = [settings[i] for i in index.tolist()]
+        return torch.stack([_mean_loss(s, z) for s, z in zip(chosen, logits, strict=True)])
+
+    found = solve_path(specs, hidden, mean_losses, len(one.data.class_names))
+    results = []
+    for setting, spec, solution in zip(settings, specs, found, strict=True):
+        with torch.no_grad():
+            setting.head.classifier.weight.copy_(solution.weight)
+            setting.head.classifier.bias.copy_(solution.bias)
+        is_solved, norm = solution.gradient_norm <= spec.tolerance, solution.gradient_norm
+        head = trained(setting, setting.facts, log_prior_in_logits(setting.run.train.loss, setting.facts))
+        reason = "solved" if is_solved else "not_converged"
+        results.append(Finished(setting.number, head, reason, epoch, setting.seconds, norm))
+    return results
+
+
+def _mean_loss(setting: Setting, logits: Tensor) -> Tensor:
+    return objective(setting.run.train.loss, logits, setting.rows.labels, setting.facts, 1.0)
+
+
+@torch.no_grad()
+def normalised(setting: Setting, epoch: int) -> Finished:
+    """The head with each class's weights [H] divided by a power of their length, and without biases."""
+    spec = setting.run.second
+    if not isinstance(spec, TauNorm):
+        raise TypeError(f"second stage {spec.kind} is not tau_norm.")
+    linear, select = setting.head.classifier, setting.data.select
+    weight = linear.weight.clone()
+    x = setting.head.hidden(select.features(setting.rows.columns))
+    labels, counts, metric = select.labels.cpu(), setting.rows.counts, setting.run.train.early_stop.metric
+
+    def value(power: float) -> float:
+        logits = (x @ tau_normalised(weight, power).T).masked_fill(counts == 0, -torch.inf)
+        found = all_metrics(logits.log_softmax(1).cpu(), labels, counts.cpu(), setting.background)
+        return to_raise(found, "macro_f1_fg" if metric == "last" else metric)
+
+    power = max(POWERS, key=value) if spec.tau is None else spec.tau
+    linear.weight.copy_(tau_normalised(weight, power))
+    linear.bias.zero_()
+    carried = torch.full_like(setting.facts.log_prior_raw, -math.log(len(setting.facts.present)))
+    return Finished(setting.number, trained(setting, setting.facts, carried), "solved", epoch, setting.seconds)
+
+
+def tau_normalised(weight: Tensor, power: float) -> Tensor:
+    """Rows [C, H] divided by their length to a power; rows of zeros stay.
+
+    >>> tau_normalised(torch.tensor([[3.0, 4], [0, 0.5]]), 0.5)
+    tensor([[1.3416, 1.7889],
+            [0.0000, 0.7071]])
+    """
+    length = weight.norm(dim=1, keepdim=True)
+    return weight / torch.where(length > 0, length, torch.ones_like(length)).pow(power)

@@ -1,0 +1,31 @@
+"""Which runs are trained together."""
+
+from collections.abc import Sequence
+
+from heads.posthoc import PosthocSpec
+from heads.spec import skeleton
+from training.checks import columns_of
+from training.data import Data
+from training.run import RunSpec
+from training.stage_spec import EarlyStop
+from training.weights import NoWeight
+
+
+def skeleton_of(run: RunSpec) -> str:
+    """What runs have in common that can be trained as one stack.
+
+    Runs of one stack may differ in swept numbers, class weights, the seed beside order_seed, which epoch is kept and
+    what follows training.
+    """
+    loss = run.train.loss.model_copy(update={"class_weight": NoWeight()})
+    train = run.train.model_copy(update={"loss": loss, "early_stop": EarlyStop()})
+    changes = {"train": train, "seed": 0, "order_seed": run.order, "posthoc": PosthocSpec()}
+    return skeleton(run.model_copy(update=changes))
+
+
+def grouped(runs: Sequence[RunSpec], data: Data) -> list[list[int]]:
+    """Places of runs, those together that are trained as one stack; groups in the order of their first run."""
+    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for place, run in enumerate(runs):
+        groups.setdefault((skeleton_of(run), columns_of(run, data)), []).append(place)
+    return list(groups.values())

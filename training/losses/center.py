@@ -1,0 +1,77 @@
+"""Centre loss: rows near the centre of their class, centres apart; a term over a whole batch."""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from heads.spec import SWEPT, Spec, Tier
+
+
+class Center(Spec):
+    """Draw the classifier's inputs to running centres of their classes, and perhaps push the centres apart.
+
+    Wen et al., "A discriminative feature learning approach for deep face recognition", ECCV 2016, eq. 2 to 4. Centres
+    move by the paper's rule and not by gradients, with which centres of rare classes would hardly move. The term acts
+    on trainable layers only: in front of a bare classifier there is nothing for it to move.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["center"] = "center"
+    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    """Coefficient of the term beside the mean of the point loss; 0 leaves it out and the paper has 0.003."""
+    rate: float = Field(default=0.5, gt=0, le=1, json_schema_extra=SWEPT)
+    """How far centres move to the rows of each batch (alpha of the paper)."""
+    repulsion: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    """Coefficient, within the term, of the cosines between centres above those of a regular simplex."""
+    space: Literal["unit", "plain"] = "unit"
+    """What is drawn: vectors scaled to length 1 or as they are, which shrinking all of them to 0 satisfies."""
+
+    def start(self, x: Tensor, labels: Tensor, classes: int) -> Tensor:
+        """First centres [C, H]: the means of rows x [N, H] with labels [N]; 0 for classes without rows."""
+        sums, counts = _sums(self._placed(x), labels, classes)
+        return sums / counts.clamp(min=1)[:, None]
+
+    def __call__(self, x: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
+        """The term, a scalar, for vectors x [N, H], labels [N] and centres [C, H] from before the step.
+
+        Repulsion is that of the centres after the step, which depend on x.
+        """
+        attraction = (self._placed(x) - centers[labels]).square().sum(1).mean() / 2
+        return attraction + self.repulsion * repulsion(self.moved(x, labels, centers))
+
+    def moved(self, x: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
+        """Centres [C, H] after a step whose vectors are x [N, H] (eq. 4); detach them before they are kept."""
+        sums, counts = _sums(self._placed(x), labels, len(centers))
+        return centers - self.rate * (counts[:, None] * centers - sums) / (1 + counts[:, None])
+
+    def _placed(self, x: Tensor) -> Tensor:
+        return _unit(x) if self.space == "unit" else x
+
+
+def repulsion(centers: Tensor) -> Tensor:
+    """Mean over pairs of centres [C, H] of how far their cosine lies above -1 / (C - 1), a regular simplex's.
+
+    >>> repulsion(torch.tensor([[1.0, 0], [-3, 0]])).item(), repulsion(torch.tensor([[1.0, 0], [0, 2]])).item()
+    (0.0, 1.0)
+    """
+    classes = len(centers)
+    if classes < 2:
+        return centers.new_zeros(())
+    unit = _unit(centers)
+    above = (unit @ unit.T + 1 / (classes - 1)).clamp(min=0)
+    pairs = ~torch.eye(classes, dtype=torch.bool, device=centers.device)
+    return (above * pairs).sum() / (classes * (classes - 1))
+
+
+def _sums(x: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Sum [C, H] of the rows x [N, H] of each class, and their number [C]; a product, for it is the same every time."""
+    member = (labels == torch.arange(classes, device=labels.device)[:, None]).to(x.dtype)
+    return member @ x, member.sum(1)
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Rows x [N, H] of length 1; a row of 0 stays and gets no gradient, where its direction would jump."""
+    squared = x.square().sum(1, keepdim=True)
+    return torch.where(squared > 0, x / torch.where(squared > 0, squared, 1).sqrt(), 0)

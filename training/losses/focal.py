@@ -1,0 +1,56 @@
+"""Focal loss: samples that are easy already count less."""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from heads.spec import SWEPT, Spec, Tier
+from training.losses.scores import Scores
+
+
+class Focal(Spec):
+    """Cross entropy times (1 - p)^gamma.
+
+    Lin et al., "Focal loss for dense object detection", ICCV 2017, eq. 4, with softmax; p comes from the unweighted
+    logits, and class weights multiply the result. For soft targets q it is sum_k q_k (1 - p_k)^gamma (-log p_k). The
+    probabilities are less sure than those of cross entropy, so they need calibration.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["focal"] = "focal"
+    gamma: float = Field(default=2.0, ge=0, le=10, json_schema_extra=SWEPT)
+    """How much less easy samples count: 0 is cross entropy."""
+
+    def __call__(self, scores: Scores, targets: Tensor) -> Tensor:
+        """Loss [N] of scores [N, C] against targets [N, C] whose rows sum to 1."""
+        log_p = scores.log_p
+        # A floor, for where p rounds to 1 and gamma is below 1 the power has an infinite slope, times 0.
+        missing = (-torch.expm1(log_p)).clamp(min=torch.finfo(log_p.dtype).tiny)
+        return -(targets * missing.pow(self.gamma) * log_p).sum(-1)
+
+
+class SigmoidFocal(Spec):
+    """The focal loss with a sigmoid for each class, summed over the classes.
+
+    Lin et al., ICCV 2017, eq. 5; with class weights it is the class-balanced loss of Cui et al., CVPR 2019. A soft
+    target q counts as q of a positive and 1 - q of a negative. Predictions are the largest logit; probabilities by
+    softmax need calibration. It is twice torchvision's sigmoid_focal_loss at the same alpha.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["sigmoid_focal"] = "sigmoid_focal"
+    gamma: float = Field(default=2.0, ge=0, le=10, json_schema_extra=SWEPT)
+    """How much less easy classes count: 0 is binary cross entropy."""
+    alpha: float = Field(default=0.5, gt=0, lt=1, json_schema_extra=SWEPT)
+    """Balance: the class itself counts 2 alpha and each other class 2 - 2 alpha, so 0.5 counts all alike."""
+
+    def __call__(self, scores: Scores, targets: Tensor) -> Tensor:
+        """Loss [N] of scores [N, C] against targets [N, C]."""
+        # log p = -softplus(-z) and log(1 - p) = -softplus(z), so the powers are exponentials and nothing overflows.
+        no_p, no_q = softplus(-scores.adjusted), softplus(scores.adjusted)
+        positive = targets * torch.exp(-self.gamma * no_q) * no_p
+        negative = (1 - targets) * torch.exp(-self.gamma * no_p) * no_q
+        return 2 * (self.alpha * positive + (1 - self.alpha) * negative).sum(-1)

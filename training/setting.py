@@ -1,0 +1,74 @@
+"""What stays fixed through one run."""
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from heads.head import Closed, Fitted, Head
+from training.checks import background_of
+from training.data import Data
+from training.facts import Facts
+from training.randomness import generator
+from training.rows import TrainRows, train_rows
+from training.run import RunSpec
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stays fixed through one run.
+
+    Attributes:
+        number: place of the run in the list given to fit.
+        run: its spec.
+        data: what it is trained on.
+        rows: the training rows as it sees them.
+        background: indices of its background classes.
+        facts: of the training rows.
+        head: what is trained.
+        start: draws first weights, on the CPU.
+        began: when it began, by time.perf_counter.
+    """
+
+    number: int
+    run: RunSpec
+    data: Data
+    rows: TrainRows
+    background: tuple[int, ...]
+    facts: Facts
+    head: Head
+    start: torch.Generator
+    began: float
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since it began."""
+        return time.perf_counter() - self.began
+
+    def with_classifier(self, classifier: Closed) -> "Setting":
+        """The same with another classifier in its spec."""
+        head = self.run.head.model_copy(update={"classifier": classifier})
+        return replace(self, run=self.run.model_copy(update={"head": head}))
+
+
+def settings_of(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data) -> list[Setting]:
+    """The settings of runs that are trained together."""
+    rows = train_rows(runs[numbers[0]], data)
+    return [_setting(number, runs[number], data, rows) for number in numbers]
+
+
+def _setting(number: int, run: RunSpec, data: Data, rows: TrainRows) -> Setting:
+    start, facts = generator(run.seed, "start", 0), rows.facts(run)
+    head = _untrained(run, rows, len(data.class_names), start).to(rows.x.device, rows.x.dtype)
+    return Setting(number, run, data, rows, background_of(run, data), facts, head, start, time.perf_counter())
+
+
+def _untrained(run: RunSpec, rows: TrainRows, classes: int, start: torch.Generator) -> Head:
+    """The head of a run before training; a classifier that is fitted to rows is still missing."""
+    spec, preprocess = run.head, copy.deepcopy(rows.preprocess)
+    body = spec.body.build(rows.x.shape[-1], start)
+    if isinstance(spec.classifier, Fitted):
+        return Head(preprocess, body, torch.nn.Identity())
+    return Head(preprocess, body, spec.classifier.build(body.width, classes, start))

@@ -1,0 +1,228 @@
+"""A stack: heads of one skeleton in training, moved together in each step."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+
+from heads.dense import Dense
+from heads.spec import numbers
+from training.objective import Moment, Objective, Own
+from training.optim import Average, Optimiser
+
+LOGITS_AT_ONCE = 16_777_216
+"""Numbers of logits that an evaluation holds at a time; heads beyond that are evaluated in turn."""
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Features:
+    """What the heads of a stack read.
+
+    Attributes:
+        train: features of the training rows, [N, D] for all heads, or [K, N, D] where each reads its own.
+        select: features of the selection rows, likewise.
+        is_shared: which of the two.
+    """
+
+    train: Tensor
+    select: Tensor
+    is_shared: bool
+
+    def each(self, heads: int) -> list[Tensor]:
+        """The training features [N, D] of each head."""
+        return [self.train] * heads if self.is_shared else list(self.train)
+
+    def of(self, chosen: Tensor) -> "Features":
+        """The features of the chosen heads [K']."""
+        return self if self.is_shared else Features(self.train[chosen], self.select[chosen], False)
+
+
+class Stack:
+    """Heads whose objectives differ in numbers alone; their parameters lead with a dimension of K heads.
+
+    A step of many heads is the step of one under `torch.func.vmap`; a head alone is run as it is.
+
+    Attributes:
+        objectives: one for each head that is still trained.
+        features: what they read.
+        optimiser: holds the parameters, [K, ...] by name.
+    """
+
+    def __init__(
+        self, objectives: Sequence[Objective], noises: Sequence[torch.Generator], features: Features
+    ) -> None:
+        self.objectives = list(objectives)
+        self.features = features
+        self._alone = len(objectives) == 1
+        self._template = objectives[0] if self._alone else _wide_copy(objectives[0])
+        self.optimiser = Optimiser(self._first_parameters(), [o.spec.optim for o in objectives])
+        self._average = Average.of(self.optimiser.parameters, [o.spec.ema for o in objectives])
+        self._buffers = _leading([dict(o.named_buffers()) for o in objectives])
+        self._own = _own_of(objectives)
+        self._noises, self._source = _sources(objectives, noises)
+
+    def _first_parameters(self) -> Tensors:
+        """[K, ...] by name; those of a head alone are views of its own."""
+        if self._alone:
+            return {name: p.data[None] for name, p in self._template.named_parameters()}
+        joined: Tensors = _leading([{n: p.detach() for n, p in o.named_parameters()} for o in self.objectives])
+        return {name: p.requires_grad_() for name, p in joined.items()}
+
+    def __len__(self) -> int:
+        return len(self.objectives)
+
+    def step(self, rows: Tensor, labels: Tensor, moment: Moment, factor: float) -> Tensor:
+        """Move all heads by one step, with learning rates times factor; the objectives [K] from before it.
+
+        Args:
+            rows: numbers [B] of the step's training rows.
+            labels: [B].
+            moment: what the heads share.
+            factor: from the schedule.
+        """
+        is_shared = self.features.is_shared
+        x = self.features.train[rows] if is_shared else self.features.train[:, rows]
+        some = x if is_shared else x[0]
+        draws = [self.objectives[self._source.index(i)].draw(some, labels, g) for i, g in enumerate(self._noises)]
+        if self._alone:
+            found, updates = self._template(some, labels, draws[0], _first(self._own), moment)
+            gradients = torch.autograd.grad(found, list(self._template.parameters()), materialize_grads=True)
+            found, gradients = found[None], tuple(g[None] for g in gradients)
+        else:
+            found, updates = self._objectives(x, labels, draws, moment)
+            leaves = list(self.optimiser.parameters.values())
+            gradients = torch.autograd.grad(found.sum(), leaves, materialize_grads=True)
+        self.optimiser.step(dict(zip(self.optimiser.parameters, gradients, strict=True)), factor)
+        self._remember(updates)
+        return found.detach()
+
+    def _objectives(self, x: Tensor, labels: Tensor, draws: list[Any], moment: Moment) -> tuple[Tensor, Tensors]:
+        """The objectives [K] of many heads, and their buffers after the step; draws has an entry for each source."""
+        template = self._template
+        is_one_draw = len(draws) == 1
+        drawn = draws[0] if is_one_draw else _leading([draws[i] for i in self._source])
+
+        def one(parameters: Tensors, buffers: Tensors, rows: Tensor, draw: Any, own: Own) -> Any:
+            return functional_call(template, (parameters, buffers), (rows, labels, draw, own, moment))
+
+        lifted = vmap(one, in_dims=(0, 0, self._row_dim, None if is_one_draw else 0, 0))
+        found: tuple[Tensor, Tensors] = lifted(self.optimiser.parameters, self._buffers, x, drawn, self._own)
+        return found
+
+    def _remember(self, updates: Tensors) -> None:
+        """Take over what a step left in buffers, and average the parameters where that is asked for."""
+        if self._alone:
+            for name, value in updates.items():
+                self._template.get_buffer(name).copy_(value)
+        else:
+            self._buffers |= updates
+        if self._average is not None:
+            self._average.step(self.optimiser.parameters, self.optimiser.steps)
+
+    @property
+    def judged(self) -> Tensors:
+        """What is evaluated and kept, [K, ...] by name: the parameters, or their running averages."""
+        return self.optimiser.parameters if self._average is None else self._average.values
+
+    @property
+    def _row_dim(self) -> int | None:
+        return None if self.features.is_shared else 0
+
+    @torch.no_grad()
+    def logits(self, classes: int) -> Tensor:
+        """What the heads predict for the selection rows, [K, M, C]."""
+        x, core = self.features.select, self._template.core
+        if self._alone and self._average is None:
+            alone: Tensor = core(x if self.features.is_shared else x[0])
+            return alone[None]
+        tensors = self.judged | self._buffers
+        state = {n.removeprefix("core."): t for n, t in tensors.items() if n.startswith("core.")}
+        at_once = max(1, LOGITS_AT_ONCE // (x.shape[-2] * classes))
+        lifted = vmap(lambda t, rows: functional_call(core, t, (rows,)), in_dims=(0, self._row_dim), chunk_size=at_once)
+        found: Tensor = lifted(state, x)
+        return found
+
+    def put_back(self, place: int, parameters: Mapping[str, Tensor]) -> None:
+        """Give the objective of a head these parameters."""
+        with torch.no_grad():
+            for name, parameter in self.objectives[place].named_parameters():
+                parameter.copy_(parameters[name])
+
+    def parameters_of(self, place: int) -> Tensors:
+        """A copy of what is judged of a head, by name."""
+        return {name: p[place].detach().clone() for name, p in self.judged.items()}
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Go on with these heads alone."""
+        chosen = torch.tensor(places, device=next(iter(self.optimiser.parameters.values())).device)
+        self.optimiser.keep(chosen)
+        if self._average is not None:
+            self._average.keep(chosen)
+        self.features = self.features.of(chosen)
+        self._buffers = {name: b[chosen] for name, b in self._buffers.items()}
+        own = self._own
+        self._own = Own({n: v[chosen] for n, v in own.numbers.items()}, own.weight[chosen], own.log_prior[chosen])
+        self.objectives = [self.objectives[i] for i in places]
+        used = sorted({self._source[i] for i in places})
+        self._source = [used.index(self._source[i]) for i in places]
+        self._noises = [self._noises[i] for i in used]
+
+
+def lifted_numbers(objective: Objective) -> dict[str, float]:
+    """The swept numbers that a step reads, by dotted path; learning rates and the like are the optimiser's."""
+    outside = ("train.optim.", "train.mixup.alpha", "train.ema")
+    found = {f"train.{path}": number for path, number in numbers(objective.spec).items()}
+    found |= {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
+    return {path: number for path, number in found.items() if not path.startswith(outside)}
+
+
+def _own_of(objectives: Sequence[Objective]) -> Own:
+    """What the heads have for themselves, [K, ...]; numbers that are the same for all stay in the specs."""
+    each = [lifted_numbers(o) for o in objectives]
+    like = next(objectives[0].parameters())
+    differing = [path for path in each[0] if len({found[path] for found in each}) > 1]
+    lifted = {path: like.new_tensor([found[path] for found in each]) for path in differing}
+    facts = [o.facts for o in objectives]
+    weight = torch.stack([f.weight for f in facts])
+    return Own(lifted, weight, torch.stack([f.log_prior_effective for f in facts]))
+
+
+def _first(own: Own) -> Own:
+    return Own({}, own.weight[0], own.log_prior[0])
+
+
+def _sources(
+    objectives: Sequence[Objective], noises: Sequence[torch.Generator]
+) -> tuple[list[torch.Generator], list[int]]:
+    """Generators to draw from, and which of them each head uses: heads with the same draws share one.
+
+    A generator that starts in the same state, asked for the same things, gives the same numbers.
+    """
+    keys = [(g.initial_seed(), o.spec.mixup.alpha) for o, g in zip(objectives, noises, strict=True)]
+    distinct = list(dict.fromkeys(keys))
+    return [noises[keys.index(key)] for key in distinct], [distinct.index(key) for key in keys]
+
+
+def _wide_copy(objective: Objective) -> Objective:
+    """A copy that stands for all heads; its own parameters are never read."""
+    template = copy.deepcopy(objective)
+    for module in template.modules():
+        if isinstance(module, Dense):
+            module.wide = True
+    return template
+
+
+def _leading(items: Sequence[Any]) -> Any:
+    """Trees of the same shape as one whose tensors lead with a dimension for the items."""
+    first = items[0]
+    if isinstance(first, Tensor):
+        return torch.stack(list(items))
+    if isinstance(first, dict):
+        return {name: _leading([item[name] for item in items]) for name in first}
+    parts = [_leading(part) for part in zip(*items, strict=True)]
+    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)

@@ -1,0 +1,48 @@
+"""StageSpec: one stage of gradient steps."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from heads.spec import SWEPT, Spec
+from training.augment import FeatureAugment
+from training.batches import SamplerSpec, Shuffled
+from training.frofa import FrofaSpec, NoFrofa
+from training.losses.loss import LossSpec
+from training.mixup import Mixup
+from training.optim import AdamW, OptimSpec, Schedule
+from training.oversample import NoOversample, OversampleSpec
+
+
+class EarlyStop(Spec):
+    """Which epoch is kept, judged on the selection rows."""
+
+    metric: Literal["macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"] = "macro_f1_fg"
+    """Metric of the selection rows that decides, nll by falling; last keeps the last epoch and never stops early."""
+    patience: int = Field(default=20, ge=1, le=100_000)
+    """Epochs without a better value after which training ends; the best epoch is kept."""
+
+
+class StageSpec(Spec):
+    """One stage of training: what is minimised, how, and for how long."""
+
+    loss: LossSpec = LossSpec()
+    """What is minimised."""
+    oversample: OversampleSpec = NoOversample()
+    """Rows that are made up for small classes before training."""
+    sampler: SamplerSpec = Shuffled()
+    """Which rows come together in a batch, and how often."""
+    frofa: FrofaSpec = NoFrofa()
+    """How cached vectors are changed as the grey values of an image are."""
+    augment: FeatureAugment = FeatureAugment()
+    """How training vectors are changed at random."""
+    mixup: Mixup = Mixup()
+    """How training rows are mixed in pairs."""
+    optim: OptimSpec = AdamW()
+    """How parameters are moved; a classifier that is solved, such as logreg, does not read it."""
+    schedule: Schedule = Schedule()
+    """For how long."""
+    ema: float = Field(default=0.0, ge=0, lt=1, json_schema_extra=SWEPT)
+    """Share of the last average in a running average of the weights, which is judged and kept; 0 takes no average."""
+    early_stop: EarlyStop = EarlyStop()
+    """Which epoch is kept."""
