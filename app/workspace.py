@@ -40,6 +40,7 @@ class Workspace:
         store: run store, in which jobs are kept as well.
         device: where heads are trained, such as cpu or cuda.
         slots: jobs that may run at the same time.
+        plugins: files of losses and heads that a job may run; a browser can name no other.
     """
 
     root: Path
@@ -47,6 +48,7 @@ class Workspace:
     store: Path
     device: str = "cpu"
     slots: int = 1
+    plugins: tuple[Path, ...] = ()
 
     def cache_names(self) -> list[str]:
         """Finished caches, as one writes their folders on the command line."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from benchmarks.plugins import translated
 from benchmarks.settings import SettingsError, Tree, merge, parse, preset, with_changes
 from embedcache.splits import SplitSpec
 from heads.spec import Spec, canonical
@@ -38,6 +39,8 @@ class BenchSpec(Spec):
     """Values by dotted option; every combination is one row, and the one that equals the base is the base row."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = (0, 1, 2)
     """Seeds that each row is trained with; all rows use the same."""
+    plugins: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
+    """Python files with losses and heads of your own, relative to the current directory; they are run."""
     split: SplitSpec = SplitSpec()
     """How the rows of each cache are shared out."""
     background: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
@@ -120,6 +123,7 @@ def _shown(value: Any) -> str:
 def _row(bench: BenchSpec, name: str, tree: Tree) -> Row:
     fixed = {"background": list(bench.background)} if bench.background else {}
     try:
+        tree = translated(tree, bench.plugins, RunSpec)
         specs = tuple(parse(RunSpec, tree | fixed | {"seed": seed}) for seed in bench.seeds)
         return Row(name, specs, check(specs[0]))
     except SettingsError as error:

@@ -3,33 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel
 
 from benchmarks.options import variants
 from benchmarks.settings import SettingsError, Tree
-from heads.plugin_files import PluginError, has_method, spec_classes
-from heads.spec import Spec
-from heads.text_weights import file_sha256
+from heads.plugin_files import PluginError, file_hash, has_method, spec_classes
 
 EXTERNAL = "external"
 OWN_FIELDS = ("kind", "file", "name", "sha256", "options")
 METHODS = ("__call__", "build")
 """What makes a class of a plugin a loss or a head; its other classes are options of these."""
-
-
-class External(Protocol):
-    """A spec of kind external, such as `training.losses.external.ExternalLoss`."""
-
-    @property
-    def file(self) -> str:
-        """The plugin's file."""
-        ...
-
-    def checked(self) -> Spec:
-        """The plugin's own spec, tried as far as it can be."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -111,10 +96,10 @@ def kinds_of(plugins: Sequence[str], places: Sequence[Place]) -> dict[str, Kind]
 
 def _kinds_in(file: str) -> dict[str, Kind]:
     try:
-        classes = spec_classes(file, file_sha256(Path(file)) if Path(file).is_file() else "")
+        sha256 = file_hash(file)
+        classes = spec_classes(file, sha256)
     except PluginError as error:
         raise SettingsError(str(error)) from error
-    sha256 = file_sha256(Path(file))
     able = {name: v for name, v in classes.items() if any(has_method(v, method) for method in METHODS)}
     kinds = {name: v.model_fields["kind"].default for name, v in able.items() if "kind" in v.model_fields}
     found = {kind: Kind(file, sha256, name) for name, kind in kinds.items() if isinstance(kind, str)}
@@ -127,7 +112,10 @@ def _kinds_in(file: str) -> dict[str, Kind]:
 
 
 def _external(branch: Mapping[str, Any], place: Place, kinds: Mapping[str, Kind]) -> Tree:
-    """The branch of a place as kind external, with what the plugin itself makes of its options."""
+    """The branch of a place as kind external, with what the plugin itself makes of its options.
+
+    Without a file there is nothing to ask; that one is missing is a matter of `training.conflicts`.
+    """
     kind = kinds.get(str(branch["kind"]))
     if kind is None:
         own = {key: value for key, value in branch.items() if key in OWN_FIELDS}
@@ -136,6 +124,8 @@ def _external(branch: Mapping[str, Any], place: Place, kinds: Mapping[str, Kind]
     else:
         options = {key: value for key, value in branch.items() if key != "kind"}
         tree = {"kind": EXTERNAL, "file": kind.file, "name": kind.name, "sha256": kind.sha256, "options": options}
+    if not tree.get("file"):
+        return tree
     try:
         spec: Any = place.spec_type.model_validate(tree)
         inner = spec.checked().model_dump(mode="json", exclude={"kind"})

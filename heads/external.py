@@ -35,13 +35,13 @@ class ExternalClassifier(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["external"] = "external"
-    file: str = ""
+    file: str = Field(default="", max_length=1000)
     """The .py file, relative to the current directory."""
     name: str = Field(default="", max_length=200)
     """The class in that file, a heads.spec.Spec with the method build."""
-    sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    sha256: str = Field(default="", max_length=64)
     """SHA-256 of the file; left empty, it is taken from the file."""
-    options: dict[str, JsonValue] = Field(default={}, max_length=100)
+    options: dict[str, JsonValue] = Field(default_factory=dict, max_length=100)
     """The class's own options, checked by it."""
 
     @model_validator(mode="before")
@@ -115,7 +115,6 @@ class ExternalClassifier(Spec):
         was_training = module.training
         module.eval()
         with torch.no_grad():
-            # Of all modules, one row may break only those that take statistics of a batch.
             shape = tuple(module(_probe(module, dim)).shape)
             if shape != (2, classes):
                 raise PluginError(

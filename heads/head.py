@@ -12,6 +12,7 @@ from heads.attention_pool import Pool
 from heads.body import Blocks, BodySpec, Identity, Pass
 from heads.cosface import CosFace
 from heads.cosine import Cosine
+from heads.external import ExternalClassifier
 from heads.knn import Neighbours
 from heads.ldam import Ldam
 from heads.lda import Lda
@@ -33,7 +34,7 @@ Placed = Cosine | ArcFace | CosFace | Ldam | Prototype
 """Classifiers that may start from the training rows."""
 Margined = ArcFace | CosFace | Ldam
 """Classifiers with a margin in training."""
-Stepped = Linear | Placed
+Stepped = Linear | Placed | ExternalClassifier
 """Classifiers trained by gradient steps."""
 ClosedSpec = Annotated[Closed, Field(discriminator="kind")]
 ClassifierSpec = Annotated[Stepped | Closed, Field(discriminator="kind")]

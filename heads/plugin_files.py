@@ -18,27 +18,31 @@ class PluginError(ValueError):
     """A plugin's file is missing, has changed or does not run, lacks a class, or the class refuses its options."""
 
 
-@lru_cache(maxsize=256)
-def load_module(file: str, sha256: str) -> ModuleType:
-    """Run a Python file and return it as a module.
-
-    What runs is what was hashed. A module once loaded stays, whatever becomes of its file: a spec names the content.
-
-    Args:
-        file: path of a .py file.
-        sha256: what its content must hash to, in hexadecimal; empty takes it as it is.
+def file_hash(file: str) -> str:
+    """SHA-256 of a plugin's file, in hexadecimal.
 
     Raises:
-        PluginError: the file is missing, hashes to something else, or raises when it runs.
+        PluginError: there is no such file, or it is no .py file.
     """
-    path = Path(file)
-    if path.suffix != ".py" or not path.is_file():
+    return hashlib.sha256(_read(file)).hexdigest()
+
+
+def _read(file: str) -> bytes:
+    if not file.endswith(".py") or not Path(file).is_file():
         raise PluginError(
-            f"a plugin is a .py file, however: {file!r} is none, seen from {Path.cwd()}. Write it, or fix the path."
+            f"a plugin is a .py file, however: {file!r} is none, seen from {Path.cwd()}. Put the file there, or "
+            "start where it is."
         )
-    source = path.read_bytes()
+    return Path(file).read_bytes()
+
+
+@lru_cache(maxsize=256)
+def _load(file: str, sha256: str) -> ModuleType:
+    """Run the file with a hash as a module; once loaded it stays, whatever becomes of its file."""
+    # What is run are the bytes that were hashed.
+    source = _read(file)
     found = hashlib.sha256(source).hexdigest()
-    if sha256 and found != sha256:
+    if found != sha256:
         raise PluginError(
             f"{file} must be the file whose SHA-256 is {sha256}, however: it has {found}. Restore that file, or clear "
             "sha256 to take the new one."
@@ -62,13 +66,13 @@ def _run(file: str, source: bytes, name: str) -> ModuleType:
     return module
 
 
-def spec_classes(file: str, sha256: str = "") -> dict[str, type[Spec]]:
-    """The Spec classes that a file defines, by name; those that it imports are left out.
+def spec_classes(file: str, sha256: str) -> dict[str, type[Spec]]:
+    """The Spec classes that a file with a SHA-256 defines, by name; those that it imports are left out.
 
     Raises:
-        PluginError: as `load_module`.
+        PluginError: the file is missing, hashes to something else, or raises when it runs.
     """
-    module = load_module(file, sha256)
+    module = _load(file, sha256)
     found = {name: value for name, value in vars(module).items() if isinstance(value, type)}
     return {name: v for name, v in found.items() if issubclass(v, Spec) and v.__module__ == module.__name__}
 
@@ -84,10 +88,10 @@ def plugin(file: str, sha256: str, name: str, options: Mapping[str, JsonValue], 
         method: what the class must have, such as build.
 
     Raises:
-        PluginError: as `load_module`; the file has no such class, the class no such method, or an option is unknown or
-            not allowed.
+        PluginError: as `spec_classes`; the file has no such class, the class no such method, or an option is unknown
+            or not allowed.
     """
-    return _instance(file, sha256, name, json.dumps(dict(options), sort_keys=True), method)
+    return _instance(file, sha256 or file_hash(file), name, json.dumps(dict(options), sort_keys=True), method)
 
 
 @lru_cache(maxsize=1024)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from heads.trained import TrainedHead
 
-Reason = Literal["all_epochs", "early_stop", "stopped", "diverged", "solved", "not_converged"]
+Reason = Literal["all_epochs", "early_stop", "given_epoch", "stopped", "diverged", "solved", "not_converged"]
 
 
 @dataclass(frozen=True)

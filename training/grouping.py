@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from heads.external import ExternalClassifier
 from heads.posthoc import PosthocSpec
 from heads.spec import skeleton
 from training.checks import columns_of
 from training.data import Data
+from training.losses.external import ExternalLoss
 from training.run import RunSpec
 from training.stage_spec import EarlyStop
 from training.weights import NoWeight
@@ -23,9 +25,16 @@ def skeleton_of(run: RunSpec) -> str:
     return skeleton(run.model_copy(update=changes))
 
 
+def stacks(run: RunSpec) -> bool:
+    """Whether a run can be trained in a stack at all; losses and heads from outside may say that they cannot."""
+    parts = (run.train.loss.point, run.head.classifier)
+    return all(part.stacks for part in parts if isinstance(part, ExternalLoss | ExternalClassifier))
+
+
 def grouped(runs: Sequence[RunSpec], data: Data) -> list[list[int]]:
     """Places of runs, those together that are trained as one stack; groups in the order of their first run."""
-    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    groups: dict[tuple[str, tuple[str, ...], int], list[int]] = {}
     for place, run in enumerate(runs):
-        groups.setdefault((skeleton_of(run), columns_of(run, data)), []).append(place)
+        alone = 0 if stacks(run) else place + 1
+        groups.setdefault((skeleton_of(run), columns_of(run, data), alone), []).append(place)
     return list(groups.values())

@@ -56,8 +56,8 @@ class Mixup(Spec):
     """Remix gives the label to the rarer class where the larger one has less than this share of the vector."""
 
     def draw_layer(self, depth: int, generator: torch.Generator) -> int:
-        """Blocks before the mixing, for a body of depth blocks: 0 mixes the input."""
-        if self.where == "input" or depth == 0:
+        """Blocks before the mixing, for a body of depth blocks: 0 mixes the input; nothing is drawn for no mixing."""
+        if self.alpha == 0 or self.where == "input" or depth == 0:
             return 0
         return int(torch.randint(depth + 1, (), generator=generator, device=generator.device))
 

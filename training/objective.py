@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from heads.body import Dropped
+from heads.external import ExternalClassifier
 from heads.head import ClassifierSpec, Core, Margined
 from heads.preprocess import Affine
 from heads.spec import with_numbers
@@ -122,9 +123,7 @@ class Objective(nn.Module):
         hidden, branches = self._hidden(x, labels, draws, moment.layer)
         logits = self.core.classifier(hidden)
         margin = self._margin(classifier, moment.progress)
-        value = branched_objective(spec.loss, logits, branches, facts, moment.progress, margin)
-        if self.spec.loss.point_weight != 1:
-            value = spec.loss.point_weight * value
+        value = spec.loss.point_weight * branched_objective(spec.loss, logits, branches, facts, moment.progress, margin)
         plain = hidden
         if draws.mix and self.terms.reads_hidden:
             plain = self.core.body(x, draws.dropped)
@@ -143,7 +142,7 @@ class Objective(nn.Module):
 
     def _margin(self, classifier: ClassifierSpec, progress: float) -> Margin | None:
         """What the classifier does to its logits in training, where it has a margin."""
-        if not isinstance(classifier, Margined):
+        if not (isinstance(classifier, Margined) or (isinstance(classifier, ExternalClassifier) and classifier.has_margin)):
             return None
         counts, scale = self.facts.counts[self.facts.present], self.core.classifier.scale
         return lambda logits, own: classifier.margined(logits, own, counts, scale, progress)

@@ -35,6 +35,8 @@ class Crt(Spec):
     """Peak learning rate of the second stage."""
     sampler: Sampler = "class_balanced"
     """How often a class is drawn: alike for all, by the square root of its size, or by its size."""
+    epoch: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Epoch of this stage to end at and keep, as cross-validation found it; null judges by the metric."""
 
     @property
     def optim(self) -> AdamW:
@@ -61,6 +63,8 @@ class Lws(Spec):
     """Peak learning rate of the factors' logarithms."""
     sampler: Sampler = "class_balanced"
     """How often a class is drawn: alike for all, by the square root of its size, or by its size."""
+    epoch: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Epoch of this stage to end at and keep, as cross-validation found it; null judges by the metric."""
 
     @property
     def optim(self) -> AdamW:

@@ -21,6 +21,8 @@ class EarlyStop(Spec):
     """Metric of the selection rows that decides, nll by falling; last keeps the last epoch and never stops early."""
     patience: int = Field(default=20, ge=1, le=100_000)
     """Epochs without a better value after which training ends; the best epoch is kept."""
+    epoch: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Epoch to end at and keep, as cross-validation found it; null judges by the metric."""
 
 
 class StageSpec(Spec):

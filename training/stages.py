@@ -17,7 +17,7 @@ from training.run import RunSpec
 from training.second import Crt, Lws
 from training.setting import Setting
 from training.stack import Features, Stack
-from training.stage_spec import StageSpec
+from training.stage_spec import EarlyStop, StageSpec
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Stage:
 
     Attributes:
         settings: the runs.
+        early_stops: which epoch each keeps.
         stack: their heads.
         labels: [N] of the training rows, made-up ones included.
         batches: draws the row numbers of one pass, batch by batch, at a progress from 0 to 1.
@@ -34,6 +35,7 @@ class Stage:
     """
 
     settings: Sequence[Setting]
+    early_stops: Sequence[EarlyStop]
     stack: Stack
     labels: Tensor
     batches: Callable[[float], Sequence[Tensor]]
@@ -122,7 +124,7 @@ def second_spec(run: RunSpec) -> StageSpec:
     return StageSpec(
         optim=second.optim,
         schedule=second.schedule(first.schedule),
-        early_stop=first.early_stop,
+        early_stop=first.early_stop.model_copy(update={"epoch": second.epoch}),
         sampler=Shuffled(draw=second.sampler),
     )
 
@@ -161,4 +163,5 @@ def _stage(settings: Sequence[Setting], objectives: Sequence[Objective], feature
         found = batches_of(spec.sampler, on_cpu, spec.schedule.batch_size, order, progress)
         return [rows.to(device) for rows in found]
 
-    return Stage(settings, Stack(objectives, noises, features), labels, batches, order, spec.schedule)
+    early_stops = [o.spec.early_stop for o in objectives]
+    return Stage(settings, early_stops, Stack(objectives, noises, features), labels, batches, order, spec.schedule)

@@ -14,6 +14,7 @@ from training.metrics import to_raise
 from training.objective import Moment
 from training.selection import selection_metrics
 from training.setting import Setting
+from training.stage_spec import EarlyStop
 from training.stages import Stage
 
 SECONDS_BETWEEN_QUESTIONS = 1.0
@@ -41,9 +42,10 @@ class Ended:
 
 @dataclass
 class _Head:
-    """A head in training: the epoch it began after, and the parameters, value, epoch and pass of its best so far."""
+    """A head in training: which epoch it keeps, the one it began after, and the parameters, value, epoch and pass of its best so far."""
 
     setting: Setting
+    early_stop: EarlyStop
     done: int
     best: dict[str, Tensor] = field(default_factory=dict)
     best_value: float = -math.inf
@@ -56,7 +58,7 @@ def run_stage(stage: Stage, done: Sequence[int], stop: Callable[[], bool]) -> It
 
     A head that ends is left as it was after its best epoch, and the others go on.
     """
-    heads = [_Head(s, d) for s, d in zip(stage.settings, done, strict=True)]
+    heads = [_Head(s, e, d) for s, e, d in zip(stage.settings, stage.early_stops, done, strict=True)]
     last = stage.schedule.epochs_for(len(stage.labels))
     for epoch in range(1, last + 1):
         losses, is_cut = _pass(stage, epoch, last, stop)
@@ -105,8 +107,8 @@ def _after_epoch(
     stage: Stage, place: int, head: _Head, epoch: int, loss: float, metrics: dict[str, float | None]
 ) -> Epoch:
     """Keep the head where it is better than before; what is to be told."""
-    name = head.setting.run.train.early_stop.metric
-    value = float(epoch) if name == "last" else to_raise(metrics, name)
+    name, given = head.early_stop.metric, head.early_stop.epoch
+    value = float(epoch) if given or name == "last" else to_raise(metrics, name)
     if value > head.best_value:
         head.best, head.best_value = stage.stack.parameters_of(place), value
         head.best_epoch, head.best_pass = head.done + epoch, epoch
@@ -117,6 +119,8 @@ def _reason(head: _Head, epoch: int, loss: float, is_stopped: bool, is_last: boo
     """Why a head ends after a pass; None where it goes on."""
     if not math.isfinite(loss):
         return "diverged"
-    if epoch - head.best_pass >= head.setting.run.train.early_stop.patience:
+    if epoch == head.early_stop.epoch:
+        return "given_epoch"
+    if epoch - head.best_pass >= head.early_stop.patience:
         return "early_stop"
     return "stopped" if is_stopped else "all_epochs" if is_last else None

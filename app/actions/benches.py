@@ -1,6 +1,7 @@
 """Running, comparing and exporting the rows of a bench."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -18,9 +19,10 @@ from benchmarks.tables import save
 from heads.posthoc import at_bound
 
 
-def read_bench_file(path: Path, overrides: list[str] | None) -> BenchSpec:
-    """The bench in a YAML file, with overrides on top."""
-    return parse(BenchSpec, load_yaml(path), overrides or ())
+def read_bench_file(path: Path, overrides: list[str] | None, plugins: Sequence[Path] = ()) -> BenchSpec:
+    """The bench in a YAML file, with overrides on top, and with plugins beside its own."""
+    bench = parse(BenchSpec, load_yaml(path), overrides or ())
+    return bench.model_copy(update={"plugins": (*bench.plugins, *map(str, plugins))})
 
 
 def run_rows(bench: BenchSpec, device: str = "cpu") -> BenchDone | None:
@@ -120,12 +122,19 @@ def export_row(bench: BenchSpec, row: str, out: Path, cache: str | None = None) 
 
 
 def train_one(
-    cache: Path, preset: str, overrides: list[str], seed: int, store: str, out: Path | None, device: str
+    cache: Path,
+    preset: str,
+    overrides: list[str],
+    seed: int,
+    store: str,
+    out: Path | None,
+    device: str,
+    plugins: Sequence[Path] = (),
 ) -> None:
     """Train one run as a bench of one row, print its metrics on the selection rows, and export it if asked."""
     base = read_overrides(overrides)
     tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
-    bench = parse(BenchSpec, tree)
+    bench = parse(BenchSpec, tree | {"plugins": [str(file) for file in plugins]})
     if run_rows(bench, device) is None:
         return
     record = read_record(Path(store), bench_rows(bench)[0].rows[preset][0])

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.common import Device
+from app.commands.common import Device, Plugins
 
 
 def app(
@@ -18,6 +18,7 @@ def app(
     ] = None,
     slots: Annotated[int, typer.Option(min=1, max=64, help="Jobs that may train at the same time.")] = 1,
     device: Device = "cpu",
+    plugins: Plugins = None,
 ) -> None:
     """Open the workbench page: set A and B, train both, see what changed. It listens on this machine only."""
     from app.page.launch import launch
@@ -26,4 +27,4 @@ def app(
 
     for cache in caches or []:
         read_state(cache)
-    launch(Workspace(Path(), tuple(caches or ()), store, device, slots), port)
+    launch(Workspace(Path(), tuple(caches or ()), store, device, slots, tuple(plugins or ())), port)

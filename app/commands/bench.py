@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.commands.common import Device
+from app.commands.common import Device, Plugins
 
 app = typer.Typer(help="Train the rows of a bench.", no_args_is_help=True)
 BenchFile = Annotated[Path, typer.Argument(help="YAML file of a bench.")]
@@ -23,11 +23,12 @@ def run(
     bench: BenchFile,
     overrides: Overrides = None,
     device: Device = "cpu",
+    plugins: Plugins = None,
 ) -> None:
     """Train every run of a bench that its store lacks."""
     from app.actions.benches import read_bench_file, run_rows
 
-    run_rows(read_bench_file(bench, overrides), device)
+    run_rows(read_bench_file(bench, overrides, plugins or []), device)
 
 
 def compare(
@@ -40,12 +41,13 @@ def compare(
         Path | None, typer.Option(help="Folder of table and report; STORE/compare/NAME-ROLE if left out.")
     ] = None,
     overrides: Overrides = None,
+    plugins: Plugins = None,
 ) -> None:
     """Compare the rows of a bench with a baseline: paired differences with intervals, and an HTML report."""
     from app.actions.benches import compare_bench, read_bench_file, save_comparisons
     from benchmarks.tables import to_text
 
-    spec = read_bench_file(bench, overrides)
+    spec = read_bench_file(bench, overrides, plugins or [])
     comparisons = compare_bench(spec, baseline, role)
     for comparison in comparisons:
         print(to_text(comparison))
@@ -59,8 +61,9 @@ def export(
     out: Annotated[Path, typer.Option(help="New folder of the bundle.")],
     cache: Annotated[str | None, typer.Option(help="Which cache, where the bench has several.")] = None,
     overrides: Overrides = None,
+    plugins: Plugins = None,
 ) -> None:
     """Export the head of a row, of the seed that is best on the selection rows."""
     from app.actions.benches import export_row, read_bench_file
 
-    print(export_row(read_bench_file(bench, overrides), row, out, cache))
+    print(export_row(read_bench_file(bench, overrides, plugins or []), row, out, cache))

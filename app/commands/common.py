@@ -6,4 +6,7 @@ from typing import Annotated
 import typer
 
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")]
+Plugins = Annotated[
+    list[Path] | None, typer.Option("--plugin", help="Python file with losses or heads of your own; it is run. Repeat.")
+]
 Weights = Annotated[Path | None, typer.Option(help="Weights file of the backbone, instead of the hub (timm).")]

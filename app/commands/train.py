@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.common import Device
+from app.commands.common import Device, Plugins
 
 
 def train(
@@ -18,8 +18,9 @@ def train(
     store: Annotated[str, typer.Option(help="Folder of the run store.")] = "results",
     out: Annotated[Path | None, typer.Option(help="New folder for the head's bundle.")] = None,
     device: Device = "cpu",
+    plugins: Plugins = None,
 ) -> None:
     """Train one head on a cache and say how it does on the selection rows."""
     from app.actions.benches import train_one
 
-    train_one(cache, preset, overrides or [], seed, store, out, device)
+    train_one(cache, preset, overrides or [], seed, store, out, device, plugins or [])

@@ -13,6 +13,8 @@ from app.page.progress import lines_html, progress_html
 from app.page.state import SIDES, Form, read_form, seeds_of, view
 from app.sides import bench_of
 from app.workspace import Workspace
+from benchmarks.plugins import check_allowed
+from benchmarks.settings import SettingsError
 from training.run import RunSpec
 
 Pair = dict[str, str]
@@ -108,6 +110,11 @@ def submit(form: Form, sides: Sequence[str], workspace: Workspace) -> Pair:
     wrong = [f"{side}: {seen.errors[side]}" for side in sides if seen.errors[side]]
     if wrong:
         raise gr.Error(". ".join(wrong))
+    try:
+        for side in sides:
+            check_allowed(seen.runs[side], workspace.plugins)
+    except SettingsError as error:
+        raise gr.Error(str(error)) from error
     benches = {side: _bench(form, seen.runs[side], side, workspace) for side in sides}
     return {
         side: jobs.submit(workspace.store, side, bench, slots=workspace.slots, device=workspace.device)

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from heads.body import Blocks, Mlp, linear_layer
+from heads.body import Blocks, Identity, Mlp
+from heads.dense import linear_layer
 from heads.preprocess import Standardise
 
 
@@ -26,15 +27,33 @@ def test_both_orders_match_the_vectors(order, wanted):
     assert found[0].tolist() == pytest.approx(wanted, abs=1e-5)
 
 
-def test_dropout_keeps_the_mean_and_acts_in_training_only():
-    body = Mlp(hidden=(4000,), dropout=0.25).build(4, torch.Generator().manual_seed(0))
+def test_dropout_keeps_the_mean_and_its_factors_come_from_the_generator():
+    body = Mlp(hidden=(4000, 3000), dropout=0.25).build(4, torch.Generator().manual_seed(0))
+    factors = body.draw(8, torch.Generator().manual_seed(2), torch.float64)
+    assert [f.shape for f in factors] == [(8, 4000), (8, 3000)]
+    for factor in factors:
+        gone = factor == 0
+        assert gone.float().mean().item() == pytest.approx(0.25, abs=0.01)
+        assert (factor[~gone] - 4 / 3).abs().max() < 1e-15
+    again = body.draw(8, torch.Generator().manual_seed(2), torch.float64)
+    assert all(torch.equal(a, b) for a, b in zip(factors, again, strict=True))
+
+
+def test_dropout_acts_on_the_output_of_each_block_and_in_training_only():
+    body = Mlp(hidden=(6, 5), dropout=0.25).build(4, torch.Generator().manual_seed(0))
     x = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
-    plain = body.eval()(x)
-    dropped = body.train()(x, torch.Generator().manual_seed(2))
-    gone = dropped == 0
-    assert gone.float().mean().item() == pytest.approx(0.25, abs=0.01)
-    assert torch.allclose(dropped[~gone], plain[~gone] / 0.75, atol=1e-5)
-    assert torch.equal(dropped, body(x, torch.Generator().manual_seed(2)))
+    first, second = body.draw(8, torch.Generator().manual_seed(2), torch.float32)
+    wanted = body(body(x, end=1) * first, start=1) * second
+    assert torch.allclose(body(x, (first, second)), wanted, atol=1e-6)
+    assert torch.equal(body(x), body(x, (torch.ones(8, 6), torch.ones(8, 5))))
+
+
+@pytest.mark.parametrize("spec", [Mlp(hidden=(6,), dropout=0), Identity()])
+def test_nothing_is_drawn_where_nothing_is_dropped(spec):
+    generator = torch.Generator().manual_seed(0)
+    before = generator.get_state()
+    assert spec.build(4, torch.Generator()).draw(8, generator, torch.float32) == ()
+    assert torch.equal(generator.get_state(), before)
 
 
 def test_initialisation_is_that_of_torch_and_comes_from_the_generator():

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from training.data import Data, Part
 from training.engine import fit
-from training.events import Epoch, Finished, Started
+from training.events import Epoch, Failed, Finished, Started
 from training.metrics import decision_metrics
 from training.run import RunSpec
 
@@ -76,17 +76,19 @@ def test_patience_ends_a_run_that_no_longer_gets_better(long_tail):
     assert end.epoch < 498
 
 
-def test_a_stopped_run_returns_its_best_head_and_later_runs_are_not_begun(long_tail):
+def test_stopped_runs_return_their_best_heads_and_later_stacks_are_not_begun(long_tail):
     asked = []
 
     def stop():
         asked.append(1)
         return len(asked) >= 3
 
-    events = list(fit([run(QUICK), run(QUICK)], long_tail, stop))
-    assert [e.run for e in events] == [0] * 5
-    assert events[-1].reason == "stopped"
-    assert events[-1].head.logits(long_tail.select.columns).isfinite().all()
+    events = list(fit([run(QUICK), run(QUICK), run(QUICK | {"seed": 1})], long_tail, stop))
+    kinds = [(type(e), e.run) for e in events]
+    assert kinds == [(Started, 0), (Started, 1)] + [(Epoch, 0), (Epoch, 1)] * 3 + [(Finished, 0), (Finished, 1)]
+    for end in events[-2:]:
+        assert end.reason == "stopped"
+        assert end.head.logits(long_tail.select.columns).isfinite().all()
 
 
 def test_logistic_regression_equals_scikit_learn(long_tail):
@@ -199,23 +201,28 @@ def test_vectors_that_are_not_finite_are_refused_before_training(long_tail):
         list(fit([run(QUICK)], spoiled))
 
 
-def test_a_run_that_diverges_at_once_is_told(long_tail):
-    huge = {"avg": 1e18 * long_tail.train.columns["avg"]}
+def test_a_run_that_diverges_at_once_is_told_and_later_ones_go_on(long_tail):
+    huge = {"avg": 1e30 * long_tail.train.columns["avg"]}
     data = replace(long_tail, train=Part(huge, long_tail.train.labels))
-    with pytest.raises(ValueError, match=r"it diverged in epoch 1, .* Lower train\.optim\.lr, which is 100\."):
-        list(fit([run(QUICK | {"train": {"optim": {"kind": "sgd", "lr": 100}}})], data))
+    solved = {"head": {"preprocess": {"center": True, "std": True}, "classifier": {"kind": "lda"}}}
+    *_, failed, _, end = fit([run(QUICK | {"train": {"optim": {"kind": "sgd", "lr": 100}}}), run(solved)], data)
+    assert isinstance(failed, Failed)
+    assert failed.run == 0
+    assert "however: it diverged in epoch 1, before any was good enough to keep" in failed.message
+    assert "Lower train.optim.lr, which is 100." in failed.message
+    assert (end.run, end.reason) == (1, "solved")
 
 
 def test_a_run_that_diverges_later_returns_its_best_epoch(long_tail, monkeypatch):
     from training import steps
 
-    real = steps._epoch
+    real = steps._pass
 
-    def spoiled(setting, stage, optimiser, epoch, stop):
-        loss, is_cut = real(setting, stage, optimiser, epoch, stop)
-        return (float("nan") if epoch == 4 else loss), is_cut
+    def spoiled(stage, epoch, epochs, stop):
+        losses, is_cut = real(stage, epoch, epochs, stop)
+        return ([float("nan")] if epoch == 4 else losses), is_cut
 
-    monkeypatch.setattr(steps, "_epoch", spoiled)
+    monkeypatch.setattr(steps, "_pass", spoiled)
     (end,) = finished(long_tail, QUICK)
     assert end.reason == "diverged"
     assert end.epoch <= 3

@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from training.data import Part
 from training.engine import fit
-from training.events import Epoch, Finished, Started
+from training.events import Epoch, Failed, Finished, Started
 from training.metrics import decision_metrics
 from training.run import RunSpec
 
@@ -166,7 +166,7 @@ class TestStop:
             asked.append(1)
             return len(asked) >= ask
 
-        events = list(fit([run(second), run(second)], data, stop))
+        events = list(fit([run(second), run(second, seed=1)], data, stop))
         assert {e.run for e in events} == {0}
         assert isinstance(events[-1], Finished)
         assert events[-1].reason == "stopped"
@@ -194,13 +194,13 @@ class TestStop:
 def test_a_run_that_diverges_ends_in_that_stage_with_its_best(long_tail, monkeypatch, spoiled, wanted):
     from training import steps
 
-    real, calls = steps._epoch, []
+    real, calls = steps._pass, []
 
-    def epoch(setting, stage, optimiser, number, stop):
+    def once(*arguments):
         calls.append(1)
-        return (float("nan"), False) if len(calls) == spoiled else real(setting, stage, optimiser, number, stop)
+        return ([float("nan")], False) if len(calls) == spoiled else real(*arguments)
 
-    monkeypatch.setattr(steps, "_epoch", epoch)
+    monkeypatch.setattr(steps, "_pass", once)
     end = ended(long_tail, run({}))
     assert end.reason == "diverged"
     assert end.epoch < spoiled
@@ -210,10 +210,14 @@ def test_a_run_that_diverges_ends_in_that_stage_with_its_best(long_tail, monkeyp
 def test_a_second_stage_that_diverges_at_once_names_its_learning_rate(long_tail, monkeypatch):
     from training import steps
 
-    real = steps._epoch
-    spoiled = (float("nan"), False)
-    monkeypatch.setattr(
-        steps, "_epoch", lambda s, stage, *rest: spoiled if stage.name == "second.lr" else real(s, stage, *rest)
-    )
-    with pytest.raises(ValueError, match=r"diverged in epoch 7, .* Lower second\.lr, which is 0\.001\."):
-        ended(long_tail, run({}))
+    real, calls = steps._pass, []
+
+    def after_the_first_stage(*arguments):
+        calls.append(1)
+        return ([float("nan")], False) if len(calls) == 7 else real(*arguments)
+
+    monkeypatch.setattr(steps, "_pass", after_the_first_stage)
+    end = ended(long_tail, run({}))
+    assert isinstance(end, Failed)
+    assert "it diverged in epoch 7" in end.message
+    assert end.message.endswith("Lower second.lr, which is 0.001.")

@@ -1,15 +1,18 @@
 """The options of a stage, seen from outside: what they change, and what they leave alone."""
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from training.data import Part
 from training.engine import fit
 from training.events import Epoch, Finished
-from training.facts import facts_of
-from training.losses.loss import objective
 from training.losses.supcon import SupCon
 from training.metrics import decision_metrics
+from training.randomness import generator
 from training.run import RunSpec
 
 MLP = {
@@ -30,6 +33,12 @@ def finished(data, *runs):
     return [e for e in fit(runs, data) if isinstance(e, Finished)]
 
 
+def in_float64(data):
+    parts = {role: getattr(data, role) for role in ("train", "select", "calibrate")}
+    exact = {role: Part({"avg": part.columns["avg"].double()}, part.labels) for role, part in parts.items()}
+    return replace(data, **exact)
+
+
 def state(end):
     return end.head.head.state_dict()
 
@@ -38,23 +47,53 @@ def same(a, b):
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_neutral_runs_are_the_plain_loop_bit_for_bit(long_tail):
-    """The loop written out: whatever is drawn beside it, or in another order, moves the numbers."""
-    spec = run()
-    (end,) = finished(long_tail, spec)
-    x, labels = long_tail.train.columns["avg"], long_tail.train.labels
-    order, noise = (torch.Generator().manual_seed(spec.seed) for _ in range(2))
-    head = spec.head.build(x, 4, order).train()
-    optimiser, facts = spec.train.optim.build(head), facts_of(labels, 4, spec.train.loss.class_weight)
-    per_epoch = -(-len(labels) // 32)
-    for epoch in range(end.epoch):
-        for step, rows in enumerate(torch.randperm(len(labels), generator=order).split(32), epoch * per_epoch):
+def plain_network(seed):
+    """An MLP of widths 8, 16, 8 and 4 classes as torch has it, with the first weights of a seed, in float64."""
+    start = generator(seed, "start", 0)
+    layers = [torch.nn.Linear(a, b) for a, b in ((8, 16), (16, 8), (8, 4))]
+    with torch.no_grad():
+        for layer in layers:
+            for parameter in (layer.weight, layer.bias):
+                bound = layer.in_features**-0.5
+                parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=start))
+    norms = [torch.nn.LayerNorm(16), torch.nn.LayerNorm(8)]
+    return torch.nn.ModuleList([*layers, *norms]).double()
+
+
+def test_a_neutral_run_is_the_plain_loop(long_tail):
+    """The loop written out with torch's layers and optimiser: what is drawn beside it would move the numbers."""
+    spec = run({"early_stop": {"metric": "last"}})
+    (end,) = finished(in_float64(long_tail), spec)
+    x, labels = long_tail.train.columns["avg"].double(), long_tail.train.labels
+    x = (x - x.mean(0)) / x.std(0, correction=0)
+    order, noise = generator(0, "order", 1), generator(0, "noise", 1)
+    first, second, last, *norms = network = plain_network(0)
+    matrices, vectors = ([p for p in network.parameters() if (p.ndim > 1) == wide] for wide in (True, False))
+    optimiser = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0}])
+    steps, done = 8 * 6, 0
+    for _ in range(8):
+        for rows in torch.randperm(180, generator=order).split(32):
+            kept = [torch.empty(len(rows), w).double().bernoulli_(0.8, generator=noise) / 0.8 for w in (16, 8)]
+            hidden = x[rows]
+            for layer, norm, mask in zip((first, second), norms, kept, strict=True):
+                hidden = torch.nn.functional.gelu(norm(layer(hidden))) * mask
+            loss = cross_entropy(last(hidden), labels[rows])
+            done += 1
             for group in optimiser.param_groups:
-                group["lr"] = 0.01 * spec.train.schedule.factor((step + 1) / (8 * per_epoch))
+                group["lr"] = 0.01 * factor(done / steps)
             optimiser.zero_grad()
-            objective(spec.train.loss, head(x[rows], noise), labels[rows], facts, 0.0).backward()
+            loss.backward()
             optimiser.step()
-    assert same(state(end), head.state_dict())
+    wanted = [p.detach() for layer in (first, second, *norms, last) for p in layer.parameters()]
+    found = list(end.head.head.parameters())
+    assert len(found) == len(wanted)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert torch.allclose(ours, theirs.float(), rtol=1e-6, atol=1e-7)
+
+
+def factor(progress):
+    """A warm-up over the first twentieth, then a cosine to 0."""
+    return progress / 0.05 if progress < 0.05 else 0.5 * (1 + math.cos(math.pi * (progress - 0.05) / 0.95))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +163,7 @@ def test_the_contrast_is_added_to_the_mean_and_sees_unmixed_rows(long_tail, mixu
         losses.append(epoch.loss)
     x, labels = long_tail.train.columns["avg"], long_tail.train.labels
     with torch.no_grad():
-        contrast = SupCon()(end.head.head.hidden(x), labels).item()
+        contrast = SupCon()(end.head.head.hidden(x), labels, torch.ones(4)).item()
         mean = cross_entropy(end.head.head(x), labels).item()
     assert losses[1] - losses[0] == pytest.approx(2 * contrast, rel=1e-4)
     assert (losses[0] - contrast == pytest.approx(mean, rel=1e-4)) == (mixup == 0)
@@ -148,5 +187,5 @@ def test_supcon_lowers_the_contrast_of_the_hidden_rows(long_tail, projector):
         (end,) = finished(long_tail, run({"loss": loss, "early_stop": {"metric": "nll"}}))
         with torch.no_grad():
             hidden = end.head.head.hidden(long_tail.train.columns["avg"])
-        contrast.append(supcon(hidden, long_tail.train.labels).item())
+        contrast.append(supcon(hidden, long_tail.train.labels, torch.ones(4)).item())
     assert contrast[1] < contrast[0] - 0.1

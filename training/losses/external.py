@@ -20,13 +20,13 @@ class ExternalLoss(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["external"] = "external"
-    file: str = ""
+    file: str = Field(default="", max_length=1000)
     """The .py file, relative to the current directory."""
     name: str = Field(default="", max_length=200)
     """The class in that file, a heads.spec.Spec that is called with scores and targets."""
-    sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    sha256: str = Field(default="", max_length=64)
     """SHA-256 of the file; left empty, it is taken from the file."""
-    options: dict[str, JsonValue] = Field(default={}, max_length=100)
+    options: dict[str, JsonValue] = Field(default_factory=dict, max_length=100)
     """The class's own options, checked by it."""
 
     @model_validator(mode="before")

@@ -13,6 +13,7 @@ from training.facts import Facts
 from training.losses.bcl import Bcl
 from training.losses.center import Center
 from training.losses.cross_entropy import CrossEntropy
+from training.losses.external import ExternalLoss
 from training.losses.focal import Focal, SigmoidFocal
 from training.losses.hardmine import HardMine
 from training.losses.label_smoothing import LabelSmoothing
@@ -22,7 +23,7 @@ from training.losses.scores import Scores
 from training.losses.supcon import SupCon
 from training.weights import ClassWeightSpec, ConstantSchedule, NoWeight, WeightScheduleSpec
 
-PointSpec = Annotated[CrossEntropy | Focal | SigmoidFocal, Field(discriminator="kind")]
+PointSpec = Annotated[CrossEntropy | Focal | SigmoidFocal | ExternalLoss, Field(discriminator="kind")]
 Margin = Callable[[Tensor, Tensor], Tensor]
 """What a margin head does in training to logits [N, C+] of labels' places [N]."""
 

@@ -1,0 +1,188 @@
+"""Many heads as one stack, against a loop over heads and against heads in a ModuleDict.
+
+All train on the same resident rows in the same batches: 20,000 × 768 random numbers around class means. The loop is
+plain PyTorch, one head after the other: rows by index, `F.cross_entropy`, `AdamW(fused=True)` along a cosine. The
+ModuleDict is that of DINOv2's linear evaluation: every head on the same batch, one backward pass of the summed loss,
+one optimiser with a learning rate for each head. Heads differ in learning rate, from 1e-4 to 1e-2. Only steps are
+timed, not evaluation. The largest difference between a head of ours and the loop's after its first pass is part of
+the unit, where heads draw no random numbers.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from benchmarks.speed.harness import Figure, compare
+from training.data import Data, Part
+from training.objective import Moment
+from training.run import RunSpec
+from training.setting import settings_of
+from training.stages import Stage, first_stage
+
+ROWS, DIM = 20_000, 768
+
+
+@dataclass(frozen=True)
+class Case:
+    """Heads to train.
+
+    Attributes:
+        name: of the figure.
+        heads: how many.
+        classes: number of classes.
+        hidden: widths of hidden layers; none for linear heads.
+        batch: rows of a step.
+        steps: that are timed.
+        loop_goal: least seconds of the loop over ours.
+        dict_goal: the same for the ModuleDict; None leaves it out.
+    """
+
+    name: str
+    heads: int
+    classes: int
+    hidden: tuple[int, ...]
+    batch: int
+    steps: int
+    loop_goal: float
+    dict_goal: float | None = None
+
+
+CASES = (
+    Case("linear", 52, 10, (), 1024, 20, 3.0, 1.5),
+    Case("linear_small_batch", 52, 10, (), 64, 100, 3.0, 1.5),
+    Case("mlp_768_384", 48, 10, (768, 384), 1024, 4, 0.95),
+    Case("mlp_128", 48, 10, (128,), 1024, 8, 1.5),
+    Case("mlp_128_small_batch", 48, 10, (128,), 64, 50, 1.5),
+    Case("linear_1000_classes", 8, 1000, (), 1024, 8, 0.95),
+)
+
+
+def figures(quick: bool, device: str = "cpu") -> Iterator[Figure]:
+    """Two figures for linear heads and one for the others; `quick` runs the linear ones with fewer repeats."""
+    for case in CASES[:2] if quick else CASES:
+        yield from measure(case, 3 if quick else 5, device)
+
+
+def measure(case: Case, repeats: int, device: str) -> Iterator[Figure]:
+    """Time a case on a device."""
+    data = table(case.classes, device)
+    batches = [rows.to(device) for rows in torch.randperm(ROWS, generator=seeded()).split(case.batch)[: case.steps]]
+    while len(batches) < case.steps:
+        batches += batches[: case.steps - len(batches)]
+    rates = [1e-4 * 100 ** (k / (case.heads - 1)) for k in range(case.heads)]
+    ours, loop = Ours(case, data, rates, batches), Loop(case, data, rates, batches)
+    told = f"{case.heads} heads, {case.classes} classes, batch {case.batch}"
+    unit = f"loop seconds / our seconds, {told}"
+    yield compare(f"stack.{case.name}.loop", ours, loop, goal=case.loop_goal, repeats=repeats, unit=unit)
+    if case.dict_goal is not None:
+        peer = Dict(case, data, rates, batches)
+        unit = f"ModuleDict seconds / our seconds, {told}"
+        yield compare(f"stack.{case.name}.module_dict", ours, peer, goal=case.dict_goal, repeats=repeats, unit=unit)
+
+
+def table(classes: int, device: str) -> Data:
+    """Rows around class means; the selection rows are few, for they are not timed."""
+    draw = seeded()
+    means = torch.randn(classes, DIM, generator=draw)
+
+    def part(rows: int) -> Part:
+        labels = torch.cat([torch.arange(classes), torch.randint(classes, (rows - classes,), generator=draw)])
+        x = 0.2 * means[labels] + torch.randn(rows, DIM, generator=draw)
+        return Part({"x": x.to(device)}, labels.to(device))
+
+    names = tuple(str(c) for c in range(classes))
+    return Data(part(ROWS), part(classes), part(classes), names)
+
+
+def seeded() -> torch.Generator:
+    """The benchmark's random numbers."""
+    return torch.Generator().manual_seed(0)
+
+
+class Ours:
+    """The stack; each call is the timed steps."""
+
+    def __init__(self, case: Case, data: Data, rates: Sequence[float], batches: Sequence[Tensor]) -> None:
+        body = {"kind": "mlp", "hidden": case.hidden} if case.hidden else {"kind": "identity"}
+        runs = [
+            RunSpec.model_validate({"head": {"body": body}, "train": {"optim": {"kind": "adamw", "lr": lr}}})
+            for lr in rates
+        ]
+        self.stage: Stage = first_stage(settings_of(range(len(runs)), runs, data))
+        self.batches = batches
+        self.labels = [data.train.labels[rows] for rows in batches]
+
+    def __call__(self) -> None:
+        """Take the steps."""
+        for step, (rows, labels) in enumerate(zip(self.batches, self.labels, strict=True)):
+            self.stage.stack.step(rows, labels, Moment(0, step / len(self.batches)), cosine(step, len(self.batches)))
+        settle(self.batches[0])
+
+
+class Loop:
+    """Heads one after the other; each call is the timed steps."""
+
+    def __init__(self, case: Case, data: Data, rates: Sequence[float], batches: Sequence[Tensor]) -> None:
+        self.x, self.y, self.batches, self.rates = data.train.columns["x"], data.train.labels, batches, rates
+        self.heads = [head(case).to(self.x.device) for _ in rates]
+        pairs = zip(self.heads, rates, strict=True)
+        self.optimisers = [torch.optim.AdamW(h.parameters(), lr=lr, weight_decay=0.01, fused=True) for h, lr in pairs]
+
+    def __call__(self) -> None:
+        """Take the steps."""
+        for module, optimiser, rate in zip(self.heads, self.optimisers, self.rates, strict=True):
+            for step, rows in enumerate(self.batches):
+                optimiser.param_groups[0]["lr"] = rate * cosine(step, len(self.batches))
+                loss = cross_entropy(module(self.x[rows]), self.y[rows])
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+        settle(self.batches[0])
+
+
+class Dict:
+    """Heads side by side on each batch; each call is the timed steps."""
+
+    def __init__(self, case: Case, data: Data, rates: Sequence[float], batches: Sequence[Tensor]) -> None:
+        self.x, self.y, self.batches, self.rates = data.train.columns["x"], data.train.labels, batches, rates
+        self.heads = nn.ModuleDict({f"head_{k}": head(case) for k in range(len(rates))}).to(self.x.device)
+        pairs = zip(self.heads.values(), rates, strict=True)
+        groups = [{"params": list(h.parameters()), "lr": lr} for h, lr in pairs]
+        self.optimiser = torch.optim.AdamW(groups, weight_decay=0.01, fused=True)
+
+    def __call__(self) -> None:
+        """Take the steps."""
+        for step, rows in enumerate(self.batches):
+            for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+                group["lr"] = rate * cosine(step, len(self.batches))
+            x, y = self.x[rows], self.y[rows]
+            losses = {name: cross_entropy(module(x), y) for name, module in self.heads.items()}
+            self.optimiser.zero_grad()
+            torch.stack(list(losses.values())).sum().backward()
+            self.optimiser.step()
+        settle(self.batches[0])
+
+
+def head(case: Case) -> nn.Module:
+    """A head in plain PyTorch."""
+    layers: list[nn.Module] = []
+    width = DIM
+    for hidden in case.hidden:
+        layers += [nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.GELU(), nn.Dropout(0.2)]
+        width = hidden
+    return nn.Sequential(*layers, nn.Linear(width, case.classes))
+
+
+def cosine(step: int, steps: int) -> float:
+    """The learning rate's factor."""
+    return 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+def settle(like: Tensor) -> None:
+    """Wait for the device."""
+    if like.is_cuda:
+        torch.cuda.synchronize(like.device)

@@ -1,0 +1,147 @@
+"""A stack of heads equals a loop over them: the whole catalogue, with heads that differ in all that they may."""
+
+import pytest
+import torch
+from catalogue import CASES, data, merged, nested, options, trained, walked
+
+from heads.head import Closed
+from heads.spec import numbers, with_numbers
+from training.engine import never
+from training.events import Epoch
+from training.grouping import grouped
+from training.run import RunSpec
+from training.second import Crt, Lws
+from training.setting import settings_of
+from training.stages import first_stage, second_stage
+from training.steps import Ended, run_stage
+from training.weights import EffectiveWeight, NoWeight
+
+STEPPED = [name for name, run in CASES.items() if not isinstance(run.head.classifier, Closed)]
+METRICS = ({"metric": "last"}, {"metric": "nll", "patience": 1}, {"metric": "accuracy", "patience": 2})
+EXACT, SINGLE = data(torch.float64), data(torch.float32)
+
+
+def three(run):
+    """A run, and two that differ from it in seed, every swept number, class weights, metric and patience."""
+    return [_moved(run, place) for place in range(3)]
+
+
+def _moved(run, place):
+    share, lr = (1.0, 0.9, 0.8)[place], (1.0, 3.0, 0.5)[place]
+    weight = (run.train.loss.class_weight, NoWeight(), EffectiveWeight(beta=0.9))[place]
+    told = {path: (lr if path.endswith(".lr") else share) * number for path, number in numbers(run).items()}
+    loss = run.train.loss.model_copy(update={"class_weight": weight})
+    early = run.train.early_stop.model_validate(METRICS[place])
+    train = run.train.model_copy(update={"loss": loss, "early_stop": early})
+    changed = run.model_copy(update={"train": train, "seed": place, "order_seed": 5})
+    return RunSpec.model_validate(with_numbers(changed, told).model_dump())
+
+
+def traces(runs, rows):
+    """What happened to each run in its stages of gradient steps: losses, reasons, epochs kept, and parameters."""
+    settings = settings_of(range(len(runs)), runs, rows)
+    found = [{"losses": [], "ends": [], "tensors": []} for _ in runs]
+    ended = _followed(found, first_stage(settings), [0] * len(runs))
+    if isinstance(runs[0].second, Crt | Lws):
+        stage = second_stage([event.setting for event in ended])
+        _followed(found, stage, [event.last for event in ended])
+    return found
+
+
+def _followed(found, stage, done):
+    ended = []
+    for event in run_stage(stage, done, never):
+        if isinstance(event, Epoch):
+            found[event.run]["losses"].append(event.loss)
+        if isinstance(event, Ended):
+            told = found[event.setting.number]
+            told["ends"].append((event.reason, event.epoch, event.last))
+            told["tensors"] += [p.detach().clone() for p in event.core.state_dict().values()]
+            ended.append(event)
+    return sorted(ended, key=lambda event: event.setting.number)
+
+
+def assert_same(stacked, alone, rtol):
+    assert stacked["ends"] == alone["ends"]
+    assert stacked["losses"] == pytest.approx(alone["losses"], rel=rtol, abs=rtol)
+    for ours, theirs in zip(stacked["tensors"], alone["tensors"], strict=True):
+        # Relative to the largest number of a tensor, for one near 0 is a difference of large ones.
+        level = theirs.double().abs().max().clamp(min=1) if theirs.numel() else 1
+        assert (ours.double() - theirs.double()).abs().max() <= rtol * level
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_a_stack_equals_a_loop_in_float64(name):
+    runs = three(CASES[name])
+    assert grouped(runs, EXACT) == [[0, 1, 2]]
+    for stacked, run in zip(traces(runs, EXACT), runs, strict=True):
+        assert_same(stacked, traces([run], EXACT)[0], 1e-9)
+
+
+@pytest.mark.parametrize(("place", "name"), enumerate(CASES), ids=str)
+def test_a_stack_equals_a_loop_in_float32(place, name):
+    """By turns the first, second or third head, through the whole engine."""
+    runs = three(CASES[name])
+    assert grouped(runs, SINGLE) == [[0, 1, 2]]
+    stacked, (alone,) = trained(runs, SINGLE)[place % 3], trained([runs[place % 3]], SINGLE)
+    assert (stacked.reason, stacked.epoch) == (alone.reason, alone.epoch)
+    found, wanted = (e.head.log_probabilities(SINGLE.select.columns)[:, :4].detach() for e in (stacked, alone))
+    assert (found - wanted).abs().max() <= 1e-4 * wanted.abs().max()
+
+
+def test_the_heads_of_a_stack_do_differ():
+    """Else equality with a loop would show little."""
+    first, second, third = traces(three(CASES["head.body=mlp"]), EXACT)
+    for one, other in ((first, second), (first, third), (second, third)):
+        assert abs(one["losses"][-1] - other["losses"][-1]) > 1e-2
+
+
+class TestCatalogue:
+    """The cases are all there is: a new kind, choice or number without one fails here."""
+
+    def test_every_kind_and_choice_of_a_run_has_a_case(self):
+        trees = [run.model_dump() for run in CASES.values()]
+        for place, _ in walked():
+            path, _, value = place.rpartition("=")
+            if path and not path.endswith(".2"):
+                names = [part.split("=")[0] for part in path.split(".")]
+                kinds = [part.split("=") for part in path.split(".")]
+                assert any(self.holds(tree, names, kinds, value) for tree in trees), place
+
+    @staticmethod
+    def holds(tree, names, kinds, value):
+        for name, (_, *kind) in zip(names, kinds, strict=True):
+            if name not in tree:
+                return False
+            tree = tree[name]
+            if kind and tree.get("kind") != kind[0]:
+                return False
+        return str(tree["kind"] if isinstance(tree, dict) else tree) == value
+
+    def test_every_swept_number_is_away_from_0_in_a_case(self):
+        acting = {path for run in CASES.values() for path, number in numbers(run).items() if number != 0}
+        assert acting >= {path for run in CASES.values() for path in numbers(run)}
+
+    def test_a_new_kind_gets_a_case_by_itself(self):
+        from typing import Annotated, Literal
+
+        from pydantic import Field
+
+        from heads.spec import SWEPT, Spec
+
+        class Old(Spec):
+            kind: Literal["old"] = "old"
+
+        class New(Spec):
+            kind: Literal["new"] = "new"
+            rule: Literal["a", "b"] = "a"
+            tau: float = Field(default=0.0, ge=0, json_schema_extra=SWEPT)
+
+        class Outer(Spec):
+            part: Annotated[Old | New, Field(discriminator="kind")] = Old()
+
+        found = dict(walked(Outer))
+        assert found["part=new"] == {"part": {"kind": "new", "tau": 0.3}}
+        assert list(found) == ["part=old", "part=new", "part=new.rule=a", "part=new.rule=b"]
+        assert merged(nested("part=new.rule", "b")) == {"part": {"rule": "b"}}
+        assert options(New.model_fields["rule"].annotation) == ("a", "b")

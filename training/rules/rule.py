@@ -1,0 +1,25 @@
+"""What a rule is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from training.run import RunSpec
+
+Applies = Callable[[RunSpec], bool]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A combination and what there is to say about it.
+
+    Attributes:
+        verdict: refuse where it has no meaning, idle where an option has no effect, warn where the combination has a
+            meaning that is rarely meant.
+        applies: whether a run has the combination.
+        sentence: what is wrong and what to do.
+    """
+
+    verdict: Literal["refuse", "idle", "warn"]
+    applies: Applies
+    sentence: str
