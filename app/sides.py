@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.forms import Row, Values, other_values, rows_of, spec_of, tree_of, values_of
-from benchmarks.settings import Tree, leaves, load_yaml, merge, parse, preset, preset_names, with_changes
+from app.forms import Values, spec_of, tree_of, values_of
+from app.rows import Row, other_values, rows_of
+from benchmarks.settings import SettingsError, Tree, leaves, load_yaml, merge, parse, preset, preset_names, with_changes
 from heads.spec import canonical
 from training.conflicts import RULES, Rule
 from training.run import RunSpec
@@ -156,7 +157,8 @@ def disabled(values: Mapping[str, Any], rows: Sequence[Row] = ROWS) -> dict[str,
     """Rows that a side cannot use as it stands, by key, with the reason in words.
 
     A row is out of use where every other value that is tried meets a rule that the present one does not: one that
-    refuses the combination, or says that the option then has no effect.
+    refuses the combination, or says that the option then has no effect. Values that the spec itself refuses beside the
+    present ones, such as a start from a file that is not named, are not tried.
 
     Raises:
         SettingsError: a value of the side is not allowed.
@@ -165,14 +167,22 @@ def disabled(values: Mapping[str, Any], rows: Sequence[Row] = ROWS) -> dict[str,
     found = {}
     for row in rows:
         if row.is_active(values):
-            tried = [_new_rules(tree, row, value, now) for value in other_values(row, values[row.key])]
+            others = [_run_with(tree, row, value) for value in other_values(row, values[row.key])]
+            tried = [_new_rules(run, now) for run in others if run is not None]
             if tried and all(tried):
                 found[row.key] = tried[0][0].sentence
     return found
 
 
-def _new_rules(tree: Tree, row: Row, value: Any, now: Sequence[Rule]) -> list[Rule]:
-    run = parse(RunSpec, with_changes(tree, {row.path: value}))
+def _run_with(tree: Tree, row: Row, value: Any) -> RunSpec | None:
+    """The run of a side with another value of a row; None where the spec refuses it."""
+    try:
+        return parse(RunSpec, with_changes(tree, {row.path: value}))
+    except SettingsError:
+        return None
+
+
+def _new_rules(run: RunSpec, now: Sequence[Rule]) -> list[Rule]:
     return [rule for rule in met(run, ("refuse", "idle")) if rule not in now]
 
 

@@ -27,7 +27,7 @@ class CacheOpened:
 
 @dataclass(frozen=True)
 class RowStarted:
-    """A row of the bench comes up, with what is to be said about its options; once per row and cache.
+    """A row of the bench, with what is to be said about its options; all rows of a cache come before its first run.
 
     Attributes:
         cache: folder of the cache.
@@ -80,6 +80,25 @@ class RunEpoch:
 
 
 @dataclass(frozen=True)
+class RunFold:
+    """A run that is cross-validated was fitted once more.
+
+    Attributes:
+        cache: folder of the cache.
+        row: name of the row.
+        seed: of the run.
+        done: fits so far.
+        fits: how many it takes, the one on all rows included.
+    """
+
+    cache: str
+    row: str
+    seed: int
+    done: int
+    fits: int
+
+
+@dataclass(frozen=True)
 class RunDone:
     """A run was trained, evaluated and put into `folder`; one that was stopped has the reason stopped in its record."""
 
@@ -87,6 +106,23 @@ class RunDone:
     row: str
     record: RunRecord
     folder: Path
+
+
+@dataclass(frozen=True)
+class RunFailed:
+    """A run gave no head and is not in the store; the others go on.
+
+    Attributes:
+        cache: folder of the cache.
+        row: name of the row.
+        seed: of the run.
+        message: why, and what to do.
+    """
+
+    cache: str
+    row: str
+    seed: int
+    message: str
 
 
 @dataclass(frozen=True)
@@ -104,7 +140,7 @@ class BenchStopped:
 
 @dataclass(frozen=True)
 class BenchDone:
-    """Every run of the bench is in the store.
+    """Every run of the bench is in the store, save those that failed.
 
     Attributes:
         name: of the bench.
@@ -112,6 +148,7 @@ class BenchDone:
         skipped: runs found.
         records: the flat view of all runs of the store.
         unreadable: keys of runs whose record could not be read and is not in that view.
+        failed: runs that gave no head; the next start trains them again.
     """
 
     name: str
@@ -119,6 +156,9 @@ class BenchDone:
     skipped: int
     records: Path
     unreadable: tuple[str, ...]
+    failed: tuple[RunFailed, ...] = ()
 
 
-BenchEvent = CacheOpened | RowStarted | RunSkipped | RunEpoch | RunDone | BenchStopped | BenchDone
+BenchEvent = (
+    CacheOpened | RowStarted | RunSkipped | RunEpoch | RunFold | RunDone | RunFailed | BenchStopped | BenchDone
+)

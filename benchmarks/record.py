@@ -28,6 +28,7 @@ class DataFacts:
         small: class names with too few rows to have one in every fold of the split.
         forced: class names that got a whole group back for training, since every group had been cut away.
         warnings: what the split says about itself.
+        folds: of the cross-validation whose predictions are judged as select; 0 where selection rows are.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -45,6 +46,7 @@ class DataFacts:
     small: tuple[str, ...]
     forced: tuple[str, ...]
     warnings: tuple[str, ...]
+    folds: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,11 @@ class RunRecord:
         temperature: of the head's own prior; 1 where it is not calibrated.
         reason: why training ended.
         epoch: the epoch that was kept; 0 where there are no epochs.
-        seconds: wall time of training.
+        seconds: wall time of training; runs that were trained together share it, and each has all of it.
         gradient_norm: the solver's certificate; None for stepped runs.
         curve: by epoch, the training loss and the metrics of the selection rows.
         environment: versions, threads and device.
+        together: heads that were trained in the same stack, this one included; seconds are those of all of them.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -103,6 +106,7 @@ class RunRecord:
     gradient_norm: float | None
     curve: dict[str, tuple[float | None, ...]]
     environment: dict[str, str]
+    together: int = 1
 
     @property
     def seed(self) -> int:

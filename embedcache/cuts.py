@@ -1,11 +1,11 @@
 """Cutting rows into roles by whole groups: the arithmetic behind `embedcache.splits`."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from embedcache.files import CacheError
+from embedcache.folds import cut
 
 
 def merge_groups(groups: np.ndarray, content: np.ndarray) -> np.ndarray:
@@ -62,7 +62,7 @@ def cut_roles(
         _check_possible(role, share, folds, labels[units], groups[units])
         classes, counts = np.unique(labels[units], return_counts=True)
         small |= set(classes[counts < folds].tolist())
-        held = _first_fold(labels[units], groups[units], folds, seed + step, stated)
+        held = np.flatnonzero(cut(labels[units], groups[units], folds, seed + step, stated) == 0)
         roles[np.isin(groups, groups[units][held]) & (roles == "train")] = role
     return roles, small
 
@@ -76,21 +76,6 @@ def _check_possible(role: str, share: float, folds: int, labels: np.ndarray, gro
             f"{found} groups are left and the largest class has {largest} rows. "
             "Set this share to 0, state finer groups, or add images."
         )
-
-
-def _first_fold(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int, stated: bool) -> np.ndarray:
-    """The positions of the rows in fold 0.
-
-    StratifiedGroupKFold holds a table of groups × classes and walks it in Python, which a million images without
-    groups do not allow. There each distinct image is a unit, and StratifiedKFold gives the same shares at once.
-    """
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-
-    splitter = (StratifiedGroupKFold if stated else StratifiedKFold)(folds, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():
-        # Classes smaller than the number of folds are listed in the report instead.
-        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        return np.asarray(next(splitter.split(labels, labels, groups if stated else None))[1])
 
 
 def keep_classes_in_train(

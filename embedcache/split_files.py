@@ -33,14 +33,15 @@ class SplitReport(BaseModel):
     """Sentences to show."""
 
 
-def hash_roles(ids: np.ndarray, roles: np.ndarray) -> str:
-    """SHA-256 of a split: the ids, sorted, with their roles."""
-    pairs = sorted(zip(ids.tolist(), roles.tolist(), strict=True))
-    return hashlib.sha256(json.dumps(pairs, separators=(",", ":")).encode()).hexdigest()
+def hash_roles(ids: np.ndarray, roles: np.ndarray, folds: np.ndarray | None = None) -> str:
+    """SHA-256 of a split: the ids, sorted, with their roles [N] and, where there are any, their folds [repeats, N]."""
+    parts = (ids.tolist(), roles.tolist()) if folds is None else (ids.tolist(), roles.tolist(), folds.T.tolist())
+    rows = sorted(zip(*parts, strict=True))
+    return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
 
 
-def read_split(path: Path) -> tuple[np.ndarray, np.ndarray, SplitReport]:
-    """The ids, roles and report in a split file.
+def read_split(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, SplitReport]:
+    """The ids [N], roles [N], folds [repeats, N] (None where there are none) and report in a split file.
 
     Raises:
         CacheError: the file is damaged, another program wrote it, or its rows do not have the hash that it states.
@@ -55,7 +56,8 @@ def read_split(path: Path) -> tuple[np.ndarray, np.ndarray, SplitReport]:
             )
         facts = json.loads(metadata[SPLIT_KEY])
         ids, roles = (np.array(rows[name].to_pylist(), dtype=str) for name in ("id", "role"))
+        folds = np.array(rows["folds"].to_pylist(), dtype=np.int64).T if "folds" in rows.column_names else None
         stated, report = facts["hash"], SplitReport.model_validate(facts["report"])
-    if hash_roles(ids, roles) != stated:
+    if hash_roles(ids, roles, folds) != stated:
         raise CacheError(f"a split must stay as it was made, however: {path} was changed. {remedy(path)}")
-    return ids, roles, report
+    return ids, roles, folds, report

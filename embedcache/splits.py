@@ -1,22 +1,22 @@
-"""SplitSpec: which rows train, select, calibrate and test; made once, kept beside the cache, and loaded ever after."""
+"""Which rows train, select, calibrate and test; made once, kept beside the cache, and loaded ever after."""
 
 import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, Field, model_validator
 
-from embedcache.config import SETTINGS
 from embedcache.cuts import cut_roles, keep_classes_in_train, merge_groups
 from embedcache.files import CacheError, write_parquet
+from embedcache.folds import make_folds, single_groups, small_classes, unlearnt
 from embedcache.split_files import SPLIT_KEY
 from embedcache.split_files import SplitReport as SplitReport
 from embedcache.split_files import hash_roles as hash_roles
 from embedcache.split_files import read_split as read_split
+from embedcache.split_spec import SplitSpec as SplitSpec
 from embedcache.table import FeatureTable
 
 ROLES = ("train", "select", "calibrate", "test")
@@ -28,49 +28,22 @@ GIVEN_NAMES = {
 }
 
 
-class SplitSpec(BaseModel):
-    """How the rows of a table are shared out; all shares are of all rows, and groups stay whole.
-
-    Raises:
-        pydantic.ValidationError: a field is out of its bounds, or a share is more than half of what is left for it.
-    """
-
-    model_config = SETTINGS
-    spec_version: ClassVar[int] = 1
-
-    kind: Literal["split"] = "split"
-    seed: int = Field(42, ge=0, le=2**32 - 3)
-    """Seed of the test cut; selection and calibration use the next two numbers."""
-    test: float = Field(0.2, ge=0, le=0.5)
-    """Share of rows kept for the final test; 0 leaves that role empty."""
-    select: float = Field(0.15, ge=0, le=0.5)
-    """Share of rows on which settings and epochs are chosen; 0 leaves that role empty."""
-    calibrate: float = Field(0.1, ge=0, le=0.5)
-    """Share of rows on which temperatures are fitted; 0 leaves that role empty."""
-    source: Literal["grouped_stratified", "given"] = "grouped_stratified"
-    """Whether test rows are drawn by group and class, or are those that the listing's split column names."""
-
-    @model_validator(mode="after")
-    def _shares_leave_rows(self) -> Self:
-        left = 1.0
-        for name in ("test", "select", "calibrate"):
-            share = getattr(self, name)
-            if share > left / 2:
-                raise ValueError(
-                    f"a share must be at most half of the rows left for it, however: {name}={share} of {left:.2f}. "
-                    "Lower it, or the shares before it."
-                )
-            left -= share
-        return self
-
-
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The role of each row of a table, str [N] in table order, with its hash and its report."""
+    """The role of each row of a table, with its hash and its report.
+
+    Attributes:
+        roles: str [N], in table order.
+        hash: of ids, roles and folds.
+        report: what a reader must know of it.
+        folds: of a cross-validated split, int64 [repeats, N]: the fold in which each row is held out, -1 for those of
+            test; all other rows have the role train. None where there is no cross-validation.
+    """
 
     roles: np.ndarray
     hash: str
     report: SplitReport
+    folds: np.ndarray | None = None
 
 
 def make_split(table: FeatureTable, spec: SplitSpec) -> Split:
@@ -82,11 +55,13 @@ def make_split(table: FeatureTable, spec: SplitSpec) -> Split:
     group back.
 
     With source "given" the listing names train and test (and selection, where it names validation rows, and
-    calibration); only the roles that it does not name are cut, from its training rows.
+    calibration); only the roles that it does not name are cut, from its training rows. With cross-validation all rows
+    that are not of test are training rows, also those which the listing names otherwise, and `make_folds` says which
+    fold holds each of them out.
 
     Raises:
-        CacheError: the table is empty, there are too few groups for a share, or the given split is missing, partial or
-            has unknown names.
+        CacheError: the table is empty, there are too few groups for a share or for the folds, or the given split is
+            missing, partial or has unknown names.
     """
     if len(table.ids) == 0:
         raise CacheError(
@@ -97,7 +72,7 @@ def make_split(table: FeatureTable, spec: SplitSpec) -> Split:
     labels = table.labels[order]
     groups = merge_groups(table.groups[order], table.content[order])
     start = _start(table, spec)[order]
-    shares = {role: getattr(spec, role) for role in ("test", "select", "calibrate")}
+    shares = spec.shares
     roles, small = cut_roles(labels, groups, start, shares, spec.seed, table.has_groups)
     movable = [role for role in ROLES if role not in set(start)]
     roles, forced = keep_classes_in_train(labels, groups, roles, movable)
@@ -106,15 +81,44 @@ def make_split(table: FeatureTable, spec: SplitSpec) -> Split:
         raise CacheError(
             f"each share above 0 needs rows, however: {empty} got none. State finer groups, or set it to 0."
         )
-    in_table_order = np.empty_like(roles)
-    in_table_order[order] = roles
     report = _report(table, labels, groups, roles, (forced, sorted(small)))
-    return _finish(table.ids, in_table_order, report)
+    back = np.argsort(order)
+    if not spec.is_cross_validated:
+        return _finish(table.ids, roles[back], None, report)
+    folds, report = _cross_validated(table, labels, groups, roles, spec, report)
+    return _finish(table.ids, roles[back], folds[:, back], report)
 
 
-def _finish(ids: np.ndarray, roles: np.ndarray, report: SplitReport) -> Split:
-    roles.flags.writeable = False
-    return Split(roles, hash_roles(ids, roles), report)
+def _cross_validated(
+    table: FeatureTable, labels: np.ndarray, groups: np.ndarray, roles: np.ndarray, spec: SplitSpec, report: SplitReport
+) -> tuple[np.ndarray, SplitReport]:
+    """The folds [repeats, N] of the rows that are not of test, and the report with what is to be said of them."""
+    pool = roles != "test"
+    own, units = labels[pool], groups[pool]
+    found = make_folds(own, units, spec, table.has_groups)
+    folds = np.full((len(found), len(roles)), -1, dtype=np.int64)
+    folds[:, pool] = found
+    count, names = int(found.max()) + 1, np.array(table.class_names)
+    times = f", cut anew {spec.repeats} times" if spec.repeats > 1 else ""
+    notes = [f"Cross-validated, {count} folds{times}: rows called select were predicted by heads that never saw them."]
+    single = names[single_groups(own, units)].tolist()
+    if single:
+        notes.append(
+            f"{len(single)} classes have one group, so nothing is left to learn them from while it is held out, and "
+            f"its rows count as errors: {', '.join(single[:10])}{' …' if len(single) > 10 else '.'}"
+        )
+    apart = sorted({label for each in found for label in unlearnt(own, units, each)})
+    if apart:
+        notes.append(f"All groups of these classes had to stay in one fold: {', '.join(names[apart][:10].tolist())}.")
+    small = {*report.small, *(names[small_classes(own, units, spec.folds)].tolist())}
+    ordered = tuple(name for name in names.tolist() if name in small)
+    return folds, report.model_copy(update={"warnings": (*report.warnings, *notes), "small": ordered})
+
+
+def _finish(ids: np.ndarray, roles: np.ndarray, folds: np.ndarray | None, report: SplitReport) -> Split:
+    for array in (roles,) if folds is None else (roles, folds):
+        array.flags.writeable = False
+    return Split(roles, hash_roles(ids, roles, folds), report, folds)
 
 
 def _start(table: FeatureTable, spec: SplitSpec) -> np.ndarray:
@@ -133,7 +137,8 @@ def _start(table: FeatureTable, spec: SplitSpec) -> np.ndarray:
             f"a given split must name each row one of {sorted(role_of)}, and some train, however: {unknown[:5]} came. "
             "Correct the split column of the manifest."
         )
-    return np.array([role_of[name.strip().lower()] for name in table.split], dtype="<U9")
+    roles = np.array([role_of[name.strip().lower()] for name in table.split], dtype="<U9")
+    return np.where(roles == "test", roles, "train") if spec.is_cross_validated else roles
 
 
 def _report(
@@ -168,7 +173,7 @@ def _report(
 
 def split_path(cache_dir: Path, table: FeatureTable, spec: SplitSpec) -> Path:
     """Where the split of these rows under this spec is kept; vectors and their recipes play no part."""
-    choice: dict[str, Any] = {"kind": spec.kind} | spec.model_dump(mode="json", exclude_defaults=True)
+    choice: dict[str, Any] = spec.identity()
     if spec.spec_version != 1:
         choice["spec_version"] = spec.spec_version
     given = table.split.tolist() if spec.source == "given" and table.split is not None else None
@@ -191,14 +196,18 @@ def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec) ->
     facts = {"hash": split.hash, "spec": spec.model_dump(mode="json"), "report": split.report.model_dump(mode="json")}
     names = [table.class_names[i] for i in table.labels]
     columns = {"id": table.ids.tolist(), "group": table.groups.tolist(), "label": names, "role": split.roles.tolist()}
-    schema = pa.schema([(name, pa.string()) for name in columns], metadata={SPLIT_KEY: json.dumps(facts)})
-    write_parquet(path, pa.table(columns, schema=schema))
+    fields = [(name, pa.string()) for name in columns]
+    if split.folds is not None:
+        columns["folds"] = split.folds.T.tolist()
+        fields.append(("folds", pa.list_(pa.int32())))
+    write_parquet(path, pa.table(columns, schema=pa.schema(fields, metadata={SPLIT_KEY: json.dumps(facts)})))
     return split
 
 
 def _load(path: Path, table: FeatureTable) -> Split:
-    ids, roles, report = read_split(path)
-    role_of = dict(zip(ids.tolist(), roles.tolist(), strict=True))
-    if set(role_of) != set(table.ids.tolist()):
+    ids, roles, folds, report = read_split(path)
+    place = {name: i for i, name in enumerate(ids.tolist())}
+    if set(place) != set(table.ids.tolist()):
         raise CacheError(f"a split must name the rows of its table, however: {path.name} names others. Delete it.")
-    return _finish(table.ids, np.array([role_of[one] for one in table.ids.tolist()], dtype="<U9"), report)
+    order = np.array([place[name] for name in table.ids.tolist()])
+    return _finish(table.ids, roles[order].astype("<U9"), None if folds is None else folds[:, order], report)

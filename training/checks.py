@@ -1,20 +1,32 @@
 """Whether runs can be trained on data: asked before the first step, so that a mistake costs no training."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 
-from heads.head import Closed
+from heads.attention_pool import AttentionPool
+from heads.cosine import Cosine, fitting
+from heads.head import Closed, Placed
+from heads.means import NearestMean
 from heads.posthoc import NoCalibration
+from heads.text_weights import text_weights
+from heads.zero_shot import ZeroShot
 from training.conflicts import check
 from training.data import Data
+from training.oversample import Smote
 from training.run import RunSpec
+from training.second import Refit
+
+MOST_PROTOTYPES = 2000
+"""Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""
 
 
 def check_data(runs: Sequence[RunSpec], data: Data) -> None:
     """Refuse runs that cannot be trained on data.
 
     Raises:
-        ValueError: options of a run do not go together, a column, a part or a background class is missing, or a vector
-            is not finite.
+        ValueError: options of a run do not go together; a column, a part, a background class, a group, a file or a
+            package that it asks for is missing; vectors are not finite or not of the form that the head reads; or
+            there are too few classes or too many.
     """
     checked: set[tuple[str, ...]] = set()
     for run in runs:
@@ -24,7 +36,11 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
         if columns not in checked:
             _check_finite(columns, data)
             checked.add(columns)
+        _check_form(run, columns, data)
+        _check_classes(run, data)
         _check_parts(run, data)
+        _check_text_weights(run, columns, data)
+        _check_packages(run)
 
 
 def columns_of(run: RunSpec, data: Data) -> tuple[str, ...]:
@@ -60,17 +76,90 @@ def _check_finite(columns: tuple[str, ...], data: Data) -> None:
             )
 
 
+def _check_form(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
+    """Tokens are pooled, and nothing else is."""
+    shapes, body = [data.train.columns[name].shape for name in columns], run.head.body
+    are_tokens, names = len(shapes[0]) == 3, ", ".join(columns)
+    if are_tokens and not isinstance(body, AttentionPool):
+        raise ValueError(
+            f"tokens [N, T, D] must be pooled to a vector, however: column {names} holds tokens and head.body.kind is "
+            f"{body.kind}. Set head.body.kind=attention_pool, or name a column of vectors."
+        )
+    if not isinstance(body, AttentionPool):
+        return
+    if not are_tokens:
+        raise ValueError(
+            f"attention_pool reads tokens [N, T, D], however: column {names} holds one vector for each image. Name a "
+            "column of tokens, or set head.body.kind=mlp."
+        )
+    width = sum(shape[-1] for shape in shapes)
+    if width % body.heads:
+        raise ValueError(
+            f"head.body.heads must divide the width of the tokens, however: {body.heads} does not divide {width}. Take "
+            f"one of {[heads for heads in range(1, 65) if width % heads == 0]}."
+        )
+
+
+def _check_classes(run: RunSpec, data: Data) -> None:
+    if len(data.class_names) == 1 and any(map(_takes_scale_from_classes, _classifiers(run))):
+        raise ValueError(
+            "the scale of a cosine head follows from the number of classes, however: there is one class. Set its "
+            "scale, or take images of another class in."
+        )
+    with_rows = len(data.train.labels.unique())
+    if run.train.loss.bcl.weight > 0 and with_rows > MOST_PROTOTYPES:
+        raise ValueError(
+            f"bcl has a prototype for each class in every batch, at most {MOST_PROTOTYPES}, however: {with_rows} "
+            "classes have training rows. Use train.loss.supcon, and set train.loss.bcl.weight=0."
+        )
+    if run.train.loss.count == "groups" and data.train.groups is None:
+        raise ValueError(
+            "train.loss.count=groups counts the groups of the training rows, however: no groups came. Name groups when "
+            "images are embedded, pass Part(groups=...), or set train.loss.count=images."
+        )
+
+
+def _classifiers(run: RunSpec) -> tuple[object, ...]:
+    return (run.head.classifier, *((run.second.classifier,) if isinstance(run.second, Refit) else ()))
+
+
+def _takes_scale_from_classes(classifier: object) -> bool:
+    return isinstance(classifier, Placed | NearestMean) and classifier.scale is None
+
+
 def _check_parts(run: RunSpec, data: Data) -> None:
     if len(data.train) == 0:
         raise ValueError("training needs at least one row, however: the training part is empty. Check the split.")
-    stepped = not isinstance(run.head.classifier, Closed)
-    if stepped and len(data.select) == 0:
+    needs = _needs_selection(run)
+    if needs and len(data.select) == 0:
         raise ValueError(
-            "training keeps the best epoch on the selection rows, however: there are none. "
-            "Give the split a select share above 0."
+            f"{needs} on the selection rows, however: there are none. Give the split a select share above 0."
         )
     if not isinstance(run.posthoc.calibration, NoCalibration) and len(data.calibrate) == 0:
         raise ValueError(
             "a temperature is fitted on calibration rows, however: there are none. "
             "Give the split a calibrate share above 0, or set posthoc.calibration.kind to none."
+        )
+
+
+def _needs_selection(run: RunSpec) -> str:
+    """What a run does on the selection rows; empty where it does nothing."""
+    if not isinstance(run.head.classifier, Closed):
+        return "training keeps the best epoch"
+    return "posthoc.adjustment.rule=tuned finds its strength" if run.posthoc.adjustment.rule == "tuned" else ""
+
+
+def _check_text_weights(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
+    """A file of class weights is there, and holds every class at the width of the vectors."""
+    for classifier in _classifiers(run):
+        if isinstance(classifier, ZeroShot) or (isinstance(classifier, Cosine) and classifier.init == "weights"):
+            weight = text_weights(classifier.file, classifier.sha256, data.class_names)
+            fitting(weight, sum(data.train.columns[name].shape[-1] for name in columns), classifier.file)
+
+
+def _check_packages(run: RunSpec) -> None:
+    if isinstance(run.train.oversample, Smote) and find_spec("imblearn") is None:
+        raise ValueError(
+            "oversampling by smote needs imbalanced-learn, however: it is not installed. Run: pip install "
+            "'frostbench[smote]', or set train.oversample.kind=gaussian."
         )

@@ -77,8 +77,10 @@ def _second(later: Sequence[Ended], stop: Callable[[], bool]) -> Iterator[Event]
         yield from (normalised(event.setting, event.epoch) for event in later)
     elif isinstance(second, Refit):
         for event in later:
-            setting = event.setting.with_classifier(second.classifier)
-            is_logreg = isinstance(second.classifier, LogisticRegression)
+            # Its own classifier, whose swept numbers may be others than those of the first.
+            own = event.setting.run.second
+            classifier = own.classifier if isinstance(own, Refit) else second.classifier
+            setting, is_logreg = event.setting.with_classifier(classifier), isinstance(classifier, LogisticRegression)
             yield from solved([setting], event.epoch) if is_logreg else [fitted(setting, event.epoch)]
     else:
         stage = second_stage([event.setting for event in later])

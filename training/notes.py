@@ -1,9 +1,10 @@
 """What is to be said about a run before it is trained."""
 
 from heads.head import Closed
+from heads.knn import Neighbours
 from training.optim import Schedule
 from training.run import RunSpec
-from training.second import Crt, Lws
+from training.second import Crt, Lws, Refit
 
 
 def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
@@ -13,12 +14,21 @@ def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
     ('train.schedule.epochs=10 becomes 100, for min_steps asks for 1000 steps and 640 rows give 10 an epoch',)
     """
     if isinstance(run.head.classifier, Closed):
-        return ()
+        return _too_few("head.classifier.k", run.head.classifier, rows)
     first = run.train.schedule
     found = _overruled("train.schedule.epochs", first, rows) if first.epochs != Schedule().epochs else ()
     if isinstance(run.second, Crt | Lws):
         found += _overruled("second.epochs", run.second.schedule(first), rows)
+    if isinstance(run.second, Refit):
+        found += _too_few("second.classifier.k", run.second.classifier, rows)
     return found
+
+
+def _too_few(option: str, classifier: Closed, rows: int) -> tuple[str, ...]:
+    """That fewer rows vote than knn asks for, where it does."""
+    if not isinstance(classifier, Neighbours) or classifier.k <= rows:
+        return ()
+    return (f"{option}={classifier.k} becomes {rows}, for there are no more training rows",)
 
 
 def _overruled(option: str, schedule: Schedule, rows: int) -> tuple[str, ...]:

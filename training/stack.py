@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 from heads.dense import Dense
 from heads.spec import numbers
 from training.objective import Moment, Objective, Own
-from training.optim import Average, Optimiser
+from training.optimisers import Average, optimiser_for
 
 LOGITS_AT_ONCE = 16_777_216
 """Numbers of logits that an evaluation holds at a time; heads beyond that are evaluated in turn."""
@@ -60,7 +60,7 @@ class Stack:
         self.features = features
         self._alone = len(objectives) == 1
         self._template = objectives[0] if self._alone else _wide_copy(objectives[0])
-        self.optimiser = Optimiser(self._first_parameters(), [o.spec.optim for o in objectives])
+        self.optimiser = optimiser_for(self._first_parameters(), [o.spec.optim for o in objectives])
         self._average = Average.of(self.optimiser.parameters, [o.spec.ema for o in objectives])
         self._buffers = _leading([dict(o.named_buffers()) for o in objectives])
         self._own = _own_of(objectives)
@@ -160,9 +160,9 @@ class Stack:
     def keep(self, places: Sequence[int]) -> None:
         """Go on with these heads alone."""
         chosen = torch.tensor(places, device=next(iter(self.optimiser.parameters.values())).device)
-        self.optimiser.keep(chosen)
+        self.optimiser.keep(places)
         if self._average is not None:
-            self._average.keep(chosen)
+            self._average.keep(places)
         self.features = self.features.of(chosen)
         self._buffers = {name: b[chosen] for name, b in self._buffers.items()}
         own = self._own

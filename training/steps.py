@@ -63,6 +63,8 @@ def run_stage(stage: Stage, done: Sequence[int], stop: Callable[[], bool]) -> It
     for epoch in range(1, last + 1):
         losses, is_cut = _pass(stage, epoch, last, stop)
         metrics = selection_metrics(stage.settings[0], stage.stack)
+        # Numbers that overflowed in the last step show in what is predicted, and not yet in the loss from before it.
+        losses = [x if math.isfinite(m["brier"] or 0.0) else math.nan for x, m in zip(losses, metrics, strict=True)]
         for place, head in enumerate(heads):
             if math.isfinite(losses[place]):
                 yield _after_epoch(stage, place, head, epoch, losses[place], metrics[place])

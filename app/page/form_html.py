@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-from app.forms import Row
 from app.page.pieces import MARKS, NAMES, dom_id
 from app.page.state import CACHE_ROW, MOST_SEEDS, SIDES, SPLIT_ROWS
+from app.rows import Row
 from app.sides import CUSTOM, ROWS, Switch, switches
 from benchmarks.settings import preset_names
 

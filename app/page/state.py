@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.forms import Row, Values, rows_of, spec_of, values_of
+from app.forms import Values, spec_of, values_of
+from app.rows import Row, rows_of
 from app.sides import ROWS, Difference, differences, disabled, met, nearest_preset, run_of, switches, with_preset
 from app.workspace import Workspace
 from benchmarks.settings import SettingsError, Tree

@@ -45,7 +45,7 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
         (["export", "BENCH", "ful", "--out", "x"], "a row of this bench is one of ['plain', 'weighted', 'solved']"),
         (["train", "nowhere"], "nowhere"),
         (["train", "CACHE", "--device", "gpu"], "gpu"),
-        (["train", "CACHE", "--preset", "best"], "one of the presets is baseline, full, plain, however: 'best' came"),
+        (["train", "CACHE", "--preset", "best"], "tau_norm, however: 'best' came. Name one of these."),
         (["train", "CACHE", "--set", "train.loss.hardmine.kep=1"], "Did you mean train.loss.hardmine.keep?"),
         (["train", "CACHE", "--set", "columns=[cls]"], "['cls'] came and the table has ['avg']"),
     ],
@@ -60,8 +60,8 @@ def test_mistakes_are_told_in_words(frostbench, bench_file, cache, tmp_path, mon
 
 def test_options_are_listed(frostbench):
     said = frostbench("options")
-    assert "train.loss.class_weight.kind = none  (none, inverse, sqrt_inverse, effective)" in said.out
-    assert said.out.startswith("presets: baseline, full, plain\n")
+    assert "train.loss.class_weight.kind = none  (none, inverse, sqrt_inverse, power, effective)" in said.out
+    assert said.out.startswith("presets: arcface, balanced_softmax, baseline, ")
 
 
 def test_training_and_the_command_line_do_not_import_gradio():

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from app.forms import Row, other_values, rows_of, spec_of, tree_of, values_of
+from app.forms import spec_of, tree_of, values_of
+from app.rows import Row, other_values, rows_of
 from benchmarks.plan import BenchSpec
 from benchmarks.settings import SettingsError
 from embedcache.splits import SplitSpec
@@ -23,9 +24,28 @@ def moved(row: Row, value):
         return "5, 4"
     if row.control == "names":
         return ["b", "a"]
+    if row.control == "line":
+        return "0" * 64 if row.path.endswith("sha256") else "other"
     if row.control == "text":
         return "{a: [1]}" if row.key == "grid" else {"{}": "{a: {b: 1}}"}.get(value, "other")
     return other_values(row, value)[0]
+
+
+GOES_WITH = {
+    ("<cosine>.init", "weights"): {"<cosine>.file": "weights.npz"},
+    ("<cosine>.file", "other"): {"<cosine>.init": "weights"},
+    ("<mahalanobis>.alpha2", None): {"<mahalanobis>.alpha1": 100},
+}
+"""What else must be set for some values, by the ends of keys; None is any value."""
+
+
+def with_what_it_needs(row: Row, value, values):
+    """Control values with one of them set, the kinds that it needs, and what must go with it."""
+    found = dict(values) | dict(row.needs) | {row.key: value}
+    for (end, wanted), others in GOES_WITH.items():
+        if row.key.endswith(end) and wanted in (None, value):
+            found |= {row.key.removesuffix(end) + other: needed for other, needed in others.items()}
+    return found
 
 
 def every_form(spec_type):
@@ -33,10 +53,7 @@ def every_form(spec_type):
     rows = rows_of(spec_type)
     start = values_of(rows, spec_type())
     for row in rows:
-        values = dict(start)
-        for key, kind in row.needs:
-            values[key] = kind
-        yield row, values | {row.key: moved(row, values[row.key])}
+        yield row, with_what_it_needs(row, moved(row, start[row.key]), start)
 
 
 FORMS = [(spec, row, values) for spec in SPECS for row, values in every_form(spec)]
@@ -92,6 +109,7 @@ def test_a_new_option_appears_without_an_edit():
     assert rows["motion.kind"].choices == ("slow", "quick")
     assert (rows["motion<slow>.pace"].low, rows["motion<slow>.pace"].high) == (0, 1)
     assert rows["motion<quick>.bold"].tier == "experimental"
+    assert rows["motion.kind"].rarer == ("quick",)
     assert [rows[key].control for key in rows] == ["choice", "number", "flag", "names"]
     values = values_of(tuple(rows.values()), Whole()) | {"motion.kind": "quick", "motion<quick>.bold": False}
     assert spec_of(Whole, tuple(rows.values()), values) == Whole(motion=Quick(bold=False))
@@ -140,17 +158,15 @@ def test_other_values_are_allowed_and_other(row):
     found = other_values(row, row.default)
     assert found
     assert row.default not in found
+    rows = rows_of(RunSpec)
+    start = values_of(rows, RunSpec())
     for value in found:
-        values = values_of(rows_of(RunSpec), RunSpec())
-        for key, kind in row.needs:
-            values[key] = kind
-        spec_of(RunSpec, rows_of(RunSpec), values | {row.key: value})
+        spec_of(RunSpec, rows, with_what_it_needs(row, value, start))
 
 
 def test_the_form_names_no_option():
-    from app import forms
+    from app import forms, rows
 
-    source = inspect.getsource(forms)
     paths = {part for row in rows_of(RunSpec) for part in row.path.split(".")} - {
         "kind",
         "head",
@@ -158,5 +174,47 @@ def test_the_form_names_no_option():
         "c",
         "where",
     }
-    code = source.split('"""', 2)[2]
+    code = "".join(inspect.getsource(module).split('"""', 2)[2] for module in (forms, rows))
     assert [path for path in sorted(paths) if f'"{path}"' in code] == []
+
+
+def test_a_number_may_be_left_empty_where_the_spec_says_so():
+    rows = {row.key: row for row in rows_of(RunSpec)}
+    scale = rows["head.classifier<cosine>.scale"]
+    assert (scale.control, scale.optional, scale.default, scale.low, scale.high) == ("number", True, None, 1, 200)
+    assert (rows["order_seed"].whole, rows["train.ema"].optional) == (True, False)
+    values = values_of(tuple(rows.values()), RunSpec()) | {"head.classifier.kind": "cosine", scale.key: 30}
+    assert spec_of(RunSpec, tuple(rows.values()), values).head.classifier.scale == 30
+    assert spec_of(RunSpec, tuple(rows.values()), values | {scale.key: None}).head.classifier.scale is None
+
+
+def test_a_union_within_a_kind_has_its_own_kinds():
+    rows = rows_of(RunSpec)
+    values = values_of(rows, RunSpec()) | {
+        "second.kind": "refit",
+        "second<refit>.classifier.kind": "knn",
+        "second<refit>.classifier<knn>.k": 7,
+        "head.classifier<knn>.k": 9,
+    }
+    second = spec_of(RunSpec, rows, values).second
+    assert (second.classifier.kind, second.classifier.k) == ("knn", 7)
+    labels = {row.key: row.label for row in rows}
+    assert labels["head.classifier<knn>.k"] == "Classifier: k (knn)"
+    assert labels["second<refit>.classifier<knn>.k"] == "Second classifier: k (knn)"
+
+
+def test_a_file_is_written_as_it_stands():
+    rows = rows_of(RunSpec)
+    values = values_of(rows, RunSpec()) | {
+        "head.classifier.kind": "zero_shot",
+        "head.classifier<zero_shot>.file": "a: [b].npz",
+    }
+    assert spec_of(RunSpec, rows, values).head.classifier.file == "a: [b].npz"
+
+
+def test_all_below_an_experimental_spec_is_experimental():
+    tiers = {row.key: row.tier for row in rows_of(RunSpec)}
+    assert tiers["train.loss.bcl.projector<mlp>.hidden"] == "experimental"
+    assert tiers["second<refit>.classifier<knn>.k"] == "experimental"
+    assert tiers["train.loss.supcon.projector<mlp>.hidden"] == "core"
+    assert tiers["head.classifier<knn>.k"] == "core"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pages import Page
 
-from app.forms import Row
+from app.rows import Row
 from app.page import form_html as form_page
 from app.page.judge import judge
 from app.page.state import first_form

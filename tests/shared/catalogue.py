@@ -217,6 +217,14 @@ CASES = _cases()
 """Place to run; of equal runs the first."""
 
 
+def is_kind(name: str) -> bool:
+    """Whether a case is that of a spec, and not of a choice or a number within one."""
+    value: Any = CASES[name]
+    for part in [] if name in TOGETHER else name.split("."):
+        value = getattr(value, part.split("=")[0])
+    return isinstance(value, Spec)
+
+
 def data(dtype: torch.dtype = torch.float64, counts: tuple[int, ...] = COUNTS, seed: int = 0) -> Data:
     """Five classes in 12 dimensions, as vectors `x` and as tokens; every other row shares its group with the next."""
     generator = torch.Generator().manual_seed(seed)
@@ -229,7 +237,8 @@ def data(dtype: torch.dtype = torch.float64, counts: tuple[int, ...] = COUNTS, s
             {"x": tokens.mean(1).to(dtype), "tokens": tokens.to(dtype)}, labels, torch.arange(len(labels)) // 2
         )
 
-    return Data(part(counts), part((9, 7, 5, 3, 2)), part((9, 7, 5, 3, 2)), NAMES[: len(counts)])
+    held = (9, 7, 5, 3, 2)[: len(counts)]
+    return Data(part(counts), part(held), part(held), NAMES[: len(counts)])
 
 
 def trained(runs: list[RunSpec], rows: Data) -> list[Finished]:

@@ -1,130 +1,131 @@
-import pytest
+"""Every rule: when it is met and when not, and that what it calls without effect has none."""
 
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from app.sides import switches
+from benchmarks.reading import read_yaml
+from benchmarks.settings import parse, preset, preset_names, with_changes
 from training.conflicts import RULES, check
-from training.notes import notes_for
+from training.data import Data, Part
+from training.engine import fit
+from training.events import Finished
 from training.run import RunSpec
 
-ADJUSTED = {"train": {"loss": {"logit_adjustment": {"tau": 1}}}}
-LOGREG = {"head": {"classifier": {"kind": "logreg"}}}
-MLP = {"head": {"body": {"kind": "mlp"}}}
-SUPCON = {"train": {"loss": {"supcon": {"weight": 0.35}}}}
+CASES = read_yaml(Path(__file__).with_name("conflicts.yaml").read_text(encoding="utf-8"))
+QUICK = {"train.schedule.epochs": 3, "train.schedule.min_steps": 0, "head.body.hidden": [12]}
+CLASSES = ("ash", "beech", "cedar", "elm")
 
 
-def merged(*trees):
-    found = {}
-    for tree in trees:
-        for key, value in tree.items():
-            found[key] = merged(found.get(key, {}), value) if isinstance(value, dict) else value
-    return found
+def run_of(changes):
+    """The run with dotted changes from the defaults; a kind goes to its own."""
+    return parse(RunSpec, with_changes(RunSpec().model_dump(mode="json"), changes))
 
 
-WARNED = [
-    ({"head": {"classifier": {"kind": "logreg"}}, "train": {"optim": {"kind": "adamw", "lr": 0.1}}}, "train.optim and"),
-    ({"head": {"classifier": {"kind": "logreg"}}, "train": {"early_stop": {"patience": 3}}}, "train.early_stop has no"),
-    (
-        merged(
-            ADJUSTED, {"train": {"loss": {"logit_adjustment": {"prior": "raw"}, "class_weight": {"kind": "inverse"}}}}
-        ),
-        "both correct the prior",
-    ),
-    (merged(ADJUSTED, {"train": {"loss": {"class_weight": {"kind": "inverse"}}}}), "changes nothing"),
-    (merged(ADJUSTED, {"train": {"loss": {"smoothing": {"epsilon": 0.1}}}}), "bounds the logit gaps"),
-    (merged(ADJUSTED, {"posthoc": {"adjustment": {"tau": 1}}}), "in training and again after it"),
-    ({"train": {"loss": {"hardmine": {"keep": 0.5}}}}, "hardmine distorts probabilities"),
-    (
-        {"posthoc": {"adjustment": {"tau": 1}}, "train": {"loss": {"class_weight": {"kind": "inverse"}}}},
-        "so posthoc.adjustment changes nothing",
-    ),
-    ({"train": {"loss": {"hardmine": {"warm": 0.5}}}}, "hardmine keeps every sample"),
-    ({"train": {"loss": {"logit_adjustment": {"prior": "raw"}}}}, "logit adjustment has strength 0"),
-    ({"train": {"loss": {"smoothing": {"spread": "prior"}}}}, "label smoothing moves nothing"),
-    (
-        {"train": {"loss": {"class_weight": {"kind": "effective", "beta_rule": "auto", "beta": 0.9}}}},
-        "so the beta given has no effect",
-    ),
-    (merged(LOGREG, {"train": {"augment": {"noise": 0.1}}}), "train.augment and train.mixup have no effect"),
-    (merged(LOGREG, {"train": {"mixup": {"alpha": 1}}}), "train.augment and train.mixup have no effect"),
-    ({"train": {"mixup": {"where": "hidden"}}}, "mixup mixes nothing"),
-    ({"train": {"mixup": {"alpha": 1, "where": "hidden"}}}, "has no hidden layer"),
-    ({"train": {"mixup": {"alpha": 1}, "loss": {"hardmine": {"keep": 0.5}}}}, "hardmine ranks mixed samples"),
-    ({"train": {"loss": {"supcon": {"temperature": 0.2}}}}, "supcon has weight 0"),
-    ({"second": {"kind": "crt"}}, "keeps nothing of its first stage"),
-    (merged(MLP, ADJUSTED, {"second": {"kind": "crt"}}), "acts on the first stage alone"),
-    (
-        merged(MLP, {"second": {"kind": "crt"}, "posthoc": {"adjustment": {"tau": 1}}}),
-        "so posthoc.adjustment has no effect",
-    ),
-]
-REFUSED = [
-    ({"head": {"classifier": {"kind": "logreg"}, "body": {"kind": "mlp"}}}, "would stay untrained"),
-    ({"head": {"classifier": {"kind": "logreg"}}, "train": {"loss": {"hardmine": {"keep": 0.5}}}}, "has no batches"),
-    (SUPCON, "a head without a body has none"),
-    (merged(LOGREG, SUPCON), "and logreg is solved on fixed vectors"),
-    (merged(LOGREG, {"second": {"kind": "crt"}}), "logreg is solved: use head.classifier.kind=linear or second"),
-]
+def rules_of(says):
+    return [rule for rule in RULES if says in rule.sentence]
+
+
+def named(cases):
+    return [pytest.param(case, id=case["says"]) for case in cases]
+
+
+@pytest.mark.parametrize("case", named(CASES))
+def test_a_rule_is_met_and_not_by_the_nearest_run(case):
+    (rule,) = rules_of(case["says"])
+    assert rule.applies(run_of(case["met"]))
+    assert not rule.applies(run_of(case["near"]))
+    assert "same" in case or rule.verdict != "idle"
+    if rule.verdict == "refuse":
+        with pytest.raises(ValueError, match="options must go together, however: ") as refused:
+            check(run_of(case["met"]))
+        assert rule.sentence in str(refused.value)
+    else:
+        assert rule.sentence in check(run_of(case["met"]))
+
+
+def test_every_rule_has_a_case_and_says_what_to_do():
+    told = [case["says"] for case in CASES]
+    assert [rule.sentence for rule in RULES if not any(words in rule.sentence for words in told)] == []
+    assert len({rule.sentence for rule in RULES}) == len(RULES)
+    assert [rule.sentence for rule in RULES if rule.sentence.endswith(".")] == []
+
+
 SOUND = [
     {},
-    ADJUSTED,
-    merged(MLP, SUPCON),
-    merged(MLP, {"second": {"kind": "crt"}}),
-    {"second": {"kind": "crt", "init": "keep"}},
-    merged(MLP, {"second": {"kind": "crt", "sampler": "square_root"}, "posthoc": {"adjustment": {"tau": 1}}}),
-    {"train": {"augment": {"noise": 0.1}, "mixup": {"alpha": 0.2}}},
-    merged(MLP, {"train": {"mixup": {"alpha": 1, "where": "hidden"}}}),
+    {"train.loss.logit_adjustment.tau": 1},
+    {"head.body.kind": "mlp", "train.loss.supcon.weight": 0.35},
+    {"head.body.kind": "mlp", "train.loss.supcon.weight": 0.35, "train.mixup.alpha": 0.5},
+    {"head.body.kind": "mlp", "second.kind": "crt"},
+    {"second.kind": "crt", "second.init": "keep"},
+    {"head.body.kind": "mlp", "second": {"kind": "crt", "sampler": "square_root"}, "posthoc.adjustment.tau": 1},
+    {"train.augment.noise": 0.1, "train.mixup.alpha": 0.2},
+    {"head.body.kind": "mlp", "train.mixup": {"alpha": 1, "where": "hidden"}},
+    {"head.body.kind": "mlp", "train.augment.gain": 0.2},
+    {"train.loss.logit_adjustment.tau": 1, "train.loss.class_weight.kind": "effective"},
+    {"train.loss.smoothing.epsilon": 0.1, "posthoc.adjustment.rule": "tuned"},
+    {"train.oversample.kind": "smote", "train.loss.logit_adjustment.tau": 1},
+    {"head.classifier.kind": "ridge", "train.oversample.kind": "smote", "posthoc.calibration.kind": "temperature"},
+    {"head.classifier.kind": "logreg", "posthoc.adjustment.rule": "tuned", "train.early_stop.metric": "nll"},
+    {"train.loss.point.kind": "focal", "train.loss.smoothing.epsilon": 0.1, "posthoc.calibration.kind": "temperature"},
 ]
 
 
-@pytest.mark.parametrize(("tree", "said"), WARNED)
-def test_rare_combinations_are_told(tree, said):
-    assert [s for s in check(RunSpec.model_validate(tree)) if said in s]
+@pytest.mark.parametrize("changes", SOUND, ids=str)
+def test_sound_combinations_say_nothing(changes):
+    assert check(run_of(changes)) == ()
 
 
-@pytest.mark.parametrize(("tree", "said"), REFUSED)
-def test_combinations_without_meaning_are_refused(tree, said):
-    with pytest.raises(ValueError, match=said):
-        check(RunSpec.model_validate(tree))
+@pytest.mark.parametrize("name", preset_names())
+def test_no_preset_says_anything(name):
+    assert check(parse(RunSpec, preset(name))) == ()
 
 
-def test_every_rule_has_a_case():
-    said = [words for _, words in WARNED + REFUSED]
-    assert [rule.sentence for rule in RULES if not any(words in rule.sentence for words in said)] == []
+@pytest.mark.parametrize("switch", switches(), ids=lambda switch: switch.name)
+def test_a_switch_on_the_plain_head_does_what_it_says(switch):
+    met = [rule for rule in RULES if rule.applies(run_of({**switch.sets, **switch.needs}))]
+    assert [rule.sentence for rule in met if rule.verdict != "warn"] == []
 
 
-@pytest.mark.parametrize("tree", SOUND, ids=str)
-def test_defaults_and_sound_combinations_say_nothing(tree):
-    assert check(RunSpec.model_validate(tree)) == ()
+@pytest.fixture(scope="module")
+def groves(tmp_path_factory):
+    """Four classes of 40, 16, 8 and 4 training rows, two to a group but of the first class four, and text weights."""
+    generator = torch.Generator().manual_seed(0)
+    centres = 1.5 * torch.randn(4, 6, generator=generator, dtype=torch.float64)
+
+    def part(counts):
+        labels = torch.arange(4).repeat_interleave(torch.tensor(counts))
+        x = centres[labels] + torch.randn(len(labels), 6, generator=generator, dtype=torch.float64)
+        return Part({"avg": x}, labels, torch.arange(len(labels)) // torch.where(labels == 0, 4, 2))
+
+    file = tmp_path_factory.mktemp("text") / "text.npz"
+    np.savez(file, weights=centres.numpy(), class_names=np.array(CLASSES))
+    return Data(part([40, 16, 8, 4]), part([12] * 4), part([12] * 4), CLASSES), str(file)
 
 
-CRT = merged(MLP, {"second": {"kind": "crt"}})
+def log_probabilities(changes, groves):
+    data, text = groves
+    whole = {path: value for path, value in QUICK.items() if path not in changes}
+    if changes.get("head.body.kind") != "mlp":
+        whole.pop("head.body.hidden")
+    run = run_of(whole | {path: text if value == "TEXT" else value for path, value in changes.items()})
+    *_, last = fit([run], data)
+    assert isinstance(last, Finished)
+    return last.head.logits({"avg": data.select.columns["avg"]}).double().log_softmax(1)
 
 
-@pytest.mark.parametrize(
-    ("tree", "words"),
-    [
-        (
-            {"posthoc": {"adjustment": {"tau": 1}}, "train": {"loss": {"class_weight": {"kind": "inverse"}}}},
-            "changes nothing",
-        ),
-        ({"train": {"loss": {"hardmine": {"keep": 0.5}}}}, "distorts probabilities"),
-        (
-            {"posthoc": {"adjustment": {"tau": 1}}, "train": {"loss": {"smoothing": {"epsilon": 0.1}}}},
-            "bounds the logit",
-        ),
-        (merged(ADJUSTED, {"posthoc": {"adjustment": {"tau": 1}}}), "again after it"),
-    ],
-)
-def test_a_second_stage_carries_nothing_of_the_first_loss(tree, words):
-    def told(*trees):
-        return [text for text in check(RunSpec.model_validate(merged(*trees))) if words in text]
-
-    assert told(tree)
-    assert not told(tree, CRT)
+@pytest.mark.parametrize("case", named([case for case in CASES if "same" in case]))
+def test_what_is_said_to_have_no_effect_has_none(case, groves):
+    met, same = (log_probabilities(case[name], groves) for name in ("met", "same"))
+    assert torch.allclose(met, same, rtol=0, atol=1e-5)
 
 
-def test_epochs_that_min_steps_overrules_are_told_for_both_stages():
-    run = RunSpec.model_validate(merged(CRT, {"train": {"schedule": {"epochs": 10}}}))
-    assert [note.split(",")[0] for note in notes_for(run, 640)] == [
-        "train.schedule.epochs=10 becomes 100",
-        "second.epochs=10 becomes 100",
-    ]
-    assert notes_for(run, 640_000) == ()
+def test_a_difference_would_be_seen(groves):
+    """Weights by groups leave a prior that logit adjustment takes out, and those by images leave none."""
+    case = next(case for case in CASES if case["says"] == "inverse class weights leave a uniform effective prior")
+    without = {path: value for path, value in case["near"].items() if path != "train.loss.logit_adjustment.tau"}
+    near, plain = (log_probabilities(changes, groves) for changes in (case["near"], without))
+    assert not torch.allclose(near, plain, rtol=0, atol=1e-3)

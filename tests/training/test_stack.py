@@ -78,7 +78,7 @@ def test_a_stack_equals_a_loop_in_float64(name):
         assert_same(stacked, traces([run], EXACT)[0], 1e-9)
 
 
-@pytest.mark.parametrize(("place", "name"), enumerate(CASES), ids=str)
+@pytest.mark.parametrize(("place", "name"), list(enumerate(CASES)), ids=str)
 def test_a_stack_equals_a_loop_in_float32(place, name):
     """By turns the first, second or third head, through the whole engine."""
     runs = three(CASES[name])

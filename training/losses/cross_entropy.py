@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor
 
 from heads.spec import Spec
-from training.losses.scores import Scores
+from training.losses.scores import Scores, Targets
 
 
 class CrossEntropy(Spec):
@@ -13,6 +13,6 @@ class CrossEntropy(Spec):
 
     kind: Literal["cross_entropy"] = "cross_entropy"
 
-    def __call__(self, scores: Scores, targets: Tensor) -> Tensor:
-        """Loss [N] of scores [N, C] against targets [N, C] whose rows sum to 1."""
-        return -(targets * scores.log_p).sum(-1)
+    def __call__(self, scores: Scores, targets: Targets) -> Tensor:
+        """Loss [N] of scores [N, C] against targets."""
+        return -targets.mean(scores.log_p)

@@ -1,6 +1,6 @@
 """A point loss of someone's own, from a file outside the repository."""
 
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 import torch
 from pydantic import Field, JsonValue, model_validator
@@ -9,7 +9,13 @@ from torch import Tensor
 from heads.plugin_files import PluginError, not_stackable, plugin, stackable
 from heads.spec import Spec, Tier
 from heads.text_weights import with_file_hash
-from training.losses.scores import PointLoss, Scores
+from training.losses.scores import Scores, Targets
+
+
+class Plugin(Protocol):
+    """The form of a loss of someone's own: loss [N] of scores [N, C+] against targets [N, C+] whose rows sum to 1."""
+
+    def __call__(self, scores: Scores, targets: Tensor) -> Tensor: ...
 
 
 class ExternalLoss(Spec):
@@ -50,7 +56,7 @@ class ExternalLoss(Spec):
         """
         inner = self.inner()
         logits = torch.linspace(-2, 2, 12, dtype=torch.float64).reshape(3, 4)
-        targets = torch.eye(4, dtype=torch.float64)[:3]
+        targets = Targets(torch.arange(3))
         self(_scores(logits), targets)
         if self.stacks:
             try:
@@ -65,17 +71,17 @@ class ExternalLoss(Spec):
         """Whether heads with this loss may be trained as one stack."""
         return stackable(self.inner())
 
-    def __call__(self, scores: Scores, targets: Tensor) -> Tensor:
-        """Loss [N] of scores [N, C+] against targets [N, C+] whose rows sum to 1.
+    def __call__(self, scores: Scores, targets: Targets) -> Tensor:
+        """Loss [N] of scores [N, C+] against targets, which the plugin gets as [N, C+] with rows that sum to 1.
 
         Raises:
             PluginError: as `inner`, or what the plugin gives is not [N].
         """
-        loss = cast(PointLoss, self.inner())(scores, targets)
-        if loss.shape != targets.shape[:1]:
+        loss = cast(Plugin, self.inner())(scores, targets.dense(scores.log_p))
+        if loss.shape != targets.own.shape:
             raise PluginError(
                 f"a point loss gives one value per sample, [N], however: {self.name} gives {list(loss.shape)} for "
-                f"{len(targets)} samples. Sum over the classes, and leave the mean over samples out."
+                f"{len(targets.own)} samples. Sum over the classes, and leave the mean over samples out."
             )
         return loss
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from heads.spec import SWEPT, Spec, Tier
-from training.losses.scores import Scores
+from training.losses.scores import Scores, Targets
 
 
 class Focal(Spec):
@@ -24,12 +24,12 @@ class Focal(Spec):
     gamma: float = Field(default=2.0, ge=0, le=10, json_schema_extra=SWEPT)
     """How much less easy samples count: 0 is cross entropy."""
 
-    def __call__(self, scores: Scores, targets: Tensor) -> Tensor:
-        """Loss [N] of scores [N, C] against targets [N, C] whose rows sum to 1."""
+    def __call__(self, scores: Scores, targets: Targets) -> Tensor:
+        """Loss [N] of scores [N, C] against targets."""
         log_p = scores.log_p
         # A floor, for where p rounds to 1 and gamma is below 1 the power has an infinite slope, times 0.
         missing = (-torch.expm1(log_p)).clamp(min=torch.finfo(log_p.dtype).tiny)
-        return -(targets * missing.pow(self.gamma) * log_p).sum(-1)
+        return -targets.mean(missing.pow(self.gamma) * log_p)
 
 
 class SigmoidFocal(Spec):
@@ -47,10 +47,11 @@ class SigmoidFocal(Spec):
     alpha: float = Field(default=0.5, gt=0, lt=1, json_schema_extra=SWEPT)
     """Balance: the class itself counts 2 alpha and each other class 2 - 2 alpha, so 0.5 counts all alike."""
 
-    def __call__(self, scores: Scores, targets: Tensor) -> Tensor:
-        """Loss [N] of scores [N, C] against targets [N, C]."""
+    def __call__(self, scores: Scores, targets: Targets) -> Tensor:
+        """Loss [N] of scores [N, C] against targets."""
         # log p = -softplus(-z) and log(1 - p) = -softplus(z), so the powers are exponentials and nothing overflows.
         no_p, no_q = softplus(-scores.adjusted), softplus(scores.adjusted)
-        positive = targets * torch.exp(-self.gamma * no_q) * no_p
-        negative = (1 - targets) * torch.exp(-self.gamma * no_p) * no_q
+        wanted = targets.dense(scores.adjusted)
+        positive = wanted * torch.exp(-self.gamma * no_q) * no_p
+        negative = (1 - wanted) * torch.exp(-self.gamma * no_p) * no_q
         return 2 * (self.alpha * positive + (1 - self.alpha) * negative).sum(-1)

@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
 from heads.spec import SWEPT, Spec
+from training.losses.scores import Targets
 
 
 class LabelSmoothing(Spec):
@@ -21,8 +21,6 @@ class LabelSmoothing(Spec):
     spread: Literal["uniform", "prior"] = "uniform"
     """Where the share goes: evenly, or by the effective prior (shares times weights), which suits logit adjustment."""
 
-    def __call__(self, labels: Tensor, prior: Tensor) -> Tensor:
-        """Targets [N, C] of labels [N] for the class prior [C], in the prior's dtype."""
-        hard = (labels[:, None] == torch.arange(len(prior), device=labels.device)).to(prior.dtype)
-        where = prior if self.spread == "prior" else prior.new_full(prior.shape, 1 / len(prior))
-        return (1 - self.epsilon) * hard + self.epsilon * where
+    def __call__(self, own: Tensor, prior: Tensor) -> Targets:
+        """Targets of samples whose labels have these places [N] among the C classes of a prior [C]."""
+        return Targets(own, self.epsilon, prior if self.spread == "prior" else None)

@@ -1,8 +1,9 @@
 """Rules of cosine and margin classifiers."""
 
+from heads.arcface import ArcFace
 from heads.body import Identity
 from heads.cosine import Cosine
-from heads.head import Margined, Placed
+from heads.head import Margined
 from heads.ldam import Ldam
 from heads.multi_prototype import Prototype
 from heads.preprocess import Standardise
@@ -81,10 +82,9 @@ MARGIN_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
         lambda run: (
-            isinstance(run.head.classifier, Placed)
-            and not isinstance(run.head.classifier, Ldam)
+            isinstance(run.head.classifier, ArcFace | Prototype)
+            and run.head.classifier.centers > 1
             and run.train.loss.bcl.weight > 0
-            and _centers(run) > 1
         ),
         "bcl takes the first of a class's centres as its prototype and leaves the others out: set "
         "head.classifier.centers=1",
@@ -100,9 +100,3 @@ MARGIN_RULES: tuple[Rule, ...] = (
         "head.classifier.centers above 1",
     ),
 )
-
-
-def _centers(run: RunSpec) -> int:
-    """Most centres of a class."""
-    classifier = run.head.classifier
-    return classifier.centers if isinstance(classifier, Prototype) or classifier.kind == "arcface" else 1

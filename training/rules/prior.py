@@ -114,8 +114,11 @@ PRIOR_RULES: tuple[Rule, ...] = (
     Rule(
         "idle",
         lambda run: (
-            weighs_evenly(run) and is_shifted(run) and isinstance(run.second, NoSecondStage | Refit)
-            and not is_adjusted(run) and not knows_no_prior(last_classifier(run))
+            weighs_evenly(run)
+            and is_shifted(run)
+            and isinstance(run.second, NoSecondStage | Refit)
+            and not is_adjusted(run)
+            and not knows_no_prior(last_classifier(run))
         ),
         "inverse class weights leave a uniform prior in the logits, so posthoc.adjustment changes nothing: use one of "
         "the two",
@@ -131,9 +134,7 @@ PRIOR_RULES: tuple[Rule, ...] = (
     Rule(
         "idle",
         lambda run: (
-            is_shifted(run)
-            and isinstance(run.second, NoSecondStage | Refit)
-            and knows_no_prior(last_classifier(run))
+            is_shifted(run) and isinstance(run.second, NoSecondStage | Refit) and knows_no_prior(last_classifier(run))
         ),
         "ncm, mahalanobis, zero_shot, lda with a uniform prior and knn with prior_exponent 1 hold no class prior, so "
         "posthoc.adjustment has no effect: set its rule to fixed and its tau to 0",

@@ -117,9 +117,7 @@ SOLVED_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "idle",
-        lambda run: (
-            isinstance(run.head.classifier, ZeroShot) and not isinstance(run.train.oversample, NoOversample)
-        ),
+        lambda run: isinstance(run.head.classifier, ZeroShot) and not isinstance(run.train.oversample, NoOversample),
         "zero_shot reads no training rows, so train.oversample has no effect on it: set its kind to none",
     ),
     Rule(

@@ -1,0 +1,222 @@
+"""Any spec type as rows of a form: nothing about a spec is written down here.
+
+A row is keyed by the option's path with the kinds it exists for, such as `head.body<mlp>.hidden`, so that the values of
+one kind wait while another is chosen.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args, get_origin
+
+import annotated_types as bounds_of
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from benchmarks.options import Option, options, variants
+
+Control = Literal["choice", "flag", "number", "names", "numbers", "line", "text"]
+RARE = "experimental"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One option as a row of a form.
+
+    Attributes:
+        key: the option's path with the kinds it exists for.
+        path: the path as one writes it in YAML and after `--set`.
+        label: its name in words, unique in a form.
+        sentence: what it does.
+        control: what a person sets it with: one of several words, a tick, a number, names, numbers with commas between
+            them, a line as it stands, or YAML text.
+        needs: for each union above it, the row that chooses the kind and the kind that must be chosen.
+        choices: the words of a choice.
+        rarer: those of them that are experimental.
+        whole: whether a number is an integer.
+        optional: whether a number may be left empty.
+        low: least number, None where there is none.
+        high: greatest number, None where there is none.
+        default: what the control shows at first.
+        tier: experimental where a spec on its path is, else core.
+    """
+
+    key: str
+    path: str
+    label: str
+    sentence: str
+    control: Control
+    needs: tuple[tuple[str, str], ...] = ()
+    choices: tuple[str, ...] = ()
+    rarer: tuple[str, ...] = ()
+    whole: bool = False
+    optional: bool = False
+    low: float | None = None
+    high: float | None = None
+    default: Any = None
+    tier: str = "core"
+
+    @property
+    def group(self) -> str:
+        """The parts of the path that say where it belongs: the first, and the second where there are three."""
+        parts = self.path.split(".")
+        return ".".join(parts[:2]) if len(parts) > 2 else parts[0]
+
+    def is_active(self, values: Mapping[str, Any]) -> bool:
+        """Whether the option exists under the kinds that are chosen."""
+        return all(values.get(key) == kind for key, kind in self.needs)
+
+
+def rows_of(spec_type: type[BaseModel], leave_out: Sequence[str] = ()) -> tuple[Row, ...]:
+    """Every option below a spec type as a row; leave_out names paths that the form does not show.
+
+    >>> from heads.head import HeadSpec
+    >>> [row.label for row in rows_of(HeadSpec)][:3]
+    ['Preprocess: center', 'Preprocess: std', 'Body']
+    """
+    found = [option for option in options(spec_type) if _path(option.path) not in leave_out]
+    rare = tuple(_above(option) for option in found if getattr(option.owner, "tier", "") == RARE)
+    return _told_apart([_row(option, rare) for option in found])
+
+
+def other_values(row: Row, value: Any) -> list[Any]:
+    """One or two other values of a row that its bounds allow, or none where nothing is known about them."""
+    if row.control == "choice":
+        return [choice for choice in row.choices if choice != value]
+    if row.control == "flag":
+        return [not value]
+    if row.control != "number" or (value is None and not row.optional):
+        return []
+    low = row.low if row.low is not None else (value or 0) - 1
+    high = row.high if row.high is not None else (value or 0) + 1
+    value = low if value is None else value
+    step = 1 if row.whole else (high - low) / 8
+    near = [value - step, value + step, (low + high) / 2]
+    inside = [round(v) if row.whole else v for v in near if low < v < high or (row.whole and low <= v <= high)]
+    return [v for v in dict.fromkeys(inside) if v != value][:2]
+
+
+def shown(control: str, value: Any) -> Any:
+    """A value as its control holds it."""
+    if control == "names":
+        return list(value)
+    if control == "choice":
+        return str(value)
+    if control == "numbers":
+        return ", ".join(map(str, value))
+    if control != "text":
+        return value
+    plain = list(value) if isinstance(value, tuple) else value
+    return yaml.safe_dump(plain, default_flow_style=True, width=math.inf).removesuffix("...\n").strip()
+
+
+def _above(option: Option) -> str:
+    """The start of the paths of all options of the spec that has this one."""
+    own = option.path.removesuffix(".kind") if _is_kind(option) else option.path
+    return f"{own.rpartition('.')[0]}."
+
+
+def _is_kind(option: Option) -> bool:
+    return option.path.endswith(".kind")
+
+
+def _path(tagged: str) -> str:
+    return re.sub("<[^>]*>", "", tagged)
+
+
+def _row(option: Option, rare: tuple[str, ...]) -> Row:
+    """The row of an option; rare holds the starts of paths below experimental specs."""
+    field = option.field
+    is_kind = _is_kind(option)
+    control, choices = ("choice", tuple(option.bound.split(", "))) if is_kind else _control(field)
+    low, high = _limits(field)
+    path = _path(option.path)
+    return Row(
+        key=option.path,
+        path=path,
+        needs=tuple(_needs(option.path)),
+        label=_label(path, option.path),
+        sentence=" ".join(option.sentence.split()),
+        control=control,
+        choices=choices,
+        rarer=_rarer(field) if is_kind else (),
+        whole=_number(field.annotation) is int,
+        optional=control == "number" and type(None) in get_args(field.annotation),
+        low=low,
+        high=high,
+        default=option.default.kind if is_kind else shown(control, option.default),
+        tier=RARE if option.path.startswith(rare) else "core",
+    )
+
+
+def _needs(tagged: str) -> list[tuple[str, str]]:
+    """`a<x>.b<y>.c` needs `a.kind` to be x and `a<x>.b.kind` to be y."""
+    return [(f"{tagged[: found.start()]}.kind", found[1]) for found in re.finditer("<([^>]*)>", tagged)]
+
+
+def _control(field: FieldInfo) -> tuple[Control, tuple[str, ...]]:
+    annotation = field.annotation
+    if annotation is bool:
+        return "flag", ()
+    if get_origin(annotation) is Literal:
+        return "choice", tuple(str(choice) for choice in get_args(annotation))
+    if _number(annotation):
+        return "number", ()
+    if annotation is str:
+        return "line", ()
+    is_tuple = get_origin(annotation) is tuple
+    item = get_args(annotation)[0] if is_tuple else None
+    kind = get_args(item)[0] if get_args(item) else item
+    return ("names" if kind is str else "numbers" if kind in (int, float) else "text"), ()
+
+
+def _number(annotation: Any) -> type | None:
+    """The int or float of an annotation that is one, or one of them or None."""
+    found = [part for part in get_args(annotation) or (annotation,) if part is not type(None)]
+    return found[0] if len(found) == 1 and found[0] in (int, float) and get_origin(annotation) is not tuple else None
+
+
+def _rarer(field: FieldInfo) -> tuple[str, ...]:
+    """The kinds of a union that are experimental."""
+    return tuple(v.model_fields["kind"].default for v in variants(field.annotation) if getattr(v, "tier", "") == RARE)
+
+
+def _limits(field: FieldInfo) -> tuple[float | None, float | None]:
+    low = high = None
+    for m in field.metadata:
+        if isinstance(m, bounds_of.Ge):
+            low = float(m.ge)  # type: ignore[arg-type]
+        elif isinstance(m, bounds_of.Gt):
+            low = float(m.gt)  # type: ignore[arg-type]
+        elif isinstance(m, bounds_of.Le):
+            high = float(m.le)  # type: ignore[arg-type]
+        elif isinstance(m, bounds_of.Lt):
+            high = float(m.lt)  # type: ignore[arg-type]
+    return low, high
+
+
+def _label(path: str, tagged: str) -> str:
+    """The last two names of a path in words, with the kind where several kinds have the option."""
+    parts = [part for part in path.split(".") if part != "kind"]
+    kinds = re.findall("<([^>]*)>", tagged)
+    words = [part.replace("_", " ") for part in parts[-2:]]
+    name = words[-1] if len(parts) < 2 or path.endswith(".kind") else f"{words[0]}: {words[1]}"
+    if kinds and not path.endswith(".kind"):
+        name = f"{name} ({kinds[-1].replace('_', ' ')})"
+    return name[:1].upper() + name[1:]
+
+
+def _told_apart(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Rows whose labels differ: of those with one label, the one under the fewest kinds keeps it."""
+    short: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: len(row.needs)):
+        short.setdefault(row.label, row.key)
+    return tuple(row if short[row.label] == row.key else replace(row, label=_longer(row)) for row in rows)
+
+
+def _longer(row: Row) -> str:
+    """A label with the part to which the option belongs in front."""
+    part = row.path.split(".")[0].replace("_", " ")
+    return f"{part[:1].upper()}{part[1:]} {row.label[:1].lower()}{row.label[1:]}"

@@ -1,0 +1,117 @@
+"""Every loss, weight, sampler, augmentation and second stage keeps what is asked of all; the list is the Specs'."""
+
+import pytest
+import torch
+from catalogue import BASE, CASES, MLP, data, is_kind, merged, trained
+from conformance import (
+    HARD,
+    IN_ORDER_OF_CLASSES,
+    ROWS,
+    check_hard_data,
+    check_it_learns,
+    check_permuted_classes,
+    check_round_trips,
+    check_shapes_and_absent_classes,
+    check_the_same_twice,
+    check_vectors_that_are_not_finite,
+)
+
+from training.run import RunSpec
+
+LOSSES = [name for name in CASES if not name.startswith("head")]
+KINDS = [name for name in LOSSES if is_kind(name)]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_shapes_and_absent_classes(name):
+    check_shapes_and_absent_classes(name)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_same_twice(name):
+    check_the_same_twice(name)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_round_trips(name, tmp_path):
+    check_round_trips(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_vectors_that_are_not_finite(name):
+    check_vectors_that_are_not_finite(name)
+
+
+@pytest.mark.parametrize("rows", HARD)
+@pytest.mark.parametrize("name", KINDS)
+def test_hard_data(name, rows):
+    check_hard_data(name, HARD[rows])
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if not name.startswith(IN_ORDER_OF_CLASSES)])
+def test_permuted_classes(name):
+    check_permuted_classes(name)
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if not name.endswith("zero_shot")])
+def test_it_learns(name):
+    """All but a refit with zero-shot, which reads no rows."""
+    check_it_learns(name)
+
+
+def on(**options):
+    return {"train": options}
+
+
+def loss(**options):
+    return {"train": {"loss": options}}
+
+
+UNEVEN = loss(class_weight={"kind": "inverse"})
+NEUTRAL = {
+    "smoothing": (loss(smoothing={"epsilon": 0, "spread": "prior"}), UNEVEN),
+    "adjustment": (loss(logit_adjustment={"tau": 0, "prior": "raw"}), UNEVEN),
+    "focal": (loss(point={"kind": "focal", "gamma": 0}), {}),
+    "power": (loss(class_weight={"kind": "power", "power": 0}), {}),
+    "effective": (loss(class_weight={"kind": "effective", "beta": 0}), {}),
+    "mining": (loss(hardmine={"keep": 1, "warm": 0.5, "quota": 9, "noise_guard": True}), {}),
+    "mining before it begins": (loss(hardmine={"keep": 0.5, "warm": 0.99}), {}),
+    "weights without a schedule to follow": (loss(weight_schedule={"kind": "ramp"}), {}),
+    "weights that act from the start": (loss(weight_schedule={"kind": "deferred", "start": 0}), UNEVEN),
+    "supcon": (loss(supcon={"weight": 0, "temperature": 1, "projector": {"kind": "mlp"}}), MLP),
+    "bcl": (loss(bcl={"weight": 0, "temperature": 1}), MLP),
+    "center": (loss(center={"weight": 0, "repulsion": 1, "space": "plain"}), MLP),
+    "lade": (loss(lade={"weight": 0, "penalty": 1}), {}),
+    "augment": (on(augment={"noise": 0, "channel_scale": 0, "gain": 0}), {}),
+    "brightness of no row": (on(frofa={"kind": "brightness", "probability": 0}), {}),
+    "contrast of no row": (on(frofa={"kind": "contrast", "probability": 0}), {}),
+    "posterize of no row": (on(frofa={"kind": "posterize", "probability": 0}), {}),
+    "brightness of no width": (on(frofa={"kind": "c2_dataset", "width": 0}), {}),
+    "mixup": (on(mixup={"alpha": 0, "where": "hidden", "pairing": "head_tail", "label_rule": "remix"}), MLP),
+    "average": (on(ema=0), {}),
+    "dropout": ({"head": {"body": {"kind": "mlp", "hidden": [8, 6], "dropout": 0}}}, None),
+}
+
+
+def state(*trees):
+    (end,) = trained([RunSpec.model_validate(merged(BASE, *trees))], ROWS)
+    return end.head.head.state_dict()
+
+
+@pytest.mark.parametrize("pair", [pair for pair in NEUTRAL.values() if pair[1] is not None], ids=list(NEUTRAL)[:-1])
+def test_a_neutral_value_is_the_plain_result_bit_for_bit(pair):
+    option, plain = pair
+    found, wanted = state(plain, option), state(plain)
+    assert all(torch.equal(found[key], wanted[key]) for key in wanted)
+
+
+def test_classes_of_one_size_are_left_as_they_are():
+    """Made-up rows, weights and samplers by class size change nothing about what is equal already."""
+    even = data(torch.float32, (12, 12, 12))
+    plain = trained([RunSpec.model_validate(BASE)], even)[0].head.head.state_dict()
+    options = [on(oversample={"kind": kind}) for kind in ("smote", "gaussian")]
+    options += [loss(class_weight={"kind": kind}) for kind in ("inverse", "sqrt_inverse", "effective")]
+    options += [loss(class_weight={"kind": "inverse"}, count="groups")]
+    for option in options:
+        found = trained([RunSpec.model_validate(merged(BASE, option))], even)[0].head.head.state_dict()
+        assert all(torch.allclose(found[key], plain[key], rtol=1e-5, atol=1e-6) for key in plain), option

@@ -1,0 +1,169 @@
+"""Optimisers of stacks: parameters lead with a dimension of K heads, and each head has its own numbers."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from training.optim import AdamW, Sgd
+
+BETAS, EPSILON = (0.9, 0.999), 1e-8
+"""Averages of AdamW and the floor of its denominator, as in torch."""
+SMALL_HEAD = 32_768
+"""Numbers of a head up to which moving all heads at once is faster on the CPU, where a pass over memory is short."""
+Tensors = dict[str, Tensor]
+
+
+class Together:
+    """Moves parameters that lead with a dimension of K heads, all at once, each head by its own numbers.
+
+    With the same numbers its steps are those of torch.optim.AdamW and torch.optim.SGD, which have one learning rate
+    for a whole tensor. For many small heads this takes a fraction of their time.
+
+    Attributes:
+        parameters: by name, [K, ...]; changed in place.
+        averages: running averages by their name and that of the parameter.
+        steps: how many were taken.
+    """
+
+    def __init__(self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd]) -> None:
+        self.parameters = dict(parameters)
+        self.is_adam = isinstance(specs[0], AdamW)
+        kept = {"first", "second"} if self.is_adam else {"first"}
+        self.averages = {name: {n: torch.zeros_like(p) for n, p in parameters.items()} for name in kept}
+        some = next(iter(parameters.values()))
+        self._numbers = {
+            "lr": some.new_tensor([spec.lr for spec in specs]),
+            "decay": some.new_tensor([spec.weight_decay for spec in specs]),
+            "momentum": some.new_tensor([spec.momentum if isinstance(spec, Sgd) else 0.0 for spec in specs]),
+        }
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self, gradients: Mapping[str, Tensor], factor: float) -> None:
+        """One step against gradients of the parameters, with learning rates times factor."""
+        self.steps += 1
+        for name, parameter in self.parameters.items():
+            # Vectors (biases, norms) are not decayed: a decayed output bias would undo a prior.
+            decayed = parameter.ndim > 2
+            if self.is_adam:
+                self._adam(name, parameter, gradients[name], factor, decayed)
+            else:
+                self._sgd(name, parameter, gradients[name], factor, decayed)
+
+    def _adam(self, name: str, parameter: Tensor, gradient: Tensor, factor: float, decayed: bool) -> None:
+        first, second = self.averages["first"][name], self.averages["second"][name]
+        lr = self._number("lr", parameter) * factor
+        if decayed:
+            parameter.mul_(1 - lr * self._number("decay", parameter))
+        first.lerp_(gradient, 1 - BETAS[0])
+        second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+        # lr / (1 - b1^t) * first / (sqrt(second / (1 - b2^t)) + eps) with all factors in the denominator; a rate of 0
+        # makes it infinite, and the step 0.
+        root = math.sqrt(1 - BETAS[1] ** self.steps)
+        divisor = second.sqrt().add_(EPSILON * root).div_(lr * (root / (1 - BETAS[0] ** self.steps)))
+        parameter.addcdiv_(first, divisor, value=-1)
+
+    def _sgd(self, name: str, parameter: Tensor, gradient: Tensor, factor: float, decayed: bool) -> None:
+        if decayed:
+            gradient = gradient + self._number("decay", parameter) * parameter
+        moved = self.averages["first"][name]
+        moved.mul_(self._number("momentum", parameter)).add_(gradient)
+        parameter.sub_(moved * (self._number("lr", parameter) * factor))
+
+    def _number(self, name: str, parameter: Tensor) -> Tensor:
+        """The heads' numbers, shaped to be multiplied with a parameter."""
+        return self._numbers[name].view(-1, *[1] * (parameter.ndim - 1))
+
+    def keep(self, chosen: Sequence[int]) -> None:
+        """Go on with the chosen heads alone, by their places."""
+        self.parameters = {n: p[list(chosen)].detach().requires_grad_() for n, p in self.parameters.items()}
+        self.averages = {k: {n: a[list(chosen)] for n, a in average.items()} for k, average in self.averages.items()}
+        self._numbers = {name: values[list(chosen)] for name, values in self._numbers.items()}
+
+
+class Apart:
+    """Moves each head by torch's own optimiser, in one pass over its parameters (fused)."""
+
+    def __init__(self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd]) -> None:
+        self.parameters = dict(parameters)
+        self.steps = 0
+        self._specs = list(specs)
+        self._optimisers = [self._optimiser(k, spec) for k, spec in enumerate(specs)]
+
+    def _optimiser(self, place: int, spec: AdamW | Sgd) -> torch.optim.Optimizer:
+        """The optimiser of a head, over views of its parameters."""
+        views = [p[place].detach().requires_grad_() for p in self.parameters.values()]
+        # Vectors (biases, norms) are not decayed: a decayed output bias would undo a prior.
+        groups = [
+            {"params": [v for v in views if v.ndim > 1], "weight_decay": spec.weight_decay},
+            {"params": [v for v in views if v.ndim <= 1], "weight_decay": 0.0},
+        ]
+        if isinstance(spec, AdamW):
+            return torch.optim.AdamW(groups, lr=spec.lr, betas=BETAS, eps=EPSILON, fused=True)
+        return torch.optim.SGD(groups, lr=spec.lr, momentum=spec.momentum, fused=True)
+
+    def step(self, gradients: Mapping[str, Tensor], factor: float) -> None:
+        """One step against gradients of the parameters, with learning rates times factor."""
+        self.steps += 1
+        for place, (spec, optimiser) in enumerate(zip(self._specs, self._optimisers, strict=True)):
+            # The fused step reads memory in order, whatever the strides.
+            own = [gradients[name][place].contiguous() for name in self.parameters]
+            matrices, vectors = [g for g in own if g.ndim > 1], [g for g in own if g.ndim <= 1]
+            for group, of_group in zip(optimiser.param_groups, (matrices, vectors), strict=True):
+                group["lr"] = spec.lr * factor
+                for view, gradient in zip(group["params"], of_group, strict=True):
+                    view.grad = gradient
+            optimiser.step()
+
+    def keep(self, chosen: Sequence[int]) -> None:
+        """Go on with the chosen heads alone, by their places."""
+        old = [self._optimisers[place] for place in chosen]
+        self._specs = [self._specs[place] for place in chosen]
+        self.parameters = {n: p[list(chosen)].detach().requires_grad_() for n, p in self.parameters.items()}
+        self._optimisers = [self._optimiser(k, spec) for k, spec in enumerate(self._specs)]
+        for before, after in zip(old, self._optimisers, strict=True):
+            after.load_state_dict(before.state_dict())
+
+
+Optimiser = Together | Apart
+
+
+def optimiser_for(parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd]) -> Optimiser:
+    """The faster of the two for these parameters, [K, ...] by name."""
+    numbers = sum(p[0].numel() for p in parameters.values())
+    on_cpu = all(p.device.type == "cpu" for p in parameters.values())
+    return Apart(parameters, specs) if on_cpu and (len(specs) == 1 or numbers > SMALL_HEAD) else Together(parameters, specs)
+
+
+class Average:
+    """Running averages of parameters that lead with a dimension of K heads.
+
+    Early on the last average counts less, (1 + steps) / (10 + steps) at most, for it began at the first weights.
+
+    Attributes:
+        values: [K, ...] by name.
+    """
+
+    def __init__(self, parameters: Mapping[str, Tensor], decays: Tensor) -> None:
+        self.values = {name: p.detach().clone() for name, p in parameters.items()}
+        self._decays = decays
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Tensor], decays: Sequence[float]) -> "Average | None":
+        """The averages with the decay of each head; None where none asks for one."""
+        some = next(iter(parameters.values()))
+        return cls(parameters, some.new_tensor(decays)) if any(decays) else None
+
+    @torch.no_grad()
+    def step(self, parameters: Mapping[str, Tensor], steps: int) -> None:
+        """Take in the parameters after that many steps."""
+        kept = self._decays.clamp(max=(1 + steps) / (10 + steps))
+        for name, value in self.values.items():
+            value.lerp_(parameters[name], (1 - kept).view(-1, *[1] * (value.ndim - 1)))
+
+    def keep(self, chosen: Sequence[int]) -> None:
+        """Go on with the chosen heads alone, by their places."""
+        self.values = {name: value[list(chosen)] for name, value in self.values.items()}
+        self._decays = self._decays[list(chosen)]

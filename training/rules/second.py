@@ -1,0 +1,41 @@
+"""Rules of the second stage."""
+
+from heads.linear import Linear
+from training.rules.asked import is_adjusted, is_bare, is_solved, is_weighted, reads_loss_last
+from training.rules.rule import Rule
+from training.second import Crt, Lws, Refit, TauNorm
+
+SECOND_RULES: tuple[Rule, ...] = (
+    Rule(
+        "refuse",
+        lambda run: (
+            isinstance(run.second, Lws | TauNorm) and not isinstance(run.head.classifier, Linear) and not is_solved(run)
+        ),
+        "lws and tau_norm change the lengths of a linear classifier's weights, and a cosine classifier's have none: "
+        "use head.classifier.kind=linear, or second.kind=crt",
+    ),
+    Rule(
+        "warn",
+        lambda run: isinstance(run.second, Crt) and run.second.init == "fresh" and is_bare(run),
+        "a head without a body keeps nothing of its first stage under crt with a fresh classifier: use "
+        "head.body.kind=mlp, or second.init=keep",
+    ),
+    Rule(
+        "warn",
+        lambda run: isinstance(run.second, Refit) and is_bare(run),
+        "a head without a body keeps nothing of its first stage under refit: use head.body.kind=mlp, or take "
+        "second.classifier as head.classifier",
+    ),
+    Rule(
+        "warn",
+        lambda run: isinstance(run.second, Crt | Refit) and is_adjusted(run) and not reads_loss_last(run),
+        "crt and refit make the classifier anew without logit adjustment, so train.loss.logit_adjustment acts on the "
+        "first stage alone: set its tau to 0, or second.kind=none",
+    ),
+    Rule(
+        "warn",
+        lambda run: isinstance(run.second, Lws | TauNorm) and (is_adjusted(run) or is_weighted(run)),
+        "lws and tau_norm make up for class sizes, as logit adjustment and class weights did in the first stage: use "
+        "one of the two",
+    ),
+)
