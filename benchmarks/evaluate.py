@@ -58,20 +58,37 @@ def with_recipes(head: TrainedHead, table: FeatureTable) -> TrainedHead:
 
 
 def evaluate(
-    head: TrainedHead, table: FeatureTable, split: Split, background: Sequence[int]
+    head: TrainedHead,
+    table: FeatureTable,
+    split: Split,
+    background: Sequence[int],
+    held_out: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[dict[str, Evaluation], pd.DataFrame]:
-    """What a head does on the rows of select and test, as far as the split has any: by role, and image by image."""
+    """What a head does on the rows of select and test, as far as the split has any: by role, and image by image.
+
+    Args:
+        head: the head.
+        table: the table.
+        split: the role of each of its rows.
+        background: class indices left out of the foreground.
+        held_out: of a cross-validated run, logits and log-probabilities [N, C] of its training rows by heads that did
+            not see them; they are judged as select.
+    """
     groups = _group_names(table)
     found, outcomes = {}, []
     for role in EVALUATED:
-        chosen = split.roles == role
+        is_held_out = held_out is not None and role == "select"
+        chosen = split.roles == ("train" if is_held_out else role)
         if not chosen.any():
             continue
         part = part_of(table, chosen, head.columns)
-        log_p = head.log_probabilities(part.columns)
+        if held_out is not None and is_held_out:
+            logits, log_p = held_out
+        else:
+            logits, log_p = head.logits(part.columns), head.log_probabilities(part.columns)
         found[role] = _evaluation(log_p, part.labels, head.priors.counts, background)
         known = {"id": table.ids[chosen], "role": role, "group": groups[chosen]}
-        outcomes.append(pd.DataFrame(known | _answers(head, part, log_p)))
+        outcomes.append(pd.DataFrame(known | _answers(part.labels, logits, log_p)))
     if not outcomes:
         raise ValueError(
             "a head is judged on rows of select or test, however: the split has neither. Give one of them a share."
@@ -86,13 +103,12 @@ def _evaluation(log_p: Tensor, labels: Tensor, counts: Tensor, background: Seque
     return Evaluation(all_metrics(log_p, labels, counts, background), each, tuple(pairs))
 
 
-def _answers(head: TrainedHead, part: Part, log_p: Tensor) -> dict[str, npt.NDArray[Any]]:
-    labels, raw = part.labels, head.logits(part.columns).double().softmax(1)
+def _answers(labels: Tensor, logits: Tensor, log_p: Tensor) -> dict[str, npt.NDArray[Any]]:
     answers = {
         "label": labels,
         "predicted": log_p.argmax(1),
         "confidence": confidence(log_p, labels)[0],
-        "confidence_raw": raw.max(1).values,
+        "confidence_raw": logits.double().softmax(1).max(1).values,
         "log_p": log_p.double().gather(1, labels[:, None]).squeeze(1),
         "brier": brier(log_p, labels),
     }
@@ -156,6 +172,7 @@ def data_facts(
         small=split.report.small,
         forced=split.report.forced,
         warnings=split.report.warnings,
+        folds=0 if split.folds is None else int(split.folds.max()) + 1,
     )
 
 

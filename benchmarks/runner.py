@@ -1,8 +1,11 @@
 """Running a bench: train what its store lacks, evaluate it, and keep it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+import torch
+from torch import Tensor
 
 from benchmarks.canary import canary_of
 from benchmarks.evaluate import data_facts, evaluate, record_of, with_recipes
@@ -15,6 +18,8 @@ from benchmarks.events import (
     RowStarted,
     RunDone,
     RunEpoch,
+    RunFailed,
+    RunFold,
     RunSkipped,
 )
 from benchmarks.plan import BenchSpec, Row, expand
@@ -26,9 +31,11 @@ from embedcache.splits import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table
 from heads.export import Canary
 from training.checks import check_data
+from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
-from training.events import Epoch, Finished
+from training.events import Epoch, Event, Failed, Finished
+from training.grouping import grouped
 from training.notes import notes_for
 from training.run import RunSpec
 
@@ -49,10 +56,21 @@ class _Work:
         return _key(self.table, self.split, spec)
 
 
+@dataclass(frozen=True)
+class _Run:
+    """A run that the store lacks, and its row."""
+
+    row: str
+    spec: RunSpec
+
+
 def run_bench(
     bench: BenchSpec, *, stop: Callable[[], bool] = never, device: str = "cpu", keep_stopped: bool = False
 ) -> Iterator[BenchEvent]:
     """Train every run of a bench that its store lacks, and yield what happens.
+
+    All missing runs of a cache are handed to the engine at once, which trains those of one skeleton as one stack and
+    tells their epochs by turns; a run is kept as soon as it ends. A run without a head has failed, and the others go on.
 
     Args:
         bench: what to run.
@@ -67,6 +85,7 @@ def run_bench(
     """
     rows, store, where = _rows_of(bench), Path(bench.store), str(resolve_device(device))
     trained = skipped = 0
+    failed: list[RunFailed] = []
     for cache in bench.caches:
         table, split = _opened(cache, bench, verify=True)
         work = _Work(cache, table, split, store, canary_of(Path(cache)), where, keep_stopped)
@@ -74,11 +93,12 @@ def run_bench(
         for event in _run_cache(work, rows, stop):
             trained += isinstance(event, RunDone) and event.record.reason != "stopped"
             skipped += isinstance(event, RunSkipped)
+            failed += [event] if isinstance(event, RunFailed) else []
             yield event
         if stop():
             yield BenchStopped(bench.name, trained)
             return
-    yield BenchDone(bench.name, trained, skipped, *write_records(store))
+    yield BenchDone(bench.name, trained, skipped, *write_records(store), tuple(failed))
 
 
 def bench_rows(bench: BenchSpec) -> tuple[BenchRows, ...]:
@@ -111,58 +131,51 @@ def _key(table: FeatureTable, split: Split, spec: RunSpec) -> str:
 
 
 def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool]) -> Iterator[BenchEvent]:
-    """Train the missing runs of every row; vectors are only copied where something is missing."""
-    missing = {row.name: [s for s in row.specs if not is_finished(work.store, work.key(s))] for row in rows}
+    """Train the missing runs of all rows; vectors are only copied where something is missing."""
+    missing = [_Run(row.name, s) for row in rows for s in row.specs if not is_finished(work.store, work.key(s))]
     data: Data | None = None
-    if any(missing.values()):
+    if missing:
         data = table_to_data(work.table, work.split, device=work.device)
-        _check(missing, data)
+        _check(missing, data, work.split.folds is not None)
     n_train = int((work.split.roles == "train").sum())
     for number, row in enumerate(rows, start=1):
         notes = row.warnings + notes_for(row.specs[0], n_train)
         yield RowStarted(work.cache, row.name, number, len(rows), notes)
         for spec in row.specs:
-            if spec not in missing[row.name]:
+            if _Run(row.name, spec) not in missing:
                 yield RunSkipped(work.cache, row.name, spec.seed, work.key(spec))
-        if data is not None and missing[row.name]:
-            yield from _train(work, row.name, missing[row.name], data, stop)
-        if stop():
-            return
+    if data is not None:
+        yield from _train(work, missing, data, stop)
 
 
-def _check(missing: Mapping[str, Sequence[RunSpec]], data: Data) -> None:
+def _check(runs: Sequence[_Run], data: Data, is_cross_validated: bool) -> None:
     """Refuse a row that cannot be trained before another has cost its time."""
-    for name, specs in missing.items():
+    for row in dict.fromkeys(run.row for run in runs):
+        specs = [run.spec for run in runs if run.row == row]
         try:
-            check_data(specs, data)
+            check_runs(specs, data) if is_cross_validated else check_data(specs, data)
         except ValueError as error:
-            raise ValueError(f"row {name!r}: {error}") from error
+            raise ValueError(f"row {row!r}: {error}") from error
 
 
-def _train(
-    work: _Work, row: str, specs: Sequence[RunSpec], data: Data, stop: Callable[[], bool]
-) -> Iterator[BenchEvent]:
-    curves: list[list[Epoch]] = [[] for _ in specs]
-    for event in fit(specs, data, stop):
-        spec = specs[event.run]
+def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], bool]) -> Iterator[BenchEvent]:
+    curves: list[list[Epoch]] = [[] for _ in runs]
+    for event in _fitted(work.split, [run.spec for run in runs], data, stop):
+        run = runs[event.run]
+        where, seed = (work.cache, run.row), run.spec.seed
         if isinstance(event, Epoch):
             curves[event.run].append(event)
-            epochs = spec.epochs_for(len(data.train))
-            loss, metrics, best = event.loss, event.metrics, event.best_epoch
-            yield RunEpoch(work.cache, row, spec.seed, event.epoch, epochs, loss, metrics, best)
-        elif isinstance(event, Finished) and (event.reason != "stopped" or work.keep_stopped):
-            yield _keep(work, row, spec, event, curves[event.run])
+            epochs = run.spec.epochs_for(len(data.train))
+            yield RunEpoch(*where, seed, event.epoch, epochs, event.loss, event.metrics, event.best_epoch)
+        elif isinstance(event, FoldFitted):
+            yield RunFold(*where, seed, event.done, event.fits)
+        elif isinstance(event, Failed):
+            yield RunFailed(*where, seed, event.message)
+        elif isinstance(event, CrossValidated):
+            yield _keep(work, run, event, curves[event.run])
 
 
-def _keep(work: _Work, row: str, spec: RunSpec, finished: Finished, curve: Sequence[Epoch]) -> RunDone:
-    """Evaluate a run and put it into the store."""
-    background = tuple(work.table.class_names.index(name) for name in spec.background)
-    head = with_recipes(finished.head, work.table)
-    evaluations, outcomes = evaluate(head, work.table, work.split, background)
-    data = data_facts(work.cache, work.table, work.split, head, background)
-    key = stopped_key(work.key(spec), curve[-1].epoch) if finished.reason == "stopped" else work.key(spec)
-    record = record_of(key, spec, replace(finished, head=head), curve, data, evaluations, work.device)
-    metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
-    facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics}
-    known = replace(head, facts=facts | {"environment": record.environment})
-    return RunDone(work.cache, row, record, save_run(work.store, record, outcomes, known, work.canary))
+def _fitted(
+    split: Split, specs: Sequence[RunSpec], data: Data, stop: Callable[[], bool]
+) -> Iterator[Event | FoldFitted | CrossValidated]:
+    """What the engine tells of runs"""

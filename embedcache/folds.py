@@ -1,6 +1,7 @@
 """Folds of cross-validation: every row is held out once in each repeat, and groups stay whole."""
 
 import warnings
+
 import numpy as np
 
 from embedcache.files import CacheError
@@ -100,7 +101,7 @@ def _check_possible(labels: np.ndarray, groups: np.ndarray, folds: int) -> None:
     if min(found, largest) < folds:
         raise CacheError(
             f"{folds} folds need {folds} groups and a class of as many rows beside the test rows, however: {found} "
-            f"groups are left and the largest class has {largest} rows. Lower folds, or use the rule leave_one_group_out."
+            f"groups are left and the largest class has {largest} rows. Lower folds, or use leave_one_group_out."
         )
 
 

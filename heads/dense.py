@@ -6,6 +6,10 @@ import torch
 from torch import Tensor, nn
 
 
+WIDE_UP_TO = 128
+"""Outputs of a layer up to which one wide product pays; beyond, turning its result into one block a head costs more."""
+
+
 class Dense(nn.Linear):
     """x W^T + b.
 
@@ -48,10 +52,10 @@ class _Wide(torch.autograd.Function):
         """X [N, D] or [K, N, D], weight [K, C, D], bias [K, C]: the K heads' dimension comes second, or first."""
         heads = info.batch_size
         weight, bias = (_leading(t, dim, heads) for t, dim in ((weight, in_dims[1]), (bias, in_dims[2])))
-        if in_dims[0] is None:
+        if in_dims[0] is None and weight.shape[1] <= WIDE_UP_TO:
             flat = torch.addmm(bias.reshape(-1), x, weight.reshape(-1, x.shape[1]).T)
             return flat.view(len(x), heads, -1), 1
-        return torch.baddbmm(bias[:, None], x.movedim(in_dims[0], 0), weight.mT), 0
+        return torch.baddbmm(bias[:, None], _leading(x, in_dims[0], heads), weight.mT), 0
 
 
 def _leading(tensor: Tensor, dim: int | None, heads: int) -> Tensor:

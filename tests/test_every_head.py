@@ -27,7 +27,7 @@ def test_shapes_and_absent_classes(name):
     check_shapes_and_absent_classes(name)
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("name", KINDS)
 def test_the_same_twice(name):
     check_the_same_twice(name)
 
@@ -74,7 +74,10 @@ def test_every_stepped_classifier_stands_on_a_body(name):
 
 NEUTRAL = {
     "arcface": ({"kind": "arcface", "margin": 0, "scale": 12}, {"kind": "cosine", "scale": 12}),
-    "arcface easy": ({"kind": "arcface", "margin": 0, "scale": 12, "easy_margin": True}, {"kind": "cosine", "scale": 12}),
+    "arcface easy": (
+        {"kind": "arcface", "margin": 0, "scale": 12, "easy_margin": True},
+        {"kind": "cosine", "scale": 12},
+    ),
     "cosface": ({"kind": "cosface", "margin": 0, "scale": 12}, {"kind": "cosine", "scale": 12}),
     "ldam": ({"kind": "ldam", "max_margin": 0, "scale": 12}, {"kind": "cosine", "scale": 12}),
 }

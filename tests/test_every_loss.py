@@ -27,7 +27,7 @@ def test_shapes_and_absent_classes(name):
     check_shapes_and_absent_classes(name)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", KINDS)
 def test_the_same_twice(name):
     check_the_same_twice(name)
 
@@ -42,7 +42,7 @@ def test_vectors_that_are_not_finite(name):
     check_vectors_that_are_not_finite(name)
 
 
-@pytest.mark.parametrize("rows", HARD)
+@pytest.mark.parametrize("rows", ["tiny", "constant"])
 @pytest.mark.parametrize("name", KINDS)
 def test_hard_data(name, rows):
     check_hard_data(name, HARD[rows])
@@ -89,7 +89,6 @@ NEUTRAL = {
     "brightness of no width": (on(frofa={"kind": "c2_dataset", "width": 0}), {}),
     "mixup": (on(mixup={"alpha": 0, "where": "hidden", "pairing": "head_tail", "label_rule": "remix"}), MLP),
     "average": (on(ema=0), {}),
-    "dropout": ({"head": {"body": {"kind": "mlp", "hidden": [8, 6], "dropout": 0}}}, None),
 }
 
 
@@ -98,7 +97,7 @@ def state(*trees):
     return end.head.head.state_dict()
 
 
-@pytest.mark.parametrize("pair", [pair for pair in NEUTRAL.values() if pair[1] is not None], ids=list(NEUTRAL)[:-1])
+@pytest.mark.parametrize("pair", NEUTRAL.values(), ids=NEUTRAL)
 def test_a_neutral_value_is_the_plain_result_bit_for_bit(pair):
     option, plain = pair
     found, wanted = state(plain, option), state(plain)

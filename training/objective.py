@@ -142,7 +142,9 @@ class Objective(nn.Module):
 
     def _margin(self, classifier: ClassifierSpec, progress: float) -> Margin | None:
         """What the classifier does to its logits in training, where it has a margin."""
-        if not (isinstance(classifier, Margined) or (isinstance(classifier, ExternalClassifier) and classifier.has_margin)):
+        if not (
+            isinstance(classifier, Margined) or (isinstance(classifier, ExternalClassifier) and classifier.has_margin)
+        ):
             return None
         counts, scale = self.facts.counts[self.facts.present], self.core.classifier.scale
         return lambda logits, own: classifier.margined(logits, own, counts, scale, progress)

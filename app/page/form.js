@@ -142,8 +142,14 @@ function names(input, offered) {
   }), ...(offered.length > few.length ? [`and ${offered.length - few.length} more`] : []));
 }
 
+// What differs is shown wherever it stands, so groups that hold it are opened.
+function differing(only) {
+  form.classList.toggle("fp-differing", only);
+  if (only) for (const group of form.querySelectorAll("details:has(.fp-differs)")) group.open = true;
+}
+
 form.addEventListener("input", event => {
-  if (event.target.id === "only-differing") { form.classList.toggle("fp-differing", event.target.checked); return; }
+  if (event.target.id === "only-differing") { differing(event.target.checked); return; }
   const { preset, switch: name, side, key } = event.target.dataset;
   clearTimeout(waiting);
   if (preset) ask({ act: "preset", side: preset, name: event.target.value });

@@ -4,7 +4,7 @@ Gradio's own controls would do, but a page of two hundred of them takes seconds 
 form.js keeps them in step with what `app.page.judge` says of their values.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -19,11 +19,28 @@ TITLES = {
     "background": "Data",
     "head": "Head",
     "train.loss": "Loss",
+    "train.loss.class_weight": "Class balance",
+    "train.loss.weight_schedule": "Class balance",
+    "train.loss.count": "Class balance",
+    "train.loss.logit_adjustment": "Class balance",
+    "train.loss.supcon": "Contrast",
+    "train.loss.bcl": "Contrast",
+    "train.loss.center": "Contrast",
+    "train.loss.lade": "Contrast",
+    "train.oversample": "Rows",
+    "train.sampler": "Rows",
+    "train.frofa": "Rows",
+    "train.augment": "Rows",
+    "train.mixup": "Rows",
     "train": "Training",
+    "order_seed": "Training",
     "second": "Second stage",
     "posthoc": "After training",
 }
-"""Titles of groups by path prefix; an option under a prefix that is not here gets its own words as title."""
+"""Titles of groups by path prefix, the longest of which counts; without one an option's own words are the title."""
+CLOSED = ("Contrast", "Rows")
+"""Groups that are closed at first; one that holds a difference says so."""
+FIRST_PRESETS = ("plain", "baseline", "full")
 SEEDS = Row(
     "seeds",
     "seeds",
@@ -43,7 +60,7 @@ def form_html() -> str:
         groups.setdefault(title_of(row), []).append(row)
     parts = [_presets()]
     for title, rows in groups.items():
-        parts.append(_group(title, "".join(_rows(rows, SIDES)), title))
+        parts.append(_group(title, "".join(_rows(rows, SIDES)), title, title not in CLOSED))
         if title == "Data":
             parts.append(_group("Methods", "".join(map(_switch, switches())), "Methods"))
     shared = "".join(_rows([SEEDS], ("seeds",))) + "".join(_rows(SPLIT_ROWS, ("split",)))
@@ -55,10 +72,11 @@ def form_html() -> str:
 
 def title_of(row: Row) -> str:
     """The title of the group in which a row stands."""
-    for prefix in (".".join(row.path.split(".")[:2]), row.path.split(".")[0]):
-        if prefix in TITLES:
-            return TITLES[prefix]
-    words = row.path.split(".")[0].replace("_", " ")
+    parts = row.path.split(".")
+    for length in range(len(parts), 0, -1):
+        if ".".join(parts[:length]) in TITLES:
+            return TITLES[".".join(parts[:length])]
+    words = parts[0].replace("_", " ")
     return words[:1].upper() + words[1:]
 
 
@@ -68,11 +86,14 @@ def _group(title: str, rows: str, name: str, is_open: bool = True) -> str:
     return f'<details class="fp-group" id="{dom_id("group", name)}"{opened}>{head}{rows}</details>'
 
 
-def _rows(rows: Iterable[Row], sides: tuple[str, ...]) -> list[str]:
-    """Core rows as they come, experimental ones in a closed group of their own."""
-    rows = list(rows)
-    found = [_row(row, sides) for row in rows if row.tier == "core"]
-    rest = [row for row in rows if row.tier != "core"]
+def _rows(rows: Sequence[Row], sides: tuple[str, ...]) -> list[str]:
+    """Rows as they come, but for experimental ones in a closed group of their own.
+
+    What belongs to a kind that a row among the others offers stays beside that row, for its kind was chosen there.
+    """
+    offered = {row.key for row in rows if row.tier == "core"}
+    rest = [row for row in rows if row.tier != "core" and not any(key in offered for key, _ in row.needs)]
+    found = [_row(row, sides) for row in rows if row not in rest]
     if rest:
         name = f"{title_of(rest[0])} experimental"
         found.append(_group("Experimental", "".join(_row(row, sides) for row in rest), name, is_open=False))
@@ -107,17 +128,26 @@ def _control(row: Row, side: str, label: str, dom: str) -> str:
         "data-control": row.control,
     }
     if row.control == "choice":
-        return f"<select{_attributes(facts)}>{''.join(f'<option>{escape(c)}</option>' for c in row.choices)}</select>"
+        return f"<select{_attributes(facts)}>{_offers(row)}</select>"
     if row.control == "flag":
         return f'<label class="fp-flag"><input type="checkbox"{_attributes(facts)}><span></span></label>'
     if row.control == "number":
         bounds = {name: f"{end:g}" for name, end in (("min", row.low), ("max", row.high)) if end is not None}
         # The bounds inform; that a value keeps them is said by the spec, in words.
-        return f'<input type="number" step="{1 if row.whole else "any"}"{_attributes(facts | bounds)}>'
+        hint = {"placeholder": "automatic"} if row.optional else {}
+        return f'<input type="number" step="{1 if row.whole else "any"}"{_attributes(facts | bounds | hint)}>'
     chips = '<div class="fp-names"></div>' if row.control == "names" else ""
     hint = {"names": "the first" if row.key == "columns" else "none", "numbers": "numbers with commas"}
     facts["placeholder"] = hint.get(row.control, "")
     return f'<input type="text" autocomplete="off" spellcheck="false"{_attributes(facts)}>{chips}'
+
+
+def _offers(row: Row) -> str:
+    """The words of a choice, the experimental ones under a heading of their own."""
+    usual = [word for word in row.choices if word not in row.rarer]
+    found = "".join(f"<option>{escape(word)}</option>" for word in usual)
+    rarer = "".join(f"<option>{escape(word)}</option>" for word in row.rarer)
+    return found + (f'<optgroup label="Experimental">{rarer}</optgroup>' if rarer else "")
 
 
 def _attributes(facts: Mapping[str, Any]) -> str:
@@ -129,7 +159,7 @@ def _presets() -> str:
     for side in SIDES:
         options = "".join(
             f'<label><input type="radio" name="preset-{side}" data-preset="{side}" value="{name}">{name}</label>'
-            for name in (*preset_names(), CUSTOM)
+            for name in (*sorted(preset_names(), key=_preset_place), CUSTOM)
         )
         cells.append(
             f'<div class="fp-cell"><h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> '
@@ -138,6 +168,11 @@ def _presets() -> str:
         )
     label = "<b>Start from a preset, then change what you like</b><p>A preset fills in the options below.</p>"
     return f'<div class="fp-row fp-head"><div class="fp-label">{label}</div>{"".join(cells)}</div>'
+
+
+def _preset_place(name: str) -> tuple[int, str]:
+    """The plain head first, then what is built on it, then single methods by name."""
+    return (FIRST_PRESETS.index(name) if name in FIRST_PRESETS else len(FIRST_PRESETS), name)
 
 
 def _switch(switch: Switch) -> str:

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from pages import Page
 
-from app.rows import Row
 from app.page import form_html as form_page
 from app.page.judge import judge
 from app.page.state import first_form
+from app.rows import Row
 from app.sides import CUSTOM
 from app.workspace import Workspace
+from benchmarks.settings import preset_names
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +71,57 @@ def test_what_is_not_possible_is_told(here, form):
     form["seeds"] = None
 
 
+def groups_of(page):
+    return {attrs["id"]: "open" in attrs for tag, attrs in page.tags if tag == "details"}
+
+
 def test_an_experimental_option_stands_in_a_closed_group(monkeypatch):
     odd = Row("train.loss.odd", "train.loss.odd", "Odd", "Something new.", "flag", default=False, tier="experimental")
     monkeypatch.setattr(form_page, "ROWS", (*form_page.ROWS, odd))
     page = Page(form_page.form_html())
     assert page.wrong == []
-    groups = {attrs["id"]: attrs for tag, attrs in page.tags if tag == "details"}
-    assert "open" not in groups["group-Loss-experimental"]
-    assert all("open" in attrs for name, attrs in groups.items() if name != "group-Loss-experimental")
+    assert not groups_of(page)["group-Loss-experimental"]
     assert len(page.having("data-key", "train.loss.odd")) == 2
+
+
+def test_groups_are_by_subject_and_the_long_ones_closed():
+    groups = groups_of(Page(form_page.form_html()))
+    subjects = (
+        "Data",
+        "Methods",
+        "Head",
+        "Loss",
+        "Class-balance",
+        "Training",
+        "Second-stage",
+        "After-training",
+        "shared",
+    )
+    assert groups == {f"group-{subject}": True for subject in subjects} | dict.fromkeys(
+        ("group-Contrast", "group-Contrast-experimental", "group-Rows"), False
+    )
+
+
+def test_experimental_rows_of_a_kind_stay_beside_the_choice_of_that_kind():
+    text = form_page.form_html()
+    experimental = text.index('id="group-Contrast-experimental"')
+    after = text.index('id="group-', experimental + 5)
+    for key in ("train-loss-bcl-weight", "train-loss-bcl-projector-mlp-hidden", "train-loss-center-rate"):
+        assert experimental < text.index(f'id="row-{key}"') < after
+    assert text.index('id="group-Rows"') < text.index('id="row-train-sampler-pxk-rows"')
+
+
+def test_experimental_kinds_are_offered_under_a_heading():
+    text = form_page.form_html()
+    select = text[text.index('id="A-second-kind"') :]
+    assert select[: select.index("</select>")].endswith(
+        "><option>none</option><option>crt</option>"
+        '<optgroup label="Experimental"><option>lws</option><option>tau_norm</option><option>refit</option></optgroup>'
+    )
+
+
+def test_presets_come_with_the_plain_head_first():
+    names = [attrs["value"] for attrs in Page(form_page.form_html()).having("data-preset", "A")]
+    assert names[:4] == ["plain", "baseline", "full", "arcface"]
+    assert names[-1] == CUSTOM
+    assert set(names) == {*preset_names(), CUSTOM}

@@ -71,7 +71,7 @@ def folder() -> Path:
     return found
 
 
-PLUGIN = '''
+PLUGIN = """
 import torch
 from torch import nn
 from heads.spec import Spec
@@ -83,7 +83,7 @@ class Half(Spec):
 class Plain(Spec):
     def build(self, dim, classes, generator):
         return nn.Linear(dim, classes)
-'''
+"""
 
 
 def small(spec_type: type[Spec]) -> dict[str, Any]:
@@ -194,7 +194,9 @@ TOGETHER: dict[str, dict[str, Any]] = {
     ),
     "arcface mixed": {"head": {"classifier": {"kind": "arcface"}}, "train": {"mixup": {"alpha": 0.4}}},
     "mined and mixed": {"train": {"mixup": {"alpha": 0.4}, "loss": {"hardmine": small(HardMine)}}},
-    "crt of a cosine": merged(MLP, {"head": {"classifier": {"kind": "cosine"}}, "second": {"kind": "crt", "epochs": 2}}),
+    "crt of a cosine": merged(
+        MLP, {"head": {"classifier": {"kind": "cosine"}}, "second": {"kind": "crt", "epochs": 2}}
+    ),
     "standardised": merged(
         {"head": {"preprocess": {"center": True, "std": True}}, "train": {"frofa": {"kind": "contrast"}}},
         {"train": {"augment": {"noise": 0.1}, "oversample": {"kind": "gaussian"}}},
@@ -233,9 +235,7 @@ def data(dtype: torch.dtype = torch.float64, counts: tuple[int, ...] = COUNTS, s
     def part(sizes: tuple[int, ...]) -> Part:
         labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
         tokens = centres[labels][:, None] + torch.randn(len(labels), TOKENS, DIM, generator=generator).double()
-        return Part(
-            {"x": tokens.mean(1).to(dtype), "tokens": tokens.to(dtype)}, labels, torch.arange(len(labels)) // 2
-        )
+        return Part({"x": tokens.mean(1).to(dtype), "tokens": tokens.to(dtype)}, labels, torch.arange(len(labels)) // 2)
 
     held = (9, 7, 5, 3, 2)[: len(counts)]
     return Data(part(counts), part(held), part(held), NAMES[: len(counts)])

@@ -57,7 +57,10 @@ def test_a_refit_is_the_fit_to_the_outputs_of_the_body():
 def test_every_head_of_a_stack_is_refitted_with_its_own_numbers():
     """Against scikit-learn on the outputs of each head's own body."""
     cs = (0.05, 1.0, 20.0)
-    runs = [run({"seed": k, "second": {"kind": "refit", "classifier": {"kind": "logreg", "c": c}}}) for k, c in enumerate(cs)]
+    runs = [
+        run({"seed": k, "second": {"kind": "refit", "classifier": {"kind": "logreg", "c": c}}})
+        for k, c in enumerate(cs)
+    ]
     for c, end in zip(cs, ends(*runs), strict=True):
         theirs = LogisticRegression(C=c, tol=1e-10, max_iter=20_000)
         theirs.fit(hidden(end).double().numpy(), ROWS.train.labels)
@@ -80,6 +83,40 @@ def test_a_solver_that_gives_up_says_so():
     (end,) = ends(RunSpec.model_validate({"head": {"classifier": {"kind": "logreg", "max_iterations": 1}}}))
     assert end.reason == "not_converged"
     assert end.gradient_norm > 1e-6
+
+
+def fitted(tree, rows):
+    return [event for event in fit([RunSpec.model_validate(tree)], rows) if isinstance(event, Finished)]
+
+
+def test_logistic_regression_equals_scikit_learn(long_tail):
+    tree = {
+        "head": {"classifier": {"kind": "logreg", "c": 0.5}, "preprocess": {"center": True, "std": True}},
+    }
+    (end,) = fitted(tree, long_tail)
+    x = long_tail.train.columns["avg"].double()
+    mean, std = x.mean(0), x.std(0, correction=0)
+    theirs = LogisticRegression(C=0.5, tol=1e-10, max_iter=10_000).fit(
+        ((x - mean) / std).numpy(), long_tail.train.labels
+    )
+    select = ((long_tail.select.columns["avg"] - mean) / std).numpy()
+    ours = end.head.log_probabilities(long_tail.select.columns).exp().numpy()
+    assert ours == pytest.approx(theirs.predict_proba(select), abs=1e-4)
+    assert (end.reason, end.epoch) == ("solved", 0)
+    assert end.gradient_norm <= 1e-6
+
+
+def test_logistic_regression_with_weights_equals_scikit_learn_with_class_weights(long_tail):
+    tree = {"head": {"classifier": {"kind": "logreg"}}, "train": {"loss": {"class_weight": {"kind": "inverse"}}}}
+    (end,) = fitted(tree, long_tail)
+    labels = long_tail.train.labels
+    counts = torch.bincount(labels).double()
+    weight = (1 / counts)[labels]
+    weight = weight * len(labels) / weight.sum()
+    x = long_tail.train.columns["avg"].double().numpy()
+    theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(x, labels, sample_weight=weight)
+    ours = end.head.log_probabilities(long_tail.select.columns).exp().numpy()
+    assert ours == pytest.approx(theirs.predict_proba(long_tail.select.columns["avg"].double().numpy()), abs=1e-4)
 
 
 class TestTauNorm:

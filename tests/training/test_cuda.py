@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from catalogue import CASES, data, trained
+from conformance import three, with_features
 
 from training.data import Data, Part
 from training.engine import fit
@@ -62,3 +64,21 @@ def test_a_device_gives_a_head_like_the_cpu_and_the_same_one_again(name):
     for key, values in head.head.state_dict().items():
         assert values.device.type == "cpu"
         assert torch.allclose(values, again.head.state_dict()[key], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_stack_on_a_device_equals_a_loop_there(name):
+    """Every option, as three heads that differ in all that they may within a stack; in float64, where sums agree."""
+    rows = with_features(data(), lambda x: x.cuda())
+    rows = Data(*(_moved(part) for part in (rows.train, rows.select, rows.calibrate)), rows.class_names)
+    runs = three(CASES[name])
+    for stacked, run in zip(trained(runs, rows), runs, strict=True):
+        (alone,) = trained([run], rows)
+        assert (stacked.reason, stacked.epoch) == (alone.reason, alone.epoch)
+        x = {key: value.cpu() for key, value in rows.select.columns.items()}
+        found, wanted = (end.head.log_probabilities(x)[:, :4].detach() for end in (stacked, alone))
+        assert (found - wanted).abs().max() <= 1e-4 * wanted.abs().max()
+
+
+def _moved(part):
+    return Part(part.columns, part.labels.cuda(), part.groups.cuda())

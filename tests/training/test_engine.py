@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy
 
 from training.data import Data, Part
@@ -89,36 +88,6 @@ def test_stopped_runs_return_their_best_heads_and_later_stacks_are_not_begun(lon
     for end in events[-2:]:
         assert end.reason == "stopped"
         assert end.head.logits(long_tail.select.columns).isfinite().all()
-
-
-def test_logistic_regression_equals_scikit_learn(long_tail):
-    tree = {
-        "head": {"classifier": {"kind": "logreg", "c": 0.5}, "preprocess": {"center": True, "std": True}},
-    }
-    (end,) = finished(long_tail, tree)
-    x = long_tail.train.columns["avg"].double()
-    mean, std = x.mean(0), x.std(0, correction=0)
-    theirs = LogisticRegression(C=0.5, tol=1e-10, max_iter=10_000).fit(
-        ((x - mean) / std).numpy(), long_tail.train.labels
-    )
-    select = ((long_tail.select.columns["avg"] - mean) / std).numpy()
-    ours = end.head.log_probabilities(long_tail.select.columns).exp().numpy()
-    assert ours == pytest.approx(theirs.predict_proba(select), abs=1e-4)
-    assert (end.reason, end.epoch) == ("solved", 0)
-    assert end.gradient_norm <= 1e-6
-
-
-def test_logistic_regression_with_weights_equals_scikit_learn_with_class_weights(long_tail):
-    tree = {"head": {"classifier": {"kind": "logreg"}}, "train": {"loss": {"class_weight": {"kind": "inverse"}}}}
-    (end,) = finished(long_tail, tree)
-    labels = long_tail.train.labels
-    counts = torch.bincount(labels).double()
-    weight = (1 / counts)[labels]
-    weight = weight * len(labels) / weight.sum()
-    x = long_tail.train.columns["avg"].double().numpy()
-    theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(x, labels, sample_weight=weight)
-    ours = end.head.log_probabilities(long_tail.select.columns).exp().numpy()
-    assert ours == pytest.approx(theirs.predict_proba(long_tail.select.columns["avg"].double().numpy()), abs=1e-4)
 
 
 def test_training_time_and_post_hoc_adjustment_have_the_same_optimum_in_a_head_with_a_free_bias(long_tail):

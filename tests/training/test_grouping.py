@@ -35,7 +35,9 @@ TOGETHER = {
     "no class weights": [loss(class_weight={"kind": "inverse"}), {}],
     "metric": [train(early_stop={"metric": "nll"}), train(early_stop={"metric": "accuracy", "patience": 3})],
     "post-hoc": [{"posthoc": {"adjustment": {"tau": 1}}}, {"posthoc": {"calibration": {"kind": "temperature"}}}],
-    "margin": [{"head": {"classifier": {"kind": "arcface", "margin": m, "scale": s}}} for m, s in ((0.1, 20), (0.3, 9))],
+    "margin": [
+        {"head": {"classifier": {"kind": "arcface", "margin": m, "scale": s}}} for m, s in ((0.1, 20), (0.3, 9))
+    ],
     "mixup": [train(mixup={"alpha": 0.2}), train(mixup={"alpha": 0.4})],
     "average": [train(ema=0.5), train(ema=0.9)],
     "strength": [{"head": {"classifier": {"kind": "logreg", "c": c}}} for c in (0.1, 10)],

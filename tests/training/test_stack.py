@@ -3,38 +3,20 @@
 import pytest
 import torch
 from catalogue import CASES, data, merged, nested, options, trained, walked
+from conformance import three
 
 from heads.head import Closed
-from heads.spec import numbers, with_numbers
+from heads.spec import numbers
 from training.engine import never
 from training.events import Epoch
 from training.grouping import grouped
-from training.run import RunSpec
 from training.second import Crt, Lws
 from training.setting import settings_of
 from training.stages import first_stage, second_stage
 from training.steps import Ended, run_stage
-from training.weights import EffectiveWeight, NoWeight
 
 STEPPED = [name for name, run in CASES.items() if not isinstance(run.head.classifier, Closed)]
-METRICS = ({"metric": "last"}, {"metric": "nll", "patience": 1}, {"metric": "accuracy", "patience": 2})
 EXACT, SINGLE = data(torch.float64), data(torch.float32)
-
-
-def three(run):
-    """A run, and two that differ from it in seed, every swept number, class weights, metric and patience."""
-    return [_moved(run, place) for place in range(3)]
-
-
-def _moved(run, place):
-    share, lr = (1.0, 0.9, 0.8)[place], (1.0, 3.0, 0.5)[place]
-    weight = (run.train.loss.class_weight, NoWeight(), EffectiveWeight(beta=0.9))[place]
-    told = {path: (lr if path.endswith(".lr") else share) * number for path, number in numbers(run).items()}
-    loss = run.train.loss.model_copy(update={"class_weight": weight})
-    early = run.train.early_stop.model_validate(METRICS[place])
-    train = run.train.model_copy(update={"loss": loss, "early_stop": early})
-    changed = run.model_copy(update={"train": train, "seed": place, "order_seed": 5})
-    return RunSpec.model_validate(with_numbers(changed, told).model_dump())
 
 
 def traces(runs, rows):

@@ -173,7 +173,9 @@ def test_a_wide_layer_equals_plain_ones_with_its_gradients(shared):
     generator = torch.Generator().manual_seed(0)
     layers = [linear_layer(7, 4, generator).double() for _ in range(3)]
     x = torch.randn(*([] if shared else [3]), 9, 7, dtype=torch.float64, generator=generator)
-    tensors = {n: torch.stack([dict(layer.named_parameters())[n].detach() for layer in layers]) for n in ("weight", "bias")}
+    tensors = {
+        n: torch.stack([dict(layer.named_parameters())[n].detach() for layer in layers]) for n in ("weight", "bias")
+    }
     template = Dense(7, 4, dtype=torch.float64)
     template.wide = True
 

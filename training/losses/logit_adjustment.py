@@ -24,4 +24,6 @@ class LogitAdjustment(Spec):
 
     def __call__(self, logits: Tensor, log_prior: Tensor) -> Tensor:
         """Logits [N, C] shifted by tau * log_prior [C]."""
+        if not isinstance(self.tau, Tensor) and self.tau == 0:
+            return logits
         return logits + self.tau * log_prior

@@ -1,0 +1,13 @@
+"""Heads: stacks against loops, a path of logistic regressions against scikit-learn's, and kNN."""
+
+from collections.abc import Iterator
+
+from benchmarks.speed import cpath, neighbours, stacks
+from benchmarks.speed.harness import Figure
+
+
+def figures(quick: bool) -> Iterator[Figure]:
+    """All figures of the three, one after the other."""
+    yield from stacks.figures(quick)
+    yield from cpath.figures(quick)
+    yield from neighbours.figures(quick)

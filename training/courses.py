@@ -1,0 +1,155 @@
+"""Runs as a cross-validation fits them: watched to the end, or with everything fixed; and the mean of their courses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heads.posthoc import PosthocSpec, PriorAdjustment
+from training.events import Epoch
+from training.metrics import to_raise
+from training.run import RunSpec
+from training.second import Crt, Lws, TauNorm
+from training.stage_spec import EarlyStop
+
+TO_THE_END = EarlyStop(metric="last", patience=100_000)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which epoch of a stage is kept.
+
+    Attributes:
+        final: by the head that is fitted to all rows.
+        without: by the head that does not see a fold, for each fold.
+    """
+
+    final: int
+    without: dict[int, int]
+
+
+def paced(run: RunSpec, rows: int) -> RunSpec:
+    """The run with the epochs that it takes on that many rows, whatever the number of rows it is fitted to.
+
+    An epoch is then at the same point of the schedule in every fold and on all rows.
+    """
+    first = run.train.schedule
+    schedule = first.model_copy(update={"epochs": first.epochs_for(rows), "min_steps": 0})
+    changes: dict[str, object] = {"train": run.train.model_copy(update={"schedule": schedule})}
+    if isinstance(run.second, Crt | Lws):
+        epochs = run.second.schedule(first).epochs_for(rows)
+        changes["second"] = run.second.model_copy(update={"epochs": epochs})
+    return run.model_copy(update=changes)
+
+
+def watching_first(run: RunSpec) -> RunSpec:
+    """The run with its first stage trained to the end; a second of gradient steps is cut to one epoch."""
+    second = run.second.model_copy(update={"epochs": 1, "epoch": None}) if isinstance(run.second, Crt | Lws) else None
+    return _plain(run, TO_THE_END, second)
+
+
+def watching_second(run: RunSpec, first: int) -> RunSpec:
+    """The run with its first stage ended at an epoch, and its second trained to the end."""
+    return _plain(run, TO_THE_END.model_copy(update={"epoch": first}), run.second.model_copy(update={"epoch": None}))
+
+
+def fixed(run: RunSpec, epochs: Sequence[int], power: float = 0.0, tau: float = 0.0) -> RunSpec:
+    """The run with the epochs of its stages, the power of tau-normalisation and the post-hoc strength given.
+
+    A stage without gradient steps has no epoch. It is not calibrated.
+    """
+    stop = TO_THE_END.model_copy(update={"epoch": epochs[0]}) if epochs else run.train.early_stop
+    second = run.second.model_copy(update={"epoch": epochs[1]}) if len(epochs) > 1 else None
+    return _plain(run, stop, second, power, tau)
+
+
+def _plain(run: RunSpec, stop: EarlyStop, second: object, power: float = 0.0, tau: float = 0.0) -> RunSpec:
+    if second is None:
+        second = run.second
+    if isinstance(second, TauNorm) and second.tau is None:
+        second = second.model_copy(update={"tau": power})
+    train = run.train.model_copy(update={"early_stop": stop})
+    posthoc = PosthocSpec(adjustment=PriorAdjustment(tau=tau))
+    return run.model_copy(update={"train": train, "second": second, "posthoc": posthoc})
+
+
+def kept_epoch(
+    run: RunSpec, stage: int, courses: Sequence[Sequence[Epoch]], rows: Sequence[int], judged: dict[int, int]
+) -> Kept:
+    """The epoch of a stage to keep, by the courses of all folds; with that for each judged fold, by the others of them.
+
+    Args:
+        run: as it was asked for; an epoch that it states is kept.
+        stage: 0 or 1.
+        courses: of each fold, what was told of its epochs.
+        rows: held-out rows of each fold.
+        judged: fold number to its place among the courses.
+
+    Raises:
+        ValueError: no fold has a class that the metric counts.
+    """
+    metric = run.train.early_stop.metric
+    values = [[_value(event, metric) for event in course] for course in courses]
+    second = run.second.epoch if isinstance(run.second, Crt | Lws) else None
+    given = second if stage else run.train.early_stop.epoch
+    if given is not None:
+        final = min(given, min(map(len, values)))
+        return Kept(final, dict.fromkeys(judged, final))
+    without = {}
+    for fold in judged:
+        others = [place for other, place in judged.items() if other != fold]
+        without[fold] = best_epoch([values[i] for i in others], [rows[i] for i in others])
+    return Kept(best_epoch(values, rows), without)
+
+
+def _value(event: Epoch, metric: str) -> float | None:
+    """What decides about an epoch, to be raised; None where its fold has no class that the metric counts."""
+    if metric == "last":
+        return float(event.epoch)
+    return None if event.metrics[metric] is None else to_raise(event.metrics, metric)
+
+
+def best_epoch(values: Sequence[Sequence[float | None]], rows: Sequence[int]) -> int:
+    """The epoch, from 1, with the highest mean over folds, weighted by their rows; the first among equals.
+
+    A fold in which a metric has no class to average does not count at that epoch. Epochs that some fold did not reach
+    are left out.
+
+    >>> best_epoch([[0.1, 0.5, 0.2], [0.4, 0.1, 0.6]], [2, 1])
+    2
+
+    Raises:
+        ValueError: no fold has a value at any epoch.
+    """
+    means = [(mean, -epoch) for epoch, mean in enumerate(means_of(values, rows), start=1) if mean is not None]
+    if not means:
+        raise ValueError(
+            "an epoch is chosen by a metric of held-out rows, however: no fold has a class that it counts. Choose "
+            "another train.early_stop.metric."
+        )
+    return -max(means)[1]
+
+
+def means_of(values: Sequence[Sequence[float | None]], rows: Sequence[int]) -> list[float | None]:
+    """The mean over folds of each epoch that all of them reached, weighted by rows; None where no fold has a value."""
+    means: list[float | None] = []
+    for each in zip(*values, strict=False):
+        known = [(value, weight) for value, weight in zip(each, rows, strict=True) if value is not None]
+        total = sum(weight for _, weight in known)
+        means.append(sum(value * weight for value, weight in known) / total if total else None)
+    return means
+
+
+def mean_course(
+    run: int, courses: Sequence[Sequence[Epoch]], rows: Sequence[int], before: int, metric: str
+) -> list[Epoch]:
+    """The mean over folds of loss and metrics of each epoch, numbered after those before this stage."""
+    names = list(courses[0][0].metrics)
+    losses = means_of([[event.loss for event in course] for course in courses], rows)
+    metrics = {name: means_of([[e.metrics[name] for e in course] for course in courses], rows) for name in names}
+    values = means_of([[_value(event, metric) for event in course] for course in courses], rows)
+    told, best, highest = [], 1, -float("inf")
+    for epoch, (loss, value) in enumerate(zip(losses, values, strict=True), start=1):
+        if value is not None and value > highest:
+            best, highest = epoch, value
+        each = {name: means[epoch - 1] for name, means in metrics.items()}
+        told.append(Epoch(run, before + epoch, loss or 0.0, each, before + best))
+    return told
