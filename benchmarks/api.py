@@ -16,7 +16,7 @@ from benchmarks.compare import ROLE_WORDS, Comparison, Role
 from benchmarks.compare import compare as compare_rows
 from benchmarks.deltas import BETTER, REASONS, WORSE
 from benchmarks.evaluate import with_recipes
-from benchmarks.events import CacheOpened, RowStarted
+from benchmarks.events import CacheOpened, RowStarted, RunFailed
 from benchmarks.plan import BenchSpec
 from benchmarks.record import RunRecord
 from benchmarks.runner import bench_rows, run_bench
@@ -208,6 +208,9 @@ def _bench(
 
 def _run(bench: BenchSpec, device: str) -> tuple[str, ...]:
     """Train what is missing; returns what the bench says about split and options."""
-    events = run_bench(bench, device=device)
+    events = list(run_bench(bench, device=device))
+    failed = [f"row {e.row!r}, seed {e.seed}: {e.message}" for e in events if isinstance(e, RunFailed)]
+    if failed:
+        raise ValueError("; ".join(failed))
     told = [warning for e in events if isinstance(e, CacheOpened | RowStarted) for warning in e.warnings]
     return tuple(dict.fromkeys(told))

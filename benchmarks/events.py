@@ -159,6 +159,4 @@ class BenchDone:
     failed: tuple[RunFailed, ...] = ()
 
 
-BenchEvent = (
-    CacheOpened | RowStarted | RunSkipped | RunEpoch | RunFold | RunDone | RunFailed | BenchStopped | BenchDone
-)
+BenchEvent = CacheOpened | RowStarted | RunSkipped | RunEpoch | RunFold | RunDone | RunFailed | BenchStopped | BenchDone

@@ -31,7 +31,8 @@ def notes_of(paired: Paired, role: str, resamples: int, unreadable: Sequence[str
         unreadable: records of the store that could not be counted.
     """
     notes = _on_data(paired.facts) + _on_figures(paired, resamples)
-    if role == "select":
+    # Held-out predictions of cross-validation are made at epochs that other folds chose.
+    if role == "select" and not paired.facts.folds:
         notes += _on_optimism(paired)
     notes += _on_rows(paired)
     if unreadable:

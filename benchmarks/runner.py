@@ -69,8 +69,8 @@ def run_bench(
 ) -> Iterator[BenchEvent]:
     """Train every run of a bench that its store lacks, and yield what happens.
 
-    All missing runs of a cache are handed to the engine at once, which trains those of one skeleton as one stack and
-    tells their epochs by turns; a run is kept as soon as it ends. A run without a head has failed, and the others go on.
+    All missing runs of a cache are handed to the engine at once. It trains those of one skeleton as one stack and tells
+    their epochs by turns; a run is kept as soon as it ends. A run without a head has failed, and the others go on.
 
     Args:
         bench: what to run.
@@ -159,12 +159,14 @@ def _check(runs: Sequence[_Run], data: Data, is_cross_validated: bool) -> None:
 
 
 def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], bool]) -> Iterator[BenchEvent]:
+    specs = [run.spec for run in runs]
+    together = {place: len(places) for places in grouped(specs, data) for place in places}
     curves: list[list[Epoch]] = [[] for _ in runs]
-    for event in _fitted(work.split, [run.spec for run in runs], data, stop):
-        run = runs[event.run]
+    for event in _events(work.split, specs, data, stop):
+        run, curve = runs[event.run], curves[event.run]
         where, seed = (work.cache, run.row), run.spec.seed
         if isinstance(event, Epoch):
-            curves[event.run].append(event)
+            curve.append(event)
             epochs = run.spec.epochs_for(len(data.train))
             yield RunEpoch(*where, seed, event.epoch, epochs, event.loss, event.metrics, event.best_epoch)
         elif isinstance(event, FoldFitted):
@@ -172,10 +174,38 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
         elif isinstance(event, Failed):
             yield RunFailed(*where, seed, event.message)
         elif isinstance(event, CrossValidated):
-            yield _keep(work, run, event, curves[event.run])
+            yield _keep(work, run, event.finished, curve, event.together, (event.logits, event.log_p))
+        elif isinstance(event, Finished) and (event.reason != "stopped" or work.keep_stopped):
+            yield _keep(work, run, event, curve, together[event.run])
 
 
-def _fitted(
+def _events(
     split: Split, specs: Sequence[RunSpec], data: Data, stop: Callable[[], bool]
 ) -> Iterator[Event | FoldFitted | CrossValidated]:
-    """What the engine tells of runs"""
+    """What happens to runs on the rows that a split gives to training."""
+    if split.folds is None:
+        return fit(specs, data, stop)
+    return cross_validate(specs, data, torch.from_numpy(split.folds[:, split.roles == "train"]), stop)
+
+
+def _keep(
+    work: _Work,
+    run: _Run,
+    finished: Finished,
+    curve: Sequence[Epoch],
+    together: int,
+    held_out: tuple[Tensor, Tensor] | None = None,
+) -> RunDone:
+    """Evaluate a run and put it into the store."""
+    spec = run.spec
+    background = tuple(work.table.class_names.index(name) for name in spec.background)
+    head = with_recipes(finished.head, work.table)
+    evaluations, outcomes = evaluate(head, work.table, work.split, background, held_out)
+    data = data_facts(work.cache, work.table, work.split, head, background)
+    key = stopped_key(work.key(spec), curve[-1].epoch) if finished.reason == "stopped" else work.key(spec)
+    record = record_of(key, spec, replace(finished, head=head), curve, data, evaluations, work.device)
+    record = replace(record, together=together)
+    metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
+    facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics}
+    known = replace(head, facts=facts | {"environment": record.environment})
+    return RunDone(work.cache, run.row, record, save_run(work.store, record, outcomes, known, work.canary))

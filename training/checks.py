@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+import torch
+
 from heads.attention_pool import AttentionPool
 from heads.cosine import Cosine, fitting
 from heads.head import Closed, Placed
@@ -106,7 +108,7 @@ def _check_classes(run: RunSpec, data: Data) -> None:
             "the scale of a cosine head follows from the number of classes, however: there is one class. Set its "
             "scale, or take images of another class in."
         )
-    with_rows = len(data.train.labels.unique())
+    with_rows = int((torch.bincount(data.train.labels) > 0).sum())
     if run.train.loss.bcl.weight > 0 and with_rows > MOST_PROTOTYPES:
         raise ValueError(
             f"bcl has a prototype for each class in every batch, at most {MOST_PROTOTYPES}, however: {with_rows} "

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from heads.head import Fitted
 from heads.logreg import LogisticRegression
+from training.capacity import free_bytes, parts_that_fit
+from training.checkpoint import Checkpoints, Keeper
 from training.checks import check_data
 from training.closing import fitted, normalised, solved
 from training.data import Data
 from training.events import Event, Failed, Finished, Reason, Started
 from training.finish import log_prior_in_logits, trained
-from training.grouping import grouped
+from training.grouping import grouped, skeleton_of
 from training.run import RunSpec
 from training.second import NoSecondStage, Refit, TauNorm
 from training.setting import Setting, settings_of
@@ -25,7 +27,12 @@ def never() -> bool:
     return False
 
 
-def fit(runs: Sequence[RunSpec], data: Data, stop: Callable[[], bool] = never) -> Iterator[Event]:
+def fit(
+    runs: Sequence[RunSpec],
+    data: Data,
+    stop: Callable[[], bool] = never,
+    checkpoints: Checkpoints | None = None,
+) -> Iterator[Event]:
     """Train runs on data and yield what happens.
 
     Runs that differ in numbers alone are trained as one stack (see `training.grouping`), and their epochs are reported
@@ -36,38 +43,48 @@ def fit(runs: Sequence[RunSpec], data: Data, stop: Callable[[], bool] = never) -
     A run whose loss stops being finite ends there and returns the best epoch of that stage; one that has none has
     failed, and the others go on.
 
+    With checkpoints, a stack that was cut off, by a crash or a stop, goes on from its last one (first stages only); its
+    epochs from before are told again. Its heads are those of a stack that was not cut off, bit for bit.
+
     Raises:
-        ValueError: a run cannot be trained on data (see `training.checks`).
+        ValueError: a run cannot be trained on data (see `training.checks`), or does not fit into memory.
     """
     check_data(runs, data)
-    for numbers in grouped(runs, data):
+    stacks = [part for numbers in grouped(runs, data) for part in parts_that_fit(numbers, runs, data, free_bytes(data))]
+    for numbers in stacks:
         settings = settings_of(numbers, runs, data)
         classifier = runs[numbers[0]].head.classifier
         if isinstance(classifier, LogisticRegression | Fitted):
             yield from (Started(number, 0) for number in numbers)
             yield from solved(settings) if isinstance(classifier, LogisticRegression) else map(fitted, settings)
         else:
-            yield from _step(settings, stop)
+            keeper = Keeper(checkpoints, settings, skeleton_of(runs[numbers[0]])) if checkpoints else None
+            yield from _step(settings, stop, keeper)
         if stop():
             return
 
 
-def _step(settings: Sequence[Setting], stop: Callable[[], bool]) -> Iterator[Event]:
+def _step(settings: Sequence[Setting], stop: Callable[[], bool], keeper: Keeper | None) -> Iterator[Event]:
     """Train heads of one skeleton by gradient steps, in one stage or two; of each the best epoch is kept."""
     for setting in settings:
         yield Started(setting.number, setting.run.epochs_for(len(setting.rows.labels)))
     later: list[Ended] = []
-    for event in run_stage(first_stage(settings), [0] * len(settings), stop):
+    is_whole = True
+    for event in run_stage(first_stage(settings), [0] * len(settings), stop, keeper):
         if not isinstance(event, Ended):
             yield event
         elif isinstance(event.setting.run.second, NoSecondStage) or event.reason in ("stopped", "diverged"):
+            is_whole &= event.reason != "stopped"
             yield _after_first(event)
         else:
             later.append(event)
     if later and stop():
+        is_whole = False
         yield from (_after_first(event, "stopped") for event in later)
     elif later:
         yield from _second(later, stop)
+    if keeper and is_whole:
+        keeper.remove()
 
 
 def _second(later: Sequence[Ended], stop: Callable[[], bool]) -> Iterator[Event]:

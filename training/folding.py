@@ -144,7 +144,10 @@ def _chosen(study: Study, stage: int, courses: Mapping[int, Sequence[Sequence[Ep
         run = study.asked[number]
         before = study.runs[number].train.schedule.epochs if stage else 0
         if not all(courses[number]):
-            yield study.failed(number, "each fold must reach the second stage, however: the first diverged in one.")
+            yield study.failed(
+                number,
+                "each fold must reach the second stage, however: the first diverged in one. Lower train.optim.lr.",
+            )
             continue
         try:
             study.kept.setdefault(number, []).append(kept_epoch(run, stage, courses[number], rows, judged))
@@ -182,7 +185,7 @@ def held_out(study: Study) -> Iterator[Event | FoldFitted | tuple[int, HeldOut]]
 
 @torch.no_grad()
 def _logits(run: RunSpec, head: TrainedHead, part: Part) -> Tensor:
-    """Logits [P, M, C] of held-out rows: for each power that tau-normalisation chooses from, or of the head as it is."""
+    """Logits [P, M, C] of held-out rows: for each power that tau-normalisation chooses from, or P = 1 without."""
     columns = {name: part.columns[name].cpu() for name in head.columns}
     if not isinstance(run.second, TauNorm) or run.second.tau is not None:
         return head.logits(columns)[None]
@@ -200,5 +203,7 @@ def refitted(study: Study, chosen: Mapping[int, Pooled]) -> Iterator[Event | Fol
         specs[number] = fixed(run, epochs, chosen[number].power or 0.0, chosen[number].tau)
     data = replace(study.data, select=study.data.train, calibrate=study.data.train)
     for event in fitted(study, specs, data, "all rows"):
-        if isinstance(event, Finished | Failed | FoldFitted):
+        if isinstance(event, Finished):
+            yield FoldFitted(event.run, study.fits, study.fits)
+        if isinstance(event, Finished | Failed):
             yield event

@@ -17,8 +17,11 @@ def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
         return _too_few("head.classifier.k", run.head.classifier, rows)
     first = run.train.schedule
     found = _overruled("train.schedule.epochs", first, rows) if first.epochs != Schedule().epochs else ()
+    found += _too_late("train.early_stop.epoch", run.train.early_stop.epoch, first.epochs_for(rows))
     if isinstance(run.second, Crt | Lws):
-        found += _overruled("second.epochs", run.second.schedule(first), rows)
+        second = run.second.schedule(first)
+        found += _overruled("second.epochs", second, rows)
+        found += _too_late("second.epoch", run.second.epoch, second.epochs_for(rows))
     if isinstance(run.second, Refit):
         found += _too_few("second.classifier.k", run.second.classifier, rows)
     return found
@@ -29,6 +32,13 @@ def _too_few(option: str, classifier: Closed, rows: int) -> tuple[str, ...]:
     if not isinstance(classifier, Neighbours) or classifier.k <= rows:
         return ()
     return (f"{option}={classifier.k} becomes {rows}, for there are no more training rows",)
+
+
+def _too_late(option: str, epoch: int | None, last: int) -> tuple[str, ...]:
+    """That the epoch to keep comes after the last one, where it does."""
+    if epoch is None or epoch <= last:
+        return ()
+    return (f"{option}={epoch} becomes {last}, for training ends there",)
 
 
 def _overruled(option: str, schedule: Schedule, rows: int) -> tuple[str, ...]:

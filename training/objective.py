@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from heads.body import Dropped
+from heads.cosine import CosineLayer
 from heads.external import ExternalClassifier
 from heads.head import ClassifierSpec, Core, Margined
 from heads.preprocess import Affine
@@ -87,6 +88,16 @@ class Objective(nn.Module):
         self.spec, self.classifier, self.facts = spec, classifier, facts
         self.channels: Channels | None = None
         self.cached: Cached | None = None
+
+    @property
+    def decayed(self) -> frozenset[str]:
+        """Names of the parameters that weight decay shrinks.
+
+        Vectors (biases, norms) are not: a decayed output bias would undo a prior. Nor are the weights of cosine
+        classifiers, whose length plays no part.
+        """
+        cosine = [f"{name}.weight" for name, module in self.named_modules() if isinstance(module, CosineLayer)]
+        return frozenset(name for name, p in self.named_parameters() if p.ndim > 1 and name not in cosine)
 
     @torch.no_grad()
     def prepare(self, x: Tensor, labels: Tensor, affine: Affine | None) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,8 +28,11 @@ class Together:
         steps: how many were taken.
     """
 
-    def __init__(self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd]) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]
+    ) -> None:
         self.parameters = dict(parameters)
+        self._decayed = decayed
         self.is_adam = isinstance(specs[0], AdamW)
         kept = {"first", "second"} if self.is_adam else {"first"}
         self.averages = {name: {n: torch.zeros_like(p) for n, p in parameters.items()} for name in kept}
@@ -45,8 +49,7 @@ class Together:
         """One step against gradients of the parameters, with learning rates times factor."""
         self.steps += 1
         for name, parameter in self.parameters.items():
-            # Vectors (biases, norms) are not decayed: a decayed output bias would undo a prior.
-            decayed = parameter.ndim > 2
+            decayed = name in self._decayed
             if self.is_adam:
                 self._adam(name, parameter, gradients[name], factor, decayed)
             else:
@@ -76,6 +79,16 @@ class Together:
         """The heads' numbers, shaped to be multiplied with a parameter."""
         return self._numbers[name].view(-1, *[1] * (parameter.ndim - 1))
 
+    def state(self) -> dict[str, Any]:
+        """What the next step depends on beside the parameters."""
+        return {"steps": self.steps, "averages": self.averages}
+
+    def restore(self, state: Mapping[str, Any], places: Sequence[int]) -> None:
+        """Go on from the state of a stack in which the heads had these places."""
+        self.steps = state["steps"]
+        chosen = list(places)
+        self.averages = {k: {n: a[chosen] for n, a in avg.items()} for k, avg in state["averages"].items()}
+
     def keep(self, chosen: Sequence[int]) -> None:
         """Go on with the chosen heads alone, by their places."""
         self.parameters = {n: p[list(chosen)].detach().requires_grad_() for n, p in self.parameters.items()}
@@ -86,19 +99,21 @@ class Together:
 class Apart:
     """Moves each head by torch's own optimiser, in one pass over its parameters (fused)."""
 
-    def __init__(self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd]) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]
+    ) -> None:
         self.parameters = dict(parameters)
         self.steps = 0
+        self._decayed = decayed
         self._specs = list(specs)
         self._optimisers = [self._optimiser(k, spec) for k, spec in enumerate(specs)]
 
     def _optimiser(self, place: int, spec: AdamW | Sgd) -> torch.optim.Optimizer:
         """The optimiser of a head, over views of its parameters."""
-        views = [p[place].detach().requires_grad_() for p in self.parameters.values()]
-        # Vectors (biases, norms) are not decayed: a decayed output bias would undo a prior.
+        views = {name: p[place].detach().requires_grad_() for name, p in self.parameters.items()}
         groups = [
-            {"params": [v for v in views if v.ndim > 1], "weight_decay": spec.weight_decay},
-            {"params": [v for v in views if v.ndim <= 1], "weight_decay": 0.0},
+            {"params": [v for n, v in views.items() if n in self._decayed], "weight_decay": spec.weight_decay},
+            {"params": [v for n, v in views.items() if n not in self._decayed], "weight_decay": 0.0},
         ]
         if isinstance(spec, AdamW):
             return torch.optim.AdamW(groups, lr=spec.lr, betas=BETAS, eps=EPSILON, fused=True)
@@ -109,13 +124,24 @@ class Apart:
         self.steps += 1
         for place, (spec, optimiser) in enumerate(zip(self._specs, self._optimisers, strict=True)):
             # The fused step reads memory in order, whatever the strides.
-            own = [gradients[name][place].contiguous() for name in self.parameters]
-            matrices, vectors = [g for g in own if g.ndim > 1], [g for g in own if g.ndim <= 1]
-            for group, of_group in zip(optimiser.param_groups, (matrices, vectors), strict=True):
+            own = {name: gradients[name][place].contiguous() for name in self.parameters}
+            decayed = [g for name, g in own.items() if name in self._decayed]
+            others = [g for name, g in own.items() if name not in self._decayed]
+            for group, of_group in zip(optimiser.param_groups, (decayed, others), strict=True):
                 group["lr"] = spec.lr * factor
                 for view, gradient in zip(group["params"], of_group, strict=True):
                     view.grad = gradient
             optimiser.step()
+
+    def state(self) -> dict[str, Any]:
+        """What the next step depends on beside the parameters."""
+        return {"steps": self.steps, "heads": [optimiser.state_dict() for optimiser in self._optimisers]}
+
+    def restore(self, state: Mapping[str, Any], places: Sequence[int]) -> None:
+        """Go on from the state of a stack in which the heads had these places."""
+        self.steps = state["steps"]
+        for optimiser, place in zip(self._optimisers, places, strict=True):
+            optimiser.load_state_dict(state["heads"][place])
 
     def keep(self, chosen: Sequence[int]) -> None:
         """Go on with the chosen heads alone, by their places."""
@@ -130,11 +156,14 @@ class Apart:
 Optimiser = Together | Apart
 
 
-def optimiser_for(parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd]) -> Optimiser:
-    """The faster of the two for these parameters, [K, ...] by name."""
+def optimiser_for(
+    parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]
+) -> Optimiser:
+    """The faster of the two for parameters [K, ...] by name, of which those in decayed shrink."""
     numbers = sum(p[0].numel() for p in parameters.values())
     on_cpu = all(p.device.type == "cpu" for p in parameters.values())
-    return Apart(parameters, specs) if on_cpu and (len(specs) == 1 or numbers > SMALL_HEAD) else Together(parameters, specs)
+    kind = Apart if on_cpu and (len(specs) == 1 or numbers > SMALL_HEAD) else Together
+    return kind(parameters, specs, decayed)
 
 
 class Average:

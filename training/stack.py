@@ -60,7 +60,8 @@ class Stack:
         self.features = features
         self._alone = len(objectives) == 1
         self._template = objectives[0] if self._alone else _wide_copy(objectives[0])
-        self.optimiser = optimiser_for(self._first_parameters(), [o.spec.optim for o in objectives])
+        optims = [o.spec.optim for o in objectives]
+        self.optimiser = optimiser_for(self._first_parameters(), optims, objectives[0].decayed)
         self._average = Average.of(self.optimiser.parameters, [o.spec.ema for o in objectives])
         self._buffers = _leading([dict(o.named_buffers()) for o in objectives])
         self._own = _own_of(objectives)
@@ -156,6 +157,36 @@ class Stack:
     def parameters_of(self, place: int) -> Tensors:
         """A copy of what is judged of a head, by name."""
         return {name: p[place].detach().clone() for name, p in self.judged.items()}
+
+    def state(self) -> dict[str, Any]:
+        """What the next step depends on; tensors that go on changing."""
+        average = {} if self._average is None else self._average.values
+        noises = [self._noises[source].get_state() for source in self._source]
+        parts = {"parameters": self.optimiser.parameters, "optimiser": self.optimiser.state(), "average": average}
+        buffers = dict(self._template.named_buffers()) if self._alone else self._buffers
+        leading = {name: b[None] for name, b in buffers.items()} if self._alone else buffers
+        return parts | {"buffers": leading, "noises": noises}
+
+    @torch.no_grad()
+    def restore(self, state: Mapping[str, Any], places: Sequence[int]) -> None:
+        """Go on from the state of a stack in which the heads had these places.
+
+        Raises:
+            KeyError: the state is that of other heads.
+        """
+        chosen = list(places)
+        for name, parameter in self.optimiser.parameters.items():
+            parameter.copy_(state["parameters"][name][chosen])
+        self.optimiser.restore(state["optimiser"], places)
+        if self._average is not None:
+            for name, value in self._average.values.items():
+                value.copy_(state["average"][name][chosen])
+        for name in self._buffers:
+            self._buffers[name] = state["buffers"][name][chosen]
+            if self._alone:
+                self._template.get_buffer(name).copy_(self._buffers[name][0])
+        for source, noise in enumerate(self._noises):
+            noise.set_state(state["noises"][places[self._source.index(source)]])
 
     def keep(self, places: Sequence[int]) -> None:
         """Go on with these heads alone."""

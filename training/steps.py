@@ -2,13 +2,15 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from heads.head import Core
+from training.checkpoint import Keeper, key_of
 from training.events import Epoch, Reason
 from training.metrics import to_raise
 from training.objective import Moment
@@ -42,7 +44,17 @@ class Ended:
 
 @dataclass
 class _Head:
-    """A head in training: which epoch it keeps, the one it began after, and the parameters, value, epoch and pass of its best so far."""
+    """A head in training, after the pass that it has reached.
+
+    Attributes:
+        setting: its run.
+        early_stop: which epoch it keeps.
+        done: epochs before this stage.
+        best: parameters of its best epoch so far; empty where there is none.
+        best_value: the metric there, as a number to be raised.
+        best_epoch: which epoch that was, 0 where there is none.
+        best_pass: the same, counted from the stage's first.
+    """
 
     setting: Setting
     early_stop: EarlyStop
@@ -52,36 +64,90 @@ class _Head:
     best_epoch: int = 0
     best_pass: int = 0
 
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        best = {"best": self.best, "best_value": self.best_value}
+        return best | {"run": key_of(self.setting), "best_epoch": self.best_epoch, "best_pass": self.best_pass}
 
-def run_stage(stage: Stage, done: Sequence[int], stop: Callable[[], bool]) -> Iterator[Epoch | Ended]:
+
+def run_stage(
+    stage: Stage, done: Sequence[int], stop: Callable[[], bool], keeper: Keeper | None = None
+) -> Iterator[Epoch | Ended]:
     """Train the heads of a stack by gradient steps, after as many done epochs as each has.
 
-    A head that ends is left as it was after its best epoch, and the others go on.
+    A head that ends is left as it was after its best epoch, and the others go on. With a keeper, a stage that was cut
+    off goes on from its checkpoint, and tells its epochs once more.
     """
     heads = [_Head(s, e, d) for s, e, d in zip(stage.settings, stage.early_stops, done, strict=True)]
-    last = stage.schedule.epochs_for(len(stage.labels))
-    for epoch in range(1, last + 1):
-        losses, is_cut = _pass(stage, epoch, last, stop)
-        metrics = selection_metrics(stage.settings[0], stage.stack)
-        # Numbers that overflowed in the last step show in what is predicted, and not yet in the loss from before it.
-        losses = [x if math.isfinite(m["brier"] or 0.0) else math.nan for x, m in zip(losses, metrics, strict=True)]
-        for place, head in enumerate(heads):
-            if math.isfinite(losses[place]):
-                yield _after_epoch(stage, place, head, epoch, losses[place], metrics[place])
-        is_stopped = is_cut or (epoch < last and stop())
-        reasons = [_reason(head, epoch, losses[i], is_stopped, epoch == last) for i, head in enumerate(heads)]
+    waiting: list[dict[str, Any]] = []
+    last, first = stage.schedule.epochs_for(len(stage.labels)), 1
+    state = keeper.load(stage.settings) if keeper else None
+    if keeper and state:
+        first, waiting = state["epoch"] + 1, state["waiting"]
+        heads = yield from _resumed(stage, heads, state, keeper)
+    for epoch in range(first, last + 1):
+        reasons = yield from _epoch(stage, heads, epoch, last, stop, keeper)
         for place, (head, reason) in enumerate(zip(heads, reasons, strict=True)):
             if reason is not None:
-                if head.best:
-                    stage.stack.put_back(place, head.best)
-                core = stage.stack.objectives[place].core
-                yield Ended(head.setting, core, reason, head.best_epoch, head.done + epoch)
+                waiting += [head.state() | {"reason": reason, "last": head.done + epoch}]
+                yield _ended(stage, place, head, reason, head.done + epoch)
         remaining = [place for place, reason in enumerate(reasons) if reason is None]
         if not remaining:
             return
         if len(remaining) < len(heads):
             heads = [heads[place] for place in remaining]
             stage.stack.keep(remaining)
+        if keeper:
+            own = {"epoch": epoch, "heads": [head.state() for head in heads], "waiting": waiting}
+            keeper.save(own, stage.stack, stage.order)
+
+
+def _resumed(
+    stage: Stage, heads: list[_Head], state: dict[str, Any], keeper: Keeper
+) -> Generator[Epoch | Ended, None, list[_Head]]:
+    """Bring a stage to where its checkpoint was written, and tell what was told before; the heads that go on."""
+    ended = {tree["run"]: tree for tree in state["waiting"]}
+    places = {tree["run"]: place for place, tree in enumerate(state["heads"])}
+    for place, head in enumerate(heads):
+        yield from keeper.told(head.setting)
+        tree = ended.get(key_of(head.setting)) or state["heads"][places[key_of(head.setting)]]
+        head.best, head.best_value = tree["best"], tree["best_value"]
+        head.best_epoch, head.best_pass = tree["best_epoch"], tree["best_pass"]
+        if key_of(head.setting) in ended:
+            yield _ended(stage, place, head, tree["reason"], tree["last"])
+    remaining = [place for place, head in enumerate(heads) if key_of(head.setting) not in ended]
+    going_on = [heads[place] for place in remaining]
+    if going_on:
+        if len(going_on) < len(heads):
+            stage.stack.keep(remaining)
+        stage.stack.restore(state["stack"], [places[key_of(head.setting)] for head in going_on])
+        stage.order.set_state(state["order"])
+    return going_on
+
+
+def _epoch(
+    stage: Stage, heads: Sequence[_Head], epoch: int, last: int, stop: Callable[[], bool], keeper: Keeper | None
+) -> Generator[Epoch, None, list[Reason | None]]:
+    """One pass and its judgement: tells each head's epoch; why heads end after it, None where they go on."""
+    losses, is_cut = _pass(stage, epoch, last, stop)
+    metrics = selection_metrics(stage.settings[0], stage.stack)
+    # Numbers that overflowed in the last step show in what is predicted, and not yet in the loss from before it.
+    losses = [x if math.isfinite(m["brier"] or 0.0) else math.nan for x, m in zip(losses, metrics, strict=True)]
+    for place, head in enumerate(heads):
+        if math.isfinite(losses[place]):
+            told = _after_epoch(stage, place, head, epoch, losses[place], metrics[place])
+            if keeper:
+                keeper.note(head.setting, told)
+            yield told
+    is_stopped = is_cut or (epoch < last and stop())
+    return [_reason(head, epoch, losses[i], is_stopped, epoch == last) for i, head in enumerate(heads)]
+
+
+def _ended(stage: Stage, place: int, head: _Head, reason: Reason, last: int) -> Ended:
+    """The end of a head, which is put back to its best."""
+    if head.best:
+        stage.stack.put_back(place, head.best)
+    return Ended(head.setting, stage.stack.objectives[place].core, reason, head.best_epoch, last)
 
 
 def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tuple[list[float], bool]:

@@ -5,10 +5,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+import typer
+
 from app.progress import bar, note, resumable
 from benchmarks.compare import Comparison
 from benchmarks.compare import compare as compare_rows
-from benchmarks.events import BenchDone, CacheOpened, RowStarted, RunDone, RunEpoch
+from benchmarks.events import (
+    BenchDone,
+    BenchEvent,
+    CacheOpened,
+    RowStarted,
+    RunDone,
+    RunEpoch,
+    RunFailed,
+    RunFold,
+    RunSkipped,
+)
 from benchmarks.plan import BenchSpec
 from benchmarks.record import best_of
 from benchmarks.report import write_report
@@ -26,30 +38,51 @@ def read_bench_file(path: Path, overrides: list[str] | None, plugins: Sequence[P
 
 
 def run_rows(bench: BenchSpec, device: str = "cpu") -> BenchDone | None:
-    """Run a bench with a progress bar, one line for each trained run; None where it was stopped."""
-    end, at = None, 0
+    """Run a bench with a progress bar, one line for each run that was trained or failed; None where it was stopped.
+
+    Raises:
+        typer.Exit: a run failed; with status 1, after all others.
+    """
+    end, done, runs = None, 0, 0
     with resumable("finished runs are kept."), bar("training") as progress:
         for event in run_bench(bench, device=device):
-            if isinstance(event, CacheOpened):
-                print(f"{event.cache}: " + ", ".join(f"{role} {rows}" for role, rows in event.rows.items()))
-                for warning in event.warnings:
-                    note(warning)
+            _print(event)
+            if isinstance(event, RunSkipped | RunDone | RunFailed):
+                done += 1
             elif isinstance(event, RowStarted):
-                at = event.number
-                for warning in event.warnings:
-                    note(f"{event.row}: {warning}")
-                progress.move(at - 1, event.rows, event.row)
+                runs = event.rows * len(bench.seeds) * len(bench.caches)
+                progress.say(f"{event.row}, row {event.number} of {event.rows}")
             elif isinstance(event, RunEpoch):
                 progress.say(f"{event.row}, seed {event.seed}, epoch {event.epoch} of {event.epochs}")
-            elif isinstance(event, RunDone):
-                print(told(event))
+            elif isinstance(event, RunFold):
+                progress.say(f"{event.row}, seed {event.seed}, fit {event.done} of {event.fits}")
             elif isinstance(event, BenchDone):
                 end = event
+            if runs:
+                progress.move(done, runs)
     if end is not None:
         if end.unreadable:
             note(f"{len(end.unreadable)} records cannot be read and are left out: {', '.join(end.unreadable[:5])}")
-        print(f"{bench.name}: {end.trained} runs trained, {end.skipped} found in {bench.store}")
+        failures = f", {len(end.failed)} failed" if end.failed else ""
+        print(f"{bench.name}: {end.trained} runs trained, {end.skipped} found in {bench.store}{failures}")
+        if end.failed:
+            raise typer.Exit(1)
     return end
+
+
+def _print(event: BenchEvent) -> None:
+    """Print what stays on the terminal."""
+    if isinstance(event, CacheOpened):
+        print(f"{event.cache}: " + ", ".join(f"{role} {rows}" for role, rows in event.rows.items()))
+        for warning in event.warnings:
+            note(warning)
+    elif isinstance(event, RowStarted):
+        for warning in event.warnings:
+            note(f"{event.row}: {warning}")
+    elif isinstance(event, RunDone):
+        print(told(event))
+    elif isinstance(event, RunFailed):
+        print(f"  {event.row}, seed {event.seed}: FAILED, {event.message}")
 
 
 def told(event: RunDone) -> str:
@@ -58,8 +91,9 @@ def told(event: RunDone) -> str:
     how = f"epoch {record.epoch}" if record.gradient_norm is None else f"gradient {record.gradient_norm:.1e}"
     odd = {"not_converged": "; DID NOT CONVERGE", "diverged": "; DIVERGED, the best epoch before is kept"}
     bound = "; its temperature lies at the bound of the search" if at_bound(record.temperature) else ""
+    took = f"{record.seconds:.1f} s" + (f" for {record.together} heads together" if record.together > 1 else "")
     line = f"  {event.row}, seed {record.seed}: macro F1 {_shown(record.selection_value)}"
-    return f"{line} ({how}, {record.seconds:.1f} s{odd.get(record.reason, '')}{bound})"
+    return f"{line} ({how}, {took}{odd.get(record.reason, '')}{bound})"
 
 
 def _shown(value: float | None) -> str:
@@ -130,11 +164,13 @@ def train_one(
     out: Path | None,
     device: str,
     plugins: Sequence[Path] = (),
+    split: Sequence[str] = (),
 ) -> None:
     """Train one run as a bench of one row, print its metrics on the selection rows, and export it if asked."""
     base = read_overrides(overrides)
     tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
-    bench = parse(BenchSpec, tree | {"plugins": [str(file) for file in plugins]})
+    plugged = {"plugins": [str(file) for file in plugins]}
+    bench = parse(BenchSpec, tree | plugged | {"split": read_overrides(split)})
     if run_rows(bench, device) is None:
         return
     record = read_record(Path(store), bench_rows(bench)[0].rows[preset][0])

@@ -14,6 +14,9 @@ def train(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="OPTION=VALUE over the preset, see `frostbench options`; repeat.")
     ] = None,
+    split: Annotated[
+        list[str] | None, typer.Option("--split", help="OPTION=VALUE of the split, such as folds=5; repeat.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seeds initialisation, batch order and dropout.")] = 0,
     store: Annotated[str, typer.Option(help="Folder of the run store.")] = "results",
     out: Annotated[Path | None, typer.Option(help="New folder for the head's bundle.")] = None,
@@ -23,4 +26,4 @@ def train(
     """Train one head on a cache and say how it does on the selection rows."""
     from app.actions.benches import train_one
 
-    train_one(cache, preset, overrides or [], seed, store, out, device, plugins or [])
+    train_one(cache, preset, overrides or [], seed, store, out, device, plugins or [], split or [])

@@ -12,7 +12,17 @@ import torch
 from app.jobs.files import Request, State, Status, asked_to_stop
 from app.jobs.progress import Progress
 from app.jobs.words import stopped
-from benchmarks.events import BenchDone, BenchEvent, CacheOpened, RowStarted, RunDone, RunEpoch, RunSkipped
+from benchmarks.events import (
+    BenchDone,
+    BenchEvent,
+    CacheOpened,
+    RowStarted,
+    RunDone,
+    RunEpoch,
+    RunFailed,
+    RunFold,
+    RunSkipped,
+)
 from benchmarks.plan import BenchSpec, expand
 from benchmarks.runner import run_bench
 from benchmarks.settings import SettingsError, parse
@@ -35,19 +45,32 @@ def train(request: Request, progress: Progress) -> tuple[State, str]:
     bench = parse(BenchSpec, request.bench)
     _check_one(bench)
     stop, first, cut = partial(asked_to_stop, progress.folder), 0.0, False
+    shown: int | None = None
     with (progress.folder / "epochs.jsonl").open("a", buffering=1, encoding="ascii") as epochs:
         for event in run_bench(bench, stop=stop, device=request.device, keep_stopped=True):
             if isinstance(event, RunEpoch):
-                first = time.monotonic() if event.epoch == 1 else first
                 _write_epoch(event, epochs)
+                # Seeds that train together report by turns: the status follows one of them until it ends.
+                shown = event.seed if progress.status.epoch == 0 else shown
+                if event.seed != shown:
+                    continue
+                first = time.monotonic() if event.epoch == 1 else first
             else:
                 _log(event)
             status = after(progress.status, event, bench.seeds, time.monotonic() - first)
-            progress.show(status, soon=isinstance(event, RunEpoch))
+            progress.show(status, soon=isinstance(event, RunEpoch | RunFold))
             cut = cut or _is_stopped(event)
             if isinstance(event, BenchDone):
-                return "done", f"{event.skipped} found, {event.trained} trained"
+                return ended(event)
     return "cancelled", stopped(progress.status, cut)
+
+
+def ended(event: BenchDone) -> tuple[State, str]:
+    """How a job ended, and a sentence about it: it failed where every run did."""
+    failures = [f"seed {each.seed} failed: {each.message}" for each in event.failed]
+    if not event.skipped and not event.trained:
+        return "failed", " ".join(failures)
+    return "done", "; ".join([f"{event.skipped} found, {event.trained} trained", *failures])
 
 
 def after(status: Status, event: BenchEvent, seeds: Sequence[int], since_first: float) -> Status:
@@ -60,7 +83,11 @@ def after(status: Status, event: BenchEvent, seeds: Sequence[int], since_first: 
         best = event.metrics["macro_f1_fg"] if event.best_epoch == event.epoch else status.best
         pace = since_first / (event.epoch - 1) if event.epoch > 1 else status.pace
         at = replace(status, epoch=event.epoch, epochs=event.epochs)
-        return replace(at, best=best, best_epoch=event.best_epoch, pace=pace)
+        return replace(at, best=best, best_epoch=event.best_epoch, pace=pace, message="")
+    if isinstance(event, RunFold):
+        return replace(status, message=f"Cross-validation: fit {event.done} of {event.fits}.")
+    if isinstance(event, RunFailed):
+        return _next(replace(status, warnings=(*status.warnings, f"seed {event.seed} failed: {event.message}")))
     if isinstance(event, RunSkipped):
         return _next(_with_key(replace(status, found=status.found + 1), event.seed, event.key, seeds))
     if isinstance(event, RunDone):
@@ -75,11 +102,10 @@ def _with_key(status: Status, seed: int, key: str, seeds: Sequence[int]) -> Stat
 
 
 def _next(status: Status) -> Status:
-    """The status when a run is finished: the next seed is at work, where there is one."""
-    finished = status.trained + status.found
-    if finished == status.seeds:
-        return replace(status, seed_number=finished)
-    return replace(status, seed_number=finished + 1, epoch=0, best=None, best_epoch=0)
+    """The status when a run has ended: the next seed is at work, where there is one."""
+    if status.seed_number == status.seeds:
+        return status
+    return replace(status, seed_number=status.seed_number + 1, epoch=0, best=None, best_epoch=0)
 
 
 def _is_stopped(event: BenchEvent) -> bool:
@@ -112,5 +138,7 @@ def _log(event: BenchEvent) -> None:
     if isinstance(event, RunDone):
         record = event.record
         print(f"seed {record.seed}: run {record.key}, {record.reason}, epoch {record.epoch}, {record.seconds:.1f} s")
+    if isinstance(event, RunFailed):
+        print(f"seed {event.seed}: FAILED, {event.message}")
     if isinstance(event, BenchDone) and event.unreadable:
         print(f"note: records that cannot be read are left out of {event.records}: {', '.join(event.unreadable)}")

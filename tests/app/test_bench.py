@@ -113,10 +113,54 @@ split: {{select: 0}}
     assert "seed 0 (the first seed, for want of selection rows)" in exported.out
 
 
+def test_folds_are_given_on_the_command_line(frostbench, cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("--preset", "plain", "--set", "head.classifier.kind=ridge", "--split", "folds=3", "--out", "head")
+    ran = frostbench("train", cache, *words)
+    assert ran.status == 0, ran.err
+    assert "Cross-validated, 3 folds" in ran.err
+    assert "select 0" in ran.out
+    assert "macro_f1_fg" in ran.out
+    assert (tmp_path / "head" / "card.json").exists()
+    refused = frostbench("train", cache, "--split", "folds=3", "--split", "select=0.3")
+    assert refused.status == 2
+    assert "cross-validation has no rows apart to select and calibrate" in refused.err
+
+
+def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench, bench_file, monkeypatch):
+    import benchmarks.runner as runner
+    from training.events import Failed, Finished
+
+    real = runner.fit
+
+    def failing(runs, data, stop):
+        for event in real(runs, data, stop):
+            is_last = isinstance(event, Finished) and event.run == len(runs) - 1
+            yield Failed(event.run, "it diverged. Lower train.optim.lr.") if is_last else event
+
+    monkeypatch.setattr(runner, "fit", failing)
+    ran = frostbench("bench", "run", bench_file)
+    assert ran.status == 1
+    assert "FAILED, it diverged. Lower train.optim.lr." in ran.out
+    assert ", 1 failed" in ran.out.splitlines()[-1]
+    monkeypatch.undo()
+    again = frostbench("bench", "run", bench_file)
+    assert again.status == 0
+    assert "1 runs trained" in again.out.splitlines()[-1]
+
+
 def test_a_run_that_needs_a_second_look_is_told():
     record = SimpleNamespace(
-        selection_value=None, epoch=3, gradient_norm=None, reason="diverged", temperature=20.0, seed=1, seconds=2.0
+        selection_value=None,
+        epoch=3,
+        gradient_norm=None,
+        reason="diverged",
+        temperature=20.0,
+        seed=1,
+        seconds=2.0,
+        together=4,
     )
     said = told(SimpleNamespace(record=record, row="full"))
     assert "DIVERGED, the best epoch before is kept" in said
     assert "its temperature lies at the bound of the search" in said
+    assert "2.0 s for 4 heads together" in said

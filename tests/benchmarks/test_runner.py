@@ -7,7 +7,16 @@ import torch
 
 import benchmarks.runner as runner
 from benchmarks.evaluate import table_to_data
-from benchmarks.events import BenchDone, BenchStopped, CacheOpened, RowStarted, RunDone, RunEpoch, RunSkipped
+from benchmarks.events import (
+    BenchDone,
+    BenchStopped,
+    CacheOpened,
+    RowStarted,
+    RunDone,
+    RunEpoch,
+    RunFailed,
+    RunSkipped,
+)
 from benchmarks.plan import BenchSpec
 from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import SettingsError, run_key
@@ -16,6 +25,7 @@ from embedcache.splits import SplitSpec, load_or_make_split
 from embedcache.table import read_table
 from heads.export import load
 from training.engine import ENGINE_VERSION
+from training.events import Failed, Finished
 from training.metrics import all_metrics
 from training.run import RunSpec
 
@@ -53,18 +63,18 @@ def kinds(events, kind):
 def test_a_second_run_of_a_bench_trains_nothing(cache, fits):
     bench = bench_of(cache, toggles={"calibrated": {"posthoc.calibration.kind": "temperature"}})
     first = list(run_bench(bench))
-    assert (fits, len(kinds(first, RunDone))) == ([2, 2], 4)
+    assert (fits, len(kinds(first, RunDone))) == ([4], 4)
     second = list(run_bench(bench))
-    assert fits == [2, 2]
+    assert fits == [4]
     assert not kinds(second, RunDone)
-    assert [event.key for event in kinds(second, RunSkipped)] == [event.record.key for event in kinds(first, RunDone)]
+    assert {event.key for event in kinds(second, RunSkipped)} == {event.record.key for event in kinds(first, RunDone)}
     assert (second[-1].trained, second[-1].skipped) == (0, 4)
 
 
 def test_only_what_is_new_is_trained(cache, fits):
     list(run_bench(bench_of(cache)))
     list(run_bench(bench_of(cache, seeds=(0, 1, 2), toggles={"slow": {"train.optim.lr": 0.001}})))
-    assert fits == [2, 1, 3]
+    assert fits == [2, 4]
 
 
 def test_events_tell_rows_epochs_and_warnings_once(cache):
@@ -79,13 +89,43 @@ def test_events_tell_rows_epochs_and_warnings_once(cache):
         ("baseline", 1, 2, 0),
         ("adjusted", 2, 2, 1),
     ]
-    assert [(e.row, e.seed, e.epoch, e.epochs) for e in kinds(events, RunEpoch)][:4] == [
-        ("baseline", 0, 1, 3),
-        ("baseline", 0, 2, 3),
-        ("baseline", 0, 3, 3),
-        ("baseline", 1, 1, 3),
+    assert all(events.index(row) < events.index(kinds(events, RunEpoch)[0]) for row in rows)
+    assert [(e.row, e.seed, e.epoch, e.epochs) for e in kinds(events, RunEpoch)] == [
+        (row, seed, epoch, 3) for seed in (0, 1) for epoch in (1, 2, 3) for row in ("baseline", "adjusted")
     ]
     assert isinstance(events[-1], BenchDone)
+
+
+def test_runs_that_were_trained_together_say_so_and_share_their_seconds(cache):
+    toggles = {"slow": {"train.optim.lr": 0.001}, "mlp": {"head.body.kind": "mlp", "head.body.hidden": [4]}}
+    done = kinds(run_bench(bench_of(cache, seeds=(0,), toggles=toggles)), RunDone)
+    assert {event.row: event.record.together for event in done} == {"baseline": 2, "slow": 2, "mlp": 1}
+    first, second = (event.record.seconds for event in done[:2])
+    assert first == pytest.approx(second, abs=0.5)
+
+
+def test_a_run_that_fails_is_told_and_the_others_are_kept(cache):
+    diverging = {"train.optim.kind": "sgd", "train.optim.lr": 100.0, "train.optim.momentum": 0.0}
+    bench = bench_of(cache, toggles={"wild": {**diverging, "head.preprocess.std": False}})
+    real = runner.fit
+
+    def failing(runs, data, stop):
+        for event in real(runs, data, stop):
+            is_wild = runs[event.run].train.optim.kind == "sgd"
+            if not is_wild:
+                yield event
+            elif isinstance(event, Finished):
+                yield Failed(event.run, "it diverged. Lower train.optim.lr.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "fit", failing)
+        *events, end = run_bench(bench)
+    wanted = [RunFailed(str(cache), "wild", seed, "it diverged. Lower train.optim.lr.") for seed in (0, 1)]
+    assert kinds(events, RunFailed) == wanted
+    assert (end.trained, end.skipped, end.failed) == (2, 0, tuple(wanted))
+    again = list(run_bench(bench))
+    assert {event.row for event in kinds(again, RunDone)} == {"wild"}
+    assert again[-1].failed == ()
 
 
 def test_a_stopped_run_is_not_kept_and_finished_ones_are(cache, fits):
@@ -194,7 +234,7 @@ def test_the_rows_of_a_bench_are_known_before_and_after_its_run(cache):
     assert (before.cache, list(before.rows), len(set(keys))) == (str(cache), ["baseline", "slow"], 4)
     assert not any(is_finished(store, key) for key in keys)
     done = kinds(run_bench(bench), RunDone)
-    assert [event.record.key for event in done] == keys
+    assert sorted(event.record.key for event in done) == sorted(keys)
     assert bench_rows(bench) == (before,)
     assert sorted(pd.read_parquet(store / "records.parquet")["key"]) == sorted(keys)
 

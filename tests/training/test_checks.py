@@ -142,6 +142,13 @@ def test_epochs_that_min_steps_overrules_are_told_for_both_stages():
     assert notes_for(run, 640_000) == ()
 
 
+def test_an_epoch_after_the_last_is_told():
+    run = run_of({"head.body.kind": "mlp", "second.kind": "lws", "second.epoch": 3, "train.early_stop.epoch": 60})
+    assert notes_for(run, 640_000) == ("train.early_stop.epoch=60 becomes 50, for training ends there",)
+    late = run_of({"head.body.kind": "mlp", "second.kind": "lws", "second.epoch": 6, "train.early_stop.epoch": 50})
+    assert notes_for(late, 640_000) == ("second.epoch=6 becomes 5, for training ends there",)
+
+
 def test_a_vote_of_more_rows_than_there_are_is_told():
     run = run_of({"head.classifier.kind": "knn"})
     assert notes_for(run, 12) == ("head.classifier.k=20 becomes 12, for there are no more training rows",)

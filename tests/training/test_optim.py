@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from training.optim import AdamW, Average, Optimiser, Schedule, Sgd
+from training.optim import AdamW, Schedule, Sgd
+from training.optimisers import SMALL_HEAD, Apart, Average, Together, optimiser_for
 
 ADAMS = [AdamW(lr=0.1, weight_decay=0.5), AdamW(lr=0.003, weight_decay=0.0), AdamW(lr=0.02, weight_decay=2.0)]
 SGDS = [
@@ -26,16 +27,20 @@ def theirs(spec, parameters):
     return torch.optim.SGD(groups, lr=spec.lr, momentum=spec.momentum)
 
 
+EITHER = pytest.mark.parametrize("optimiser", [Together, Apart])
+
+
 def random(*lead, seed):
     generator = torch.Generator().manual_seed(seed)
     return {n: torch.randn(*lead, *s, generator=generator, dtype=torch.float64) for n, s in SHAPES.items()}
 
 
+@EITHER
 @pytest.mark.parametrize("specs", [ADAMS, SGDS], ids=["adamw", "sgd"])
 @pytest.mark.parametrize("shape", ["cosine", "constant"])
-def test_heads_with_their_own_numbers_move_as_those_of_torch(specs, shape):
+def test_heads_with_their_own_numbers_move_as_those_of_torch(optimiser, specs, shape):
     first, schedule, steps = random(3, seed=0), Schedule(shape=shape, warmup=0.1), 60
-    ours = Optimiser({n: p.clone() for n, p in first.items()}, specs)
+    ours = optimiser({n: p.clone() for n, p in first.items()}, specs)
     alone = [{n: p[k].clone().requires_grad_() for n, p in first.items()} for k in range(3)]
     others = [theirs(spec, parameters) for spec, parameters in zip(specs, alone, strict=True)]
     for step in range(1, steps + 1):
@@ -54,27 +59,46 @@ def test_heads_with_their_own_numbers_move_as_those_of_torch(specs, shape):
         assert (found - first[name]).abs().max() > 1e-3
 
 
+@EITHER
 @pytest.mark.parametrize("specs", [ADAMS, SGDS], ids=["adamw", "sgd"])
-def test_heads_that_are_kept_go_on_as_if_the_others_were_still_there(specs):
-    whole, fewer = (Optimiser(random(3, seed=0), specs) for _ in range(2))
+def test_heads_that_are_kept_go_on_as_if_the_others_were_still_there(optimiser, specs):
+    whole, fewer = (optimiser(random(3, seed=0), specs) for _ in range(2))
     for step in range(10):
         gradients = random(3, seed=step)
         whole.step(gradients, 0.7)
         if step == 4:
-            fewer.keep(torch.tensor([2, 0]))
+            fewer.keep([2, 0])
         fewer.step(gradients if step < 4 else {n: g[[2, 0]] for n, g in gradients.items()}, 0.7)
     for name, found in fewer.parameters.items():
         assert torch.equal(found, whole.parameters[name][[2, 0]])
 
 
+@EITHER
 @pytest.mark.parametrize("spec", [AdamW(lr=0.1, weight_decay=0.5), Sgd(lr=0.1, weight_decay=0.5)])
-def test_biases_and_norms_are_not_decayed(spec):
+def test_biases_and_norms_are_not_decayed(optimiser, spec):
     first = random(1, seed=0)
-    optimiser = Optimiser({n: p.clone() for n, p in first.items()}, [spec])
-    optimiser.step({n: torch.zeros_like(p) for n, p in first.items()}, 1.0)
-    moved = {name for name, p in optimiser.parameters.items() if not torch.equal(p, first[name])}
+    ours = optimiser({n: p.clone() for n, p in first.items()}, [spec])
+    ours.step({n: torch.zeros_like(p) for n, p in first.items()}, 1.0)
+    moved = {name for name, p in ours.parameters.items() if not torch.equal(p, first[name])}
     assert moved == {"layer.weight", "centers"}
-    assert torch.allclose(optimiser.parameters["layer.weight"], first["layer.weight"] * 0.95)
+    assert torch.allclose(ours.parameters["layer.weight"], first["layer.weight"] * 0.95)
+
+
+@EITHER
+@pytest.mark.parametrize("specs", [ADAMS, SGDS], ids=["adamw", "sgd"])
+def test_a_rate_of_0_moves_nothing(optimiser, specs):
+    first = random(3, seed=0)
+    ours = optimiser({n: p.clone() for n, p in first.items()}, specs)
+    for step in range(3):
+        ours.step(random(3, seed=step), 0.0)
+    assert all(torch.equal(p, first[name]) for name, p in ours.parameters.items())
+
+
+def test_many_small_heads_move_together_and_large_ones_or_one_alone_apart():
+    small, large = {"w": torch.zeros(2, 8, 8)}, {"w": torch.zeros(2, SMALL_HEAD + 1, 1)}
+    assert isinstance(optimiser_for(small, ADAMS[:2]), Together)
+    assert isinstance(optimiser_for({"w": torch.zeros(1, 8, 8)}, ADAMS[:1]), Apart)
+    assert isinstance(optimiser_for(large, ADAMS[:2]), Apart)
 
 
 def test_averages_are_those_of_torch_swa_utils_with_a_decay_that_starts_small():
@@ -94,8 +118,9 @@ def test_averages_are_those_of_torch_swa_utils_with_a_decay_that_starts_small():
     for place, name in enumerate(parameters):
         wanted = torch.stack([averages[k][place] for k in range(3)])
         assert torch.allclose(ours.values[name], wanted, rtol=1e-12, atol=1e-12)
-    ours.keep(torch.tensor([1]))
-    assert torch.equal(ours.values["layer.bias"], ours.values["layer.bias"][:1])
+    kept = ours.values["layer.bias"][[2, 0]]
+    ours.keep([2, 0])
+    assert torch.equal(ours.values["layer.bias"], kept)
 
 
 def test_no_average_is_taken_where_none_is_asked_for():

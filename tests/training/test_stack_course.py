@@ -192,3 +192,10 @@ def test_a_wide_layer_equals_plain_ones_with_its_gradients(shared):
         assert torch.allclose(gradients["weight"][k], layer.weight.grad, rtol=1e-12, atol=1e-12)
         assert torch.allclose(gradients["bias"][k], layer.bias.grad, rtol=1e-12, atol=1e-12)
         assert torch.allclose(in_x[k], rows.grad, rtol=1e-12, atol=1e-12)
+
+
+def test_heads_of_one_seed_that_mix_by_other_shares_draw_for_themselves():
+    runs = [run(MLP, {"train": {"mixup": {"alpha": alpha}}}) for alpha in (0.2, 2.0, 0.2)]
+    events = told(runs)
+    for place, spec in enumerate(runs):
+        assert_as_alone(events, place, spec)

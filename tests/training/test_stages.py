@@ -189,3 +189,21 @@ def test_supcon_lowers_the_contrast_of_the_hidden_rows(long_tail, projector):
             hidden = end.head.head.hidden(long_tail.train.columns["avg"])
         contrast.append(supcon(hidden, long_tail.train.labels, torch.ones(4)).item())
     assert contrast[1] < contrast[0] - 0.1
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        {"class_weight": {"kind": "inverse"}, "weight_schedule": {"kind": "deferred", "start": 0.5}},
+        {"class_weight": {"kind": "inverse"}, "weight_schedule": {"kind": "ramp", "start": 0.5, "end": 0.6}},
+        {"hardmine": {"keep": 0.25, "warm": 0.5, "quota": 0}},
+    ],
+    ids=["deferred", "ramp", "hardmine"],
+)
+def test_what_acts_late_leaves_the_first_half_of_training_alone(long_tail, late):
+    plain, moved = (
+        [e.loss for e in fit([run({"loss": loss})], long_tail) if isinstance(e, Epoch)] for loss in ({}, late)
+    )
+    assert len(plain) == len(moved) == 8
+    assert moved[:4] == plain[:4]
+    assert all(abs(a - b) > 1e-4 for a, b in zip(moved[5:], plain[5:], strict=True))

@@ -11,6 +11,7 @@ from training.rules.rule import Rule
 from training.run import RunSpec
 from training.samplers import ClassBatches
 from training.second import Crt, Refit
+from training.stage_spec import EarlyStop
 
 
 def _is_focal(run: RunSpec) -> bool:
@@ -44,6 +45,11 @@ def _is_left_untrained(run: RunSpec) -> bool:
     return _has_no_point(run) and not is_trained_later and run.train.loss.lade.weight == 0
 
 
+def _judges(stop: EarlyStop) -> bool:
+    """Whether a metric says which epoch is kept."""
+    return stop.metric != "last" and stop.epoch is None
+
+
 def _shapes_the_point(run: RunSpec) -> bool:
     loss = run.train.loss
     parts = (loss.point, loss.smoothing, loss.logit_adjustment, loss.hardmine)
@@ -65,7 +71,7 @@ POINT_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "warn",
-        lambda run: _has_no_point(run) and run.train.loss.lade.weight == 0 and run.train.early_stop.metric != "last",
+        lambda run: _has_no_point(run) and run.train.loss.lade.weight == 0 and _judges(run.train.early_stop),
         "with train.loss.point_weight=0 the classifier of the first stage is untrained, so its metrics choose an epoch "
         "at random: set train.early_stop.metric=last",
     ),

@@ -35,7 +35,13 @@ def _by_effective(run: RunSpec) -> bool:
 
 def _is_taken_out(run: RunSpec) -> bool:
     """Whether training takes all of the prior out of the logits that are the result."""
-    return reads_loss_last(run) and _by_effective(run) and run.train.loss.logit_adjustment.tau == 1
+    is_the_loss_prior = _by_effective(run) or (_by_raw(run) and not is_weighted(run) and not is_resampled(run))
+    return reads_loss_last(run) and is_the_loss_prior and run.train.loss.logit_adjustment.tau == 1
+
+
+def _shifts_by_number(run: RunSpec) -> bool:
+    """Whether the prior is taken off with a strength that no selection rows have chosen."""
+    return run.posthoc.adjustment.rule == "fixed" and run.posthoc.adjustment.tau > 0
 
 
 def _favours_rare(run: RunSpec) -> bool:
@@ -95,7 +101,7 @@ PRIOR_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "warn",
-        lambda run: is_smoothed(run) and reads_loss_last(run) and (is_adjusted(run) or run.posthoc.adjustment.tau > 0),
+        lambda run: is_smoothed(run) and reads_loss_last(run) and (is_adjusted(run) or _shifts_by_number(run)),
         "uniform label smoothing bounds the logit gaps, and logit adjustment then flips confident predictions of "
         "frequent classes: use train.loss.smoothing.spread=prior or train.loss.smoothing.epsilon=0",
     ),

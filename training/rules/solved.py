@@ -22,7 +22,8 @@ from training.weights import ConstantSchedule
 def _stops_early(run: RunSpec) -> bool:
     """Whether early_stop asks for something; a tuned post-hoc shift reads the metric."""
     stop, is_tuned = run.train.early_stop, run.posthoc.adjustment.rule == "tuned"
-    return stop.patience != EarlyStop().patience or (stop.metric != EarlyStop().metric and not is_tuned)
+    is_given = stop.epoch is not None
+    return is_given or stop.patience != EarlyStop().patience or (stop.metric != EarlyStop().metric and not is_tuned)
 
 
 def _minimises(run: RunSpec) -> bool:

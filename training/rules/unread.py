@@ -7,6 +7,7 @@ from training.rules.asked import closed_classifiers, is_adjusted, is_fitted, is_
 from training.rules.rule import Rule
 from training.run import RunSpec
 from training.samplers import ClassBatches
+from training.second import NoSecondStage, Refit
 from training.stage_spec import EarlyStop
 from training.weights import ConstantSchedule, DeferredSchedule, EffectiveWeight, PowerWeight
 
@@ -34,6 +35,14 @@ def _never_comes(run: RunSpec) -> bool:
     """Whether deferred class weights would act after the last step."""
     schedule = run.train.loss.weight_schedule
     return is_weighted(run) and isinstance(schedule, DeferredSchedule) and schedule.start == 1
+
+
+def _is_told_the_epoch(run: RunSpec) -> bool:
+    """Whether a given epoch leaves nothing to judge, and something is said of how to."""
+    stop, is_tuned = run.train.early_stop, run.posthoc.adjustment.rule == "tuned"
+    if stop.epoch is None or not isinstance(run.second, NoSecondStage | Refit):
+        return False
+    return stop.patience != EarlyStop().patience or (stop.metric != EarlyStop().metric and not is_tuned)
 
 
 def _unread_strength(classifier: object) -> bool:
@@ -118,6 +127,12 @@ UNREAD_RULES: tuple[Rule, ...] = (
         ),
         "metric=last never stops early, so train.early_stop.patience has no effect: leave it out, or choose another "
         "metric",
+    ),
+    Rule(
+        "idle",
+        lambda run: _is_told_the_epoch(run) and not is_solved(run),
+        "the epoch that is kept is given, so train.early_stop.metric and patience have no effect: leave them out, or "
+        "set train.early_stop.epoch=null",
     ),
     Rule(
         "warn",

@@ -1,0 +1,39 @@
+"""What a job says after each event of its bench."""
+
+from app.jobs.files import Request, Status
+from app.jobs.progress import Progress
+from app.jobs.training import METRICS, after, ended, train
+from benchmarks.events import BenchDone, RunEpoch, RunFailed, RunFold
+
+
+def test_a_job_says_how_far_it_is_and_which_seed_failed(tmp_path):
+    status = after(Status(seeds=2, seed_number=1), RunFold("c", "plain", 0, 2, 7), (0, 1), 0.0)
+    assert status.message == "Cross-validation: fit 2 of 7."
+    failed = RunFailed("c", "plain", 0, "it diverged.")
+    status = after(status, failed, (0, 1), 0.0)
+    assert (status.seed_number, status.warnings) == (2, ("seed 0 failed: it diverged.",))
+    end = BenchDone("bench", 1, 0, tmp_path, (), (failed,))
+    assert ended(end) == ("done", "0 found, 1 trained; seed 0 failed: it diverged.")
+    nothing = BenchDone("bench", 0, 0, tmp_path, (), (failed,))
+    assert ended(nothing) == ("failed", "seed 0 failed: it diverged.")
+
+
+def test_seeds_that_train_together_are_followed_one_by_one(tmp_path, monkeypatch):
+    def epoch(seed, number, value, best):
+        return RunEpoch("c", "plain", seed, number, 9, 1.0, dict.fromkeys(METRICS, value), best)
+
+    told = [epoch(0, 1, 0.3, 1), epoch(1, 1, 0.9, 1), epoch(0, 2, 0.4, 2), epoch(1, 2, 0.1, 1)]
+    seen = []
+    monkeypatch.setattr("app.jobs.training.run_bench", lambda *_, **__: iter(told))
+    progress = Progress(tmp_path)
+    real = progress.show
+    monkeypatch.setattr(progress, "show", lambda status, soon: (seen.append(status), real(status, soon=soon)))
+    bench = {"caches": ["c"], "preset": "plain", "seeds": [0, 1]}
+    train(Request("A", "", bench, 1, "cpu", 0.0), progress)
+    assert [(status.epoch, status.best, status.best_epoch) for status in seen] == [(1, 0.3, 1), (2, 0.4, 2)]
+    assert [line.split(",")[0] for line in (tmp_path / "epochs.jsonl").read_text().splitlines()] == [
+        '{"seed": 0',
+        '{"seed": 1',
+        '{"seed": 0',
+        '{"seed": 1',
+    ]

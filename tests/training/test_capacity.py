@@ -1,0 +1,46 @@
+"""Memory is predicted before a stack is trained."""
+
+import pytest
+import torch
+
+from training.capacity import Need, need_of, parts_that_fit
+from training.data import Data, Part
+from training.run import RunSpec
+
+
+def data(rows: int, dim: int = 10, classes: int = 3) -> Data:
+    def part(n: int) -> Part:
+        return Part({"x": torch.zeros(n, dim)}, torch.arange(n) % classes)
+
+    return Data(part(rows), part(4), part(4), tuple("abcdefgh"[:classes]))
+
+
+def test_a_linear_head_counts_parameters_logits_and_rows() -> None:
+    run = RunSpec.model_validate({"train": {"schedule": {"batch_size": 8}}})
+    need = need_of(run, data(100))
+    assert need.rows == 2 * 4 * (100 + 4) * 10
+    assert need.head == 4 * (6 * (3 * 10 + 3) + 8 * 8 * 3 + 4 * 4 * 3)
+
+
+def test_an_mlp_counts_its_hidden_layers() -> None:
+    run = RunSpec.model_validate(
+        {"head": {"body": {"kind": "mlp", "hidden": [7]}}, "train": {"schedule": {"batch_size": 8}}}
+    )
+    parameters = (7 * 10 + 7) + 2 * 7 + (3 * 7 + 3)
+    assert need_of(run, data(100)).head == 4 * (6 * parameters + 8 * 8 * (7 + 3) + 4 * 4 * 3)
+
+
+def test_stacks_are_cut_to_what_fits() -> None:
+    runs = [RunSpec.model_validate({"train": {"optim": {"kind": "adamw", "lr": 0.001 * k}}}) for k in range(1, 6)]
+    need = need_of(runs[0], data(100))
+    free = int((need.rows + 2.5 * need.head) / 0.8)
+    assert parts_that_fit([0, 1, 2, 3, 4], runs, data(100), free) == [[0, 1], [2, 3], [4]]
+
+
+def test_too_little_memory_is_told_with_figures() -> None:
+    with pytest.raises(ValueError, match=r"its rows take 0\.07 GiB and each head .* of 0\.06 GiB free 80% are used"):
+        parts_that_fit([0], [RunSpec()], data(1_000_000), 2**26)
+
+
+def test_free_memory_has_room_for_no_head() -> None:
+    assert Need(rows=100, head=30).heads_within(100) == 0

@@ -1,0 +1,98 @@
+"""A stack that was cut off goes on from its checkpoint to the same heads."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from training.checkpoint import Checkpoints
+from training.data import Data, Part
+from training.engine import fit
+from training.events import Epoch, Event, Finished
+from training.run import RunSpec
+
+MLP = {"body": {"kind": "mlp", "hidden": [8]}}
+TRAIN = {"schedule": {"epochs": 8, "min_steps": 0, "batch_size": 16}, "early_stop": {"patience": 3}, "ema": 0.5}
+
+
+def run(lr: float, **more: object) -> RunSpec:
+    train = TRAIN | {"optim": {"kind": "adamw", "lr": lr}, "loss": {"center": {"weight": 0.1}}}
+    return RunSpec.model_validate({"head": MLP, "train": train, "order_seed": 0} | more)
+
+
+@pytest.fixture
+def data() -> Data:
+    draw = torch.Generator().manual_seed(0)
+
+    def part(rows: int) -> Part:
+        labels = torch.arange(rows) % 3
+        return Part({"x": torch.randn(rows, 6, generator=draw) + labels[:, None]}, labels)
+
+    return Data(part(90), part(30), part(30), ("a", "b", "c"))
+
+
+def crashed(events: Iterator[Event], epochs: int) -> list[Event]:
+    """What came until the run had told so many epochs, and was killed."""
+    seen = []
+    for event in events:
+        seen.append(event)
+        if sum(isinstance(e, Epoch) for e in seen) == epochs:
+            break
+    return seen
+
+
+def heads(events: list[Event]) -> dict[int, dict[str, torch.Tensor]]:
+    return {e.run: e.head.head.state_dict() for e in events if isinstance(e, Finished)}
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("rates", [(0.01,), (0.01, 0.02, 0.05)])
+@pytest.mark.parametrize("second", [{"kind": "none"}, {"kind": "crt", "epochs": 3}])
+def test_it_ends_with_the_same_heads_and_curves(
+    tmp_path: Path, data: Data, rates: tuple[float, ...], second: dict[str, object]
+) -> None:
+    runs = [run(lr, seed=i, second=second) for i, lr in enumerate(rates)]
+    whole = list(fit(runs, data))
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit(runs, data, checkpoints=keep), epochs=3 * len(runs) + 1)
+    assert list(tmp_path.glob("*.pt"))
+    again = list(fit(runs, data, checkpoints=keep))
+    assert heads(again).keys() == heads(whole).keys()
+    assert all(same(heads(again)[i], heads(whole)[i]) for i in heads(whole))
+    told = lambda events, i: [(e.epoch, e.loss) for e in events if isinstance(e, Epoch) and e.run == i]  # noqa: E731
+    assert all(told(again, i) == told(whole, i) for i in range(len(runs)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_goes_on_without_heads_that_have_finished_since(tmp_path: Path, data: Data) -> None:
+    runs = [run(lr, seed=i) for i, lr in enumerate((0.01, 0.02, 0.05))]
+    whole = list(fit(runs, data))
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit(runs, data, checkpoints=keep), epochs=7)
+    again = list(fit([runs[2], runs[0]], data, checkpoints=keep))
+    assert [e.epoch for e in again if isinstance(e, Epoch) and e.run == 0][:2] == [1, 2]
+    assert same(heads(again)[0], heads(whole)[2]) and same(heads(again)[1], heads(whole)[0])
+
+
+def test_a_stop_keeps_the_checkpoint(tmp_path: Path, data: Data) -> None:
+    keep = Checkpoints(tmp_path, seconds=0)
+    answers = iter([False, False, True, True, True])
+    list(fit([run(0.01)], data, stop=lambda: next(answers), checkpoints=keep))
+    again = list(fit([run(0.01)], data, checkpoints=keep))
+    assert same(heads(again)[0], heads(list(fit([run(0.01)], data)))[0])
+
+
+def test_a_checkpoint_of_other_runs_is_left_alone(tmp_path: Path, data: Data) -> None:
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
+    again = list(fit([run(0.03)], data, checkpoints=keep))
+    assert same(heads(again)[0], heads(list(fit([run(0.03)], data)))[0])
+
+
+def test_nothing_is_written_before_its_time(tmp_path: Path, data: Data) -> None:
+    list(fit([run(0.01)], data, checkpoints=Checkpoints(tmp_path / "none", seconds=3600)))
+    assert not (tmp_path / "none").exists()
