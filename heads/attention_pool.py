@@ -63,9 +63,7 @@ class Pool(nn.Module):
         """What dropout needs for one step: nothing."""
         return ()
 
-    def forward(
-        self, x: Tensor, dropped: tuple[Tensor, ...] = (), start: int = 0, end: int | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, dropped: tuple[Tensor, ...] = (), start: int = 0, end: int | None = None) -> Tensor:
         """Pool the tokens x [N, T, D]; there is no layer to mix in, so it is mixed before (end=0 leaves x alone)."""
         if end == 0:
             return x

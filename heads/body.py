@@ -83,7 +83,7 @@ class Blocks(nn.Module):
         self.depth = len(linears)
 
     def draw(self, rows: int, generator: torch.Generator, dtype: torch.dtype) -> Dropped:
-        """What dropout needs for one step of that many rows: for each block, factors [rows, H] that are 0 or above 1."""
+        """What dropout needs for one step of that many rows: factors [rows, H] of each block, 0 or above 1."""
         if self.dropout == 0:
             return ()
         kept = 1 - self.dropout

@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-
 WIDE_UP_TO = 128
 """Outputs of a layer up to which one wide product pays; beyond, turning its result into one block a head costs more."""
 
@@ -25,7 +24,7 @@ class Dense(nn.Linear):
         """The layer's output for an input [..., D]."""
         if not self.wide or input.ndim != 2:
             return super().forward(input)
-        output: Tensor = _Wide.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        output: Tensor = _Wide.apply(input, self.weight, self.bias)
         return output
 
 
@@ -41,14 +40,12 @@ class _Wide(torch.autograd.Function):
         ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         return gradient @ weight, gradient.mT @ x, gradient.sum(-2)
 
     @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, bias: Tensor
-    ) -> tuple[Tensor, int]:
+    def vmap(info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, int]:
         """X [N, D] or [K, N, D], weight [K, C, D], bias [K, C]: the K heads' dimension comes second, or first."""
         heads = info.batch_size
         weight, bias = (_leading(t, dim, heads) for t, dim in ((weight, in_dims[1]), (bias, in_dims[2])))

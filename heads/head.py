@@ -14,8 +14,8 @@ from heads.cosface import CosFace
 from heads.cosine import Cosine
 from heads.external import ExternalClassifier
 from heads.knn import Neighbours
-from heads.ldam import Ldam
 from heads.lda import Lda
+from heads.ldam import Ldam
 from heads.linear import Linear
 from heads.logreg import LogisticRegression
 from heads.mahalanobis import Mahalanobis
@@ -94,6 +94,17 @@ class Core(nn.Module):
         """Logits [N, C] of preprocessed x [N, D]."""
         logits: Tensor = self.classifier(self.body(x))
         return logits
+
+
+def linear_of(classifier: nn.Module) -> nn.Linear:
+    """The classifier, which is a linear layer.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(classifier, nn.Linear):
+        raise TypeError(f"this needs a linear classifier, however: {type(classifier).__name__} came.")
+    return classifier
 
 
 class Head(nn.Module):

@@ -4,7 +4,6 @@ from typing import Literal
 
 import torch
 
-
 from heads.dense import Dense, linear_layer
 from heads.spec import Spec
 

@@ -64,7 +64,7 @@ def numbers(spec: Spec) -> dict[str, float]:
 
 
 def with_numbers(spec: SpecT, values: Mapping[str, Any]) -> SpecT:
-    """Copy of a spec with other values at dotted paths, which are not checked: they may be tensors, one for each head."""
+    """Copy of a spec with other values at dotted paths, which are not checked: they may be tensors."""
     own = {path: value for path, value in values.items() if "." not in path}
     below: dict[str, dict[str, Any]] = {}
     for path, value in values.items():

@@ -31,7 +31,7 @@ def batches_of(
     """Row numbers of the batches of one pass over rows with labels [N], at a progress from 0 to 1 of training."""
     if isinstance(sampler, ClassBatches):
         return sampler.batches(labels, generator)
-    return list(draw_rows(sampler.draw, labels, generator, progress).split(size))
+    return list(torch.split(draw_rows(sampler.draw, labels, generator, progress), size))
 
 
 def shares_of(sampler: Shuffled | ClassBatches, counts: Tensor, progress: float) -> Tensor:

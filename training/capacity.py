@@ -8,7 +8,7 @@ import psutil
 import torch
 
 from heads.body import Blocks
-from heads.head import Closed, Core
+from heads.head import Closed, Core, linear_of
 from training.checks import columns_of
 from training.data import Data
 from training.run import RunSpec
@@ -54,7 +54,7 @@ def need_of(run: RunSpec, data: Data) -> Need:
     body = run.head.body.build(width, nothing)
     core = Core(body, run.head.classifier.build(body.width, classes, nothing))
     trained = [*core.parameters(), *Terms(run.train.loss, core, nothing).parameters()]
-    hidden = [linear.out_features for linear in body.linears] if isinstance(body, Blocks) else []
+    hidden = [linear_of(linear).out_features for linear in body.linears] if isinstance(body, Blocks) else []
     batch = min(run.train.schedule.batch_size, len(data.train))
     numbers = COPIES_OF_PARAMETERS * sum(p.numel() for p in trained)
     numbers += COPIES_OF_ACTIVATIONS * batch * (sum(hidden) + classes)

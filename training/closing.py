@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from heads.head import Fitted
+from heads.head import Fitted, linear_of
 from heads.logreg import LogisticRegression, solve_path
-from training.events import Finished
+from training.events import Finished, Reason
 from training.finish import log_prior_in_logits, trained
 from training.losses.loss import objective
 from training.metrics import all_metrics, to_raise
@@ -48,12 +48,13 @@ def solved(settings: Sequence[Setting], epoch: int = 0) -> list[Finished]:
     found = solve_path(specs, hidden, mean_losses, len(one.data.class_names))
     results = []
     for setting, spec, solution in zip(settings, specs, found, strict=True):
+        linear = linear_of(setting.head.classifier)
         with torch.no_grad():
-            setting.head.classifier.weight.copy_(solution.weight)
-            setting.head.classifier.bias.copy_(solution.bias)
+            linear.weight.copy_(solution.weight)
+            linear.bias.copy_(solution.bias)
         is_solved, norm = solution.gradient_norm <= spec.tolerance, solution.gradient_norm
         head = trained(setting, setting.facts, log_prior_in_logits(setting.run.train.loss, setting.facts))
-        reason = "solved" if is_solved else "not_converged"
+        reason: Reason = "solved" if is_solved else "not_converged"
         results.append(Finished(setting.number, head, reason, epoch, setting.seconds, norm))
     return results
 
@@ -68,7 +69,7 @@ def normalised(setting: Setting, epoch: int) -> Finished:
     spec = setting.run.second
     if not isinstance(spec, TauNorm):
         raise TypeError(f"second stage {spec.kind} is not tau_norm.")
-    linear, select = setting.head.classifier, setting.data.select
+    linear, select = linear_of(setting.head.classifier), setting.data.select
     weight = linear.weight.clone()
     x = setting.head.hidden(select.features(setting.rows.columns))
     labels, counts, metric = select.labels.cpu(), setting.rows.counts, setting.run.train.early_stop.metric

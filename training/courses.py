@@ -32,7 +32,7 @@ def paced(run: RunSpec, rows: int) -> RunSpec:
     An epoch is then at the same point of the schedule in every fold and on all rows.
     """
     first = run.train.schedule
-    schedule = first.model_copy(update={"epochs": first.epochs_for(rows), "min_steps": 0})
+    schedule = first.model_copy(update={"epochs": run.train.epochs_for(rows), "min_steps": 0})
     changes: dict[str, object] = {"train": run.train.model_copy(update={"schedule": schedule})}
     if isinstance(run.second, Crt | Lws):
         epochs = run.second.schedule(first).epochs_for(rows)

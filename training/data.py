@@ -27,8 +27,8 @@ class Part:
         shapes = {name: tuple(x.shape) for name, x in self.columns.items()}
         if not shapes or any(len(shape) not in (2, 3) or shape[0] != len(self.labels) for shape in shapes.values()):
             raise ValueError(
-                f"a part needs columns [N, D] or [N, T, D] with a row for each of its N labels, however: {len(self.labels)} labels "
-                f"came with {shapes}. Were failed images dropped from one of them?"
+                "a part needs columns [N, D] or [N, T, D] with a row for each of its N labels, however: "
+                f"{len(self.labels)} labels came with {shapes}. Were failed images dropped from one of them?"
             )
         if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
             raise ValueError(
@@ -36,8 +36,8 @@ class Part:
             )
         if self.groups is not None and self.groups.shape != self.labels.shape:
             raise ValueError(
-                f"a part names one group for each of its {len(self.labels)} rows, however: {len(self.groups)} came. Pass "
-                "the groups of the same rows."
+                f"a part names one group for each of its {len(self.labels)} rows, however: {len(self.groups)} came. "
+                "Pass the groups of the same rows."
             )
 
     def __len__(self) -> int:

@@ -43,6 +43,10 @@ class Facts:
         """The facts where classes are drawn with shares [C]."""
         return replace(self, drawn=shares.to(self.drawn.device)[self.present]).weighted(self.weight)
 
+    def unsampled(self) -> "Facts":
+        """The facts where rows are drawn as they are."""
+        return replace(self, drawn=self.log_prior_raw.exp()).weighted(self.weight)
+
     def unweighted(self) -> "Facts":
         """The facts where every class counts alike."""
         return self.weighted(torch.ones_like(self.weight))
@@ -86,5 +90,5 @@ def groups_per_class(labels: Tensor, groups: Tensor, classes: int) -> Tensor:
     >>> groups_per_class(torch.tensor([0, 0, 0, 1]), torch.tensor([5, 5, 7, 7]), 3)
     tensor([2, 1, 0])
     """
-    pairs = torch.stack([labels, groups], 1).unique(dim=0)
+    pairs = torch.unique(torch.stack([labels, groups], 1), dim=0)
     return torch.bincount(pairs[:, 0], minlength=classes)

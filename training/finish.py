@@ -30,7 +30,11 @@ def trained(setting: Setting, facts: Facts, carried: Tensor) -> TrainedHead:
     run, data = setting.run, setting.data
     head = setting.head.float().cpu().eval()
     plain = _with_shift(setting, head, facts, carried, 0.0)
-    tau = tuned_tau(setting, plain, carried, facts) if run.posthoc.adjustment.rule == "tuned" else run.posthoc.adjustment.tau
+    tau = (
+        tuned_tau(setting, plain, carried, facts)
+        if run.posthoc.adjustment.rule == "tuned"
+        else run.posthoc.adjustment.tau
+    )
     return _calibrated(run, _with_shift(setting, head, facts, carried, tau), data)
 
 

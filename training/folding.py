@@ -85,8 +85,9 @@ def numbers_in(folds: Tensor) -> list[int]:
 
 
 def fold_data(data: Data, held: Tensor) -> Data:
-    """Training rows without the held-out ones [N], which select; nothing calibrates."""
-    return Data(_rows(data.train, ~held), _rows(data.train, held), _rows(data.train, held), data.class_names)
+    """Training rows without the held-out ones [N], which select and calibrate."""
+    outer = _rows(data.train, held)
+    return Data(_rows(data.train, ~held), outer, outer, data.class_names)
 
 
 def _rows(part: Part, chosen: Tensor) -> Part:

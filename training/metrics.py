@@ -161,7 +161,7 @@ def to_raise(metrics: Mapping[str, float | None], name: str) -> float:
     found = metrics[name]
     if found is None:
         raise ValueError(
-            f"choices are made by {name} of the selection rows, however: no selection row belongs to a class it counts. "
+            f"choices are made by {name} of the selection rows, however: none of them belongs to a class it counts. "
             "Choose another train.early_stop.metric, or a split with more selection rows."
         )
     return -found if name == "nll" else found

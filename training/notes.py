@@ -16,11 +16,12 @@ def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
     if isinstance(run.head.classifier, Closed):
         return _too_few("head.classifier.k", run.head.classifier, rows)
     first = run.train.schedule
-    found = _overruled("train.schedule.epochs", first, rows) if first.epochs != Schedule().epochs else ()
-    found += _too_late("train.early_stop.epoch", run.train.early_stop.epoch, first.epochs_for(rows))
+    size = run.train.batch_rows
+    found = _overruled("train.schedule.epochs", first, rows, size) if first.epochs != Schedule().epochs else ()
+    found += _too_late("train.early_stop.epoch", run.train.early_stop.epoch, first.epochs_for(rows, size))
     if isinstance(run.second, Crt | Lws):
         second = run.second.schedule(first)
-        found += _overruled("second.epochs", second, rows)
+        found += _overruled("second.epochs", second, rows, second.batch_size)
         found += _too_late("second.epoch", run.second.epoch, second.epochs_for(rows))
     if isinstance(run.second, Refit):
         found += _too_few("second.classifier.k", run.second.classifier, rows)
@@ -41,10 +42,10 @@ def _too_late(option: str, epoch: int | None, last: int) -> tuple[str, ...]:
     return (f"{option}={epoch} becomes {last}, for training ends there",)
 
 
-def _overruled(option: str, schedule: Schedule, rows: int) -> tuple[str, ...]:
+def _overruled(option: str, schedule: Schedule, rows: int, size: int) -> tuple[str, ...]:
     """That min_steps asks for more epochs than were stated, where it does."""
-    epochs = schedule.epochs_for(rows)
+    epochs = schedule.epochs_for(rows, size)
     if epochs == schedule.epochs:
         return ()
     told = f"{option}={schedule.epochs} becomes {epochs}, for min_steps asks for {schedule.min_steps} steps"
-    return (f"{told} and {rows} rows give {-(-rows // schedule.batch_size)} an epoch",)
+    return (f"{told} and {rows} rows give {-(-rows // size)} an epoch",)

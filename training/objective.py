@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -157,7 +157,7 @@ class Objective(nn.Module):
             isinstance(classifier, Margined) or (isinstance(classifier, ExternalClassifier) and classifier.has_margin)
         ):
             return None
-        counts, scale = self.facts.counts[self.facts.present], self.core.classifier.scale
+        counts, scale = self.facts.counts[self.facts.present], cast(Tensor, self.core.classifier.scale)
         return lambda logits, own: classifier.margined(logits, own, counts, scale, progress)
 
     def _augmented(self, spec: StageSpec, x: Tensor, draws: Draws) -> Tensor:

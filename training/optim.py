@@ -47,13 +47,13 @@ class Schedule(Spec):
     warmup: float = Field(default=0.05, ge=0, lt=1)
     """Share of all steps in which the learning rate rises linearly from 0."""
 
-    def epochs_for(self, rows: int) -> int:
-        """Passes over that many training rows.
+    def epochs_for(self, rows: int, size: int | None = None) -> int:
+        """Passes over that many training rows in batches of a size, or of batch_size.
 
         >>> Schedule(epochs=10, batch_size=50, min_steps=100).epochs_for(200)
         25
         """
-        return max(self.epochs, math.ceil(self.min_steps / math.ceil(rows / self.batch_size)))
+        return max(self.epochs, math.ceil(self.min_steps / math.ceil(rows / (size or self.batch_size))))
 
     def factor(self, progress: float) -> float:
         """Multiplier of the learning rate at a progress from 0 to 1.

@@ -28,9 +28,7 @@ class Together:
         steps: how many were taken.
     """
 
-    def __init__(
-        self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]
-    ) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]) -> None:
         self.parameters = dict(parameters)
         self._decayed = decayed
         self.is_adam = isinstance(specs[0], AdamW)
@@ -99,9 +97,7 @@ class Together:
 class Apart:
     """Moves each head by torch's own optimiser, in one pass over its parameters (fused)."""
 
-    def __init__(
-        self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]
-    ) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]) -> None:
         self.parameters = dict(parameters)
         self.steps = 0
         self._decayed = decayed
@@ -156,9 +152,7 @@ class Apart:
 Optimiser = Together | Apart
 
 
-def optimiser_for(
-    parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]
-) -> Optimiser:
+def optimiser_for(parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]) -> Optimiser:
     """The faster of the two for parameters [K, ...] by name, of which those in decayed shrink."""
     numbers = sum(p[0].numel() for p in parameters.values())
     on_cpu = all(p.device.type == "cpu" for p in parameters.values())

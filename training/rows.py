@@ -8,10 +8,10 @@ from torch import Tensor
 
 from heads.preprocess import Affine
 from heads.rows import Rows
+from training.batches import shares_of
 from training.checks import columns_of
 from training.data import Data
 from training.facts import Facts, facts_of
-from training.batches import shares_of
 from training.randomness import generator
 from training.run import RunSpec
 

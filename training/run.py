@@ -46,4 +46,4 @@ class RunSpec(Spec):
         """
         first = self.train.schedule
         second = self.second.schedule(first).epochs_for(rows) if isinstance(self.second, Crt | Lws) else 0
-        return first.epochs_for(rows) + second
+        return self.train.epochs_for(rows) + second

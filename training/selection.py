@@ -22,7 +22,7 @@ def selection_metrics(setting: Setting, stack: Stack) -> list[dict[str, float | 
         logits = logits.masked_fill(counts == 0, -torch.inf)
     size = max(1, HEADS_AT_ONCE // max(1, logits[0].numel()))
     found: list[dict[str, float | None]] = []
-    for part in logits.split(size):
+    for part in torch.split(logits, size):
         found += metrics_of_heads(part.log_softmax(-1).cpu(), labels, counts.cpu(), setting.background)
     return found
 

@@ -48,9 +48,9 @@ class Setting:
         return time.perf_counter() - self.began
 
     def with_classifier(self, classifier: Closed) -> "Setting":
-        """The same with another classifier in its spec."""
+        """The same with another classifier in its spec, which takes all rows as they are, whatever the sampler."""
         head = self.run.head.model_copy(update={"classifier": classifier})
-        return replace(self, run=self.run.model_copy(update={"head": head}))
+        return replace(self, run=self.run.model_copy(update={"head": head}), facts=self.facts.unsampled())
 
 
 def settings_of(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data) -> list[Setting]:

@@ -53,9 +53,7 @@ class Stack:
         optimiser: holds the parameters, [K, ...] by name.
     """
 
-    def __init__(
-        self, objectives: Sequence[Objective], noises: Sequence[torch.Generator], features: Features
-    ) -> None:
+    def __init__(self, objectives: Sequence[Objective], noises: Sequence[torch.Generator], features: Features) -> None:
         self.objectives = list(objectives)
         self.features = features
         self._alone = len(objectives) == 1
@@ -139,8 +137,8 @@ class Stack:
         """What the heads predict for the selection rows, [K, M, C]."""
         x, core = self.features.select, self._template.core
         if self._alone and self._average is None:
-            alone: Tensor = core(x if self.features.is_shared else x[0])
-            return alone[None]
+            logits: Tensor = core(x if self.features.is_shared else x[0])
+            return torch.stack([logits])
         tensors = self.judged | self._buffers
         state = {n.removeprefix("core."): t for n, t in tensors.items() if n.startswith("core.")}
         at_once = max(1, LOGITS_AT_ONCE // (x.shape[-2] * classes))

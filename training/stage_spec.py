@@ -12,6 +12,7 @@ from training.losses.loss import LossSpec
 from training.mixup import Mixup
 from training.optim import AdamW, OptimSpec, Schedule
 from training.oversample import NoOversample, OversampleSpec
+from training.samplers import ClassBatches
 
 
 class EarlyStop(Spec):
@@ -48,3 +49,17 @@ class StageSpec(Spec):
     """Share of the last average in a running average of the weights, which is judged and kept; 0 takes no average."""
     early_stop: EarlyStop = EarlyStop()
     """Which epoch is kept."""
+
+    def epochs_for(self, rows: int) -> int:
+        """Passes over that many training rows.
+
+        >>> StageSpec(sampler=ClassBatches(classes=5, rows=2)).epochs_for(100)
+        100
+        """
+        return self.schedule.epochs_for(rows, self.batch_rows)
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows in one batch, or the most of them where classes or their rows are few."""
+        sampler = self.sampler
+        return sampler.classes * sampler.rows if isinstance(sampler, ClassBatches) else self.schedule.batch_size

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from heads.body import Pass
-from heads.head import Core, Placed
+from heads.cosine import CosineLayer
+from heads.head import Closed, Core, Placed, linear_of
 from training.batches import Shuffled, batches_of, shares_of
 from training.facts import Facts
 from training.objective import Objective
@@ -31,7 +32,8 @@ class Stage:
         labels: [N] of the training rows, made-up ones included.
         batches: draws the row numbers of one pass, batch by batch, at a progress from 0 to 1.
         order: draws what the heads share beside the rows, on the CPU.
-        schedule: for how long.
+        schedule: the course of the learning rate.
+        epochs: the most passes.
     """
 
     settings: Sequence[Setting]
@@ -41,6 +43,7 @@ class Stage:
     batches: Callable[[float], Sequence[Tensor]]
     order: torch.Generator
     schedule: Schedule
+    epochs: int
 
 
 class Scaled(nn.Module):
@@ -75,7 +78,7 @@ def first_stage(settings: Sequence[Setting]) -> Stage:
 def _place(setting: Setting) -> None:
     """Start a classifier from the training rows, where its spec says how."""
     classifier, head = setting.run.head.classifier, setting.head
-    if isinstance(classifier, Placed):
+    if isinstance(classifier, Placed) and isinstance(head.classifier, CosineLayer):
         rows = setting.rows.for_classifier(head.body(setting.rows.x), setting.facts, setting.data.class_names)
         classifier.start(head.classifier, rows, setting.start)
 
@@ -105,7 +108,7 @@ def second_stage(settings: Sequence[Setting]) -> Stage:
 
 def _renew(setting: Setting, crt: Crt) -> None:
     head, spec = setting.head, setting.run.head.classifier
-    if crt.init == "fresh":
+    if crt.init == "fresh" and not isinstance(spec, Closed):
         built = spec.build(head.body.width, len(setting.data.class_names), setting.start)
         head.classifier = built.to(setting.rows.x.device, setting.rows.x.dtype)
         _place(setting)
@@ -136,11 +139,11 @@ def second_facts(facts: Facts, second: Crt | Lws) -> Facts:
 
 def fold(setting: Setting, scaled: Scaled) -> None:
     """Multiply the factors of a second stage into the linear classifier before it."""
-    classifier = setting.head.classifier
+    linear = linear_of(setting.head.classifier)
     with torch.no_grad():
         factors = scaled.log_scale.exp()
-        classifier.weight.mul_(factors[:, None])
-        classifier.bias.mul_(factors)
+        linear.weight.mul_(factors[:, None])
+        linear.bias.mul_(factors)
 
 
 def _objective(spec: StageSpec, setting: Setting, core: Core, facts: Facts) -> Objective:
@@ -164,4 +167,5 @@ def _stage(settings: Sequence[Setting], objectives: Sequence[Objective], feature
         return [rows.to(device) for rows in found]
 
     early_stops = [o.spec.early_stop for o in objectives]
-    return Stage(settings, early_stops, Stack(objectives, noises, features), labels, batches, order, spec.schedule)
+    stack = Stack(objectives, noises, features)
+    return Stage(settings, early_stops, stack, labels, batches, order, spec.schedule, spec.epochs_for(len(labels)))

@@ -80,7 +80,7 @@ def run_stage(
     """
     heads = [_Head(s, e, d) for s, e, d in zip(stage.settings, stage.early_stops, done, strict=True)]
     waiting: list[dict[str, Any]] = []
-    last, first = stage.schedule.epochs_for(len(stage.labels)), 1
+    last, first = stage.epochs, 1
     state = keeper.load(stage.settings) if keeper else None
     if keeper and state:
         first, waiting = state["epoch"] + 1, state["waiting"]

@@ -1,5 +1,7 @@
 """Terms of an objective beside the mean of the point loss: they compare the rows of a batch with one another."""
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -61,8 +63,9 @@ class Terms(nn.Module):
         if hidden is not None and self.spec.supcon.weight > 0:
             total = total + spec.supcon.weight * spec.supcon(self.projector(hidden), own, facts.weight)
         if hidden is not None and self.spec.bcl.weight > 0:
-            rows, prototypes = (project(x) for project, x in zip(self.projectors, (hidden, _classes(core, facts)), strict=True))
-            total = total + spec.bcl.weight * spec.bcl(rows, own, prototypes)
+            of_rows, of_classes = self.projectors
+            prototypes = of_classes(_classes(core, facts))
+            total = total + spec.bcl.weight * spec.bcl(of_rows(hidden), own, prototypes)
         if hidden is not None and self.spec.center.weight > 0:
             total = total + spec.center.weight * spec.center(hidden, own, self.centers)
             updates["terms.centers"] = spec.center.moved(hidden, own, self.centers).detach()
@@ -73,6 +76,6 @@ class Terms(nn.Module):
 
 def _classes(core: Core, facts: Facts) -> Tensor:
     """The classifier's weights [C+, H], of several centres the first."""
-    weight = core.classifier.weight
+    weight = cast(Tensor, core.classifier.weight)
     every = weight[:, 0] if isinstance(core.classifier, CosineLayer) else weight
     return every if facts.has_all else every.index_select(0, facts.present)

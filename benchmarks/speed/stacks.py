@@ -70,7 +70,9 @@ def figures(quick: bool, device: str = "cpu") -> Iterator[Figure]:
 def measure(case: Case, repeats: int, device: str) -> Iterator[Figure]:
     """Time a case on a device."""
     data = table(case.classes, device)
-    batches = [rows.to(device) for rows in torch.randperm(ROWS, generator=seeded()).split(case.batch)[: case.steps]]
+    batches = [
+        rows.to(device) for rows in torch.split(torch.randperm(ROWS, generator=seeded()), case.batch)[: case.steps]
+    ]
     while len(batches) < case.steps:
         batches += batches[: case.steps - len(batches)]
     rates = [1e-4 * 100 ** (k / (case.heads - 1)) for k in range(case.heads)]
@@ -139,7 +141,7 @@ class Loop:
                 optimiser.param_groups[0]["lr"] = rate * cosine(step, len(self.batches))
                 loss = cross_entropy(module(self.x[rows]), self.y[rows])
                 optimiser.zero_grad()
-                loss.backward()
+                torch.autograd.backward(loss)
                 optimiser.step()
         settle(self.batches[0])
 
@@ -162,7 +164,7 @@ class Dict:
             x, y = self.x[rows], self.y[rows]
             losses = {name: cross_entropy(module(x), y) for name, module in self.heads.items()}
             self.optimiser.zero_grad()
-            torch.stack(list(losses.values())).sum().backward()
+            torch.autograd.backward(torch.stack(list(losses.values())).sum())
             self.optimiser.step()
         settle(self.batches[0])
 

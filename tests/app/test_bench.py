@@ -127,7 +127,7 @@ def test_folds_are_given_on_the_command_line(frostbench, cache, tmp_path, monkey
     assert "cross-validation has no rows apart to select and calibrate" in refused.err
 
 
-def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench, bench_file, monkeypatch):
+def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench, bench_file, tmp_path, monkeypatch):
     import benchmarks.runner as runner
     from training.events import Failed, Finished
 
@@ -139,12 +139,13 @@ def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench
             yield Failed(event.run, "it diverged. Lower train.optim.lr.") if is_last else event
 
     monkeypatch.setattr(runner, "fit", failing)
-    ran = frostbench("bench", "run", bench_file)
+    words = ("bench", "run", bench_file, "--set", f"store={tmp_path / 'other'}")
+    ran = frostbench(*words)
     assert ran.status == 1
     assert "FAILED, it diverged. Lower train.optim.lr." in ran.out
     assert ", 1 failed" in ran.out.splitlines()[-1]
     monkeypatch.undo()
-    again = frostbench("bench", "run", bench_file)
+    again = frostbench(*words)
     assert again.status == 0
     assert "1 runs trained" in again.out.splitlines()[-1]
 

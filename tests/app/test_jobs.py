@@ -22,7 +22,7 @@ ENDLESS = {
     "train.early_stop.patience": 100_000,
 }
 SHORT = {"train.schedule.epochs": 4, "train.schedule.min_steps": 0}
-# With vectors of very unequal scale, an almost absent penalty and this tolerance the search takes minutes.
+# With many vectors of very unequal scale, an almost absent penalty and this tolerance the search takes a while.
 SLOW_SOLVER = {
     "head.classifier.kind": "logreg",
     "head.classifier.tolerance": 1e-10,
@@ -184,7 +184,7 @@ def test_a_job_outlives_the_killed_process_that_asked_for_it_and_cancelling_keep
 
 @pytest.mark.slow
 def test_waiting_jobs_can_be_stopped_and_take_over_when_a_worker_is_killed(store, cache, tmp_path):
-    unequal = write_cache(tmp_path / "in", 2000, 100, 20, (1.0, 0.1, 0.01, 0.001))
+    unequal = write_cache(tmp_path / "in", 20_000, 100, 20, (1.0, 0.1, 0.01, 0.001))
     killed = submit(store, "A", bench_of(cache, ENDLESS))
     solver = submit(store, "B", bench_of(unequal, SLOW_SOLVER))
     third, fourth = submit(store, "A", bench_of(cache)), submit(store, "B", bench_of(cache))

@@ -105,8 +105,7 @@ def test_runs_that_were_trained_together_say_so_and_share_their_seconds(cache):
 
 
 def test_a_run_that_fails_is_told_and_the_others_are_kept(cache):
-    diverging = {"train.optim.kind": "sgd", "train.optim.lr": 100.0, "train.optim.momentum": 0.0}
-    bench = bench_of(cache, toggles={"wild": {**diverging, "head.preprocess.std": False}})
+    bench = bench_of(cache, toggles={"wild": {"train.optim.kind": "sgd"}})
     real = runner.fit
 
     def failing(runs, data, stop):

@@ -75,7 +75,7 @@ def check_shapes_and_absent_classes(name: str) -> None:
 
 
 def check_the_same_twice(name: str) -> None:
-    """Bit for bit, whatever the state of torch's global generator; another seed gives another head where it steps."""
+    """Bit for bit, whatever the state of torch's global generator, which is left alone."""
     end, losses = of(name)
     torch.manual_seed(len(name))
     before = torch.get_rng_state()

@@ -4,9 +4,13 @@ import math
 
 import pytest
 import torch
+from catalogue import data
 
 from training.optim import AdamW, Schedule, Sgd
 from training.optimisers import SMALL_HEAD, Apart, Average, Together, optimiser_for
+from training.run import RunSpec
+from training.setting import settings_of
+from training.stages import first_stage
 
 ADAMS = [AdamW(lr=0.1, weight_decay=0.5), AdamW(lr=0.003, weight_decay=0.0), AdamW(lr=0.02, weight_decay=2.0)]
 SGDS = [
@@ -27,6 +31,7 @@ def theirs(spec, parameters):
     return torch.optim.SGD(groups, lr=spec.lr, momentum=spec.momentum)
 
 
+DECAYED = frozenset({"layer.weight", "centers"})
 EITHER = pytest.mark.parametrize("optimiser", [Together, Apart])
 
 
@@ -40,7 +45,7 @@ def random(*lead, seed):
 @pytest.mark.parametrize("shape", ["cosine", "constant"])
 def test_heads_with_their_own_numbers_move_as_those_of_torch(optimiser, specs, shape):
     first, schedule, steps = random(3, seed=0), Schedule(shape=shape, warmup=0.1), 60
-    ours = optimiser({n: p.clone() for n, p in first.items()}, specs)
+    ours = optimiser({n: p.clone() for n, p in first.items()}, specs, DECAYED)
     alone = [{n: p[k].clone().requires_grad_() for n, p in first.items()} for k in range(3)]
     others = [theirs(spec, parameters) for spec, parameters in zip(specs, alone, strict=True)]
     for step in range(1, steps + 1):
@@ -62,7 +67,7 @@ def test_heads_with_their_own_numbers_move_as_those_of_torch(optimiser, specs, s
 @EITHER
 @pytest.mark.parametrize("specs", [ADAMS, SGDS], ids=["adamw", "sgd"])
 def test_heads_that_are_kept_go_on_as_if_the_others_were_still_there(optimiser, specs):
-    whole, fewer = (optimiser(random(3, seed=0), specs) for _ in range(2))
+    whole, fewer = (optimiser(random(3, seed=0), specs, DECAYED) for _ in range(2))
     for step in range(10):
         gradients = random(3, seed=step)
         whole.step(gradients, 0.7)
@@ -75,9 +80,9 @@ def test_heads_that_are_kept_go_on_as_if_the_others_were_still_there(optimiser, 
 
 @EITHER
 @pytest.mark.parametrize("spec", [AdamW(lr=0.1, weight_decay=0.5), Sgd(lr=0.1, weight_decay=0.5)])
-def test_biases_and_norms_are_not_decayed(optimiser, spec):
+def test_what_is_not_named_is_not_decayed(optimiser, spec):
     first = random(1, seed=0)
-    ours = optimiser({n: p.clone() for n, p in first.items()}, [spec])
+    ours = optimiser({n: p.clone() for n, p in first.items()}, [spec], DECAYED)
     ours.step({n: torch.zeros_like(p) for n, p in first.items()}, 1.0)
     moved = {name for name, p in ours.parameters.items() if not torch.equal(p, first[name])}
     assert moved == {"layer.weight", "centers"}
@@ -88,7 +93,7 @@ def test_biases_and_norms_are_not_decayed(optimiser, spec):
 @pytest.mark.parametrize("specs", [ADAMS, SGDS], ids=["adamw", "sgd"])
 def test_a_rate_of_0_moves_nothing(optimiser, specs):
     first = random(3, seed=0)
-    ours = optimiser({n: p.clone() for n, p in first.items()}, specs)
+    ours = optimiser({n: p.clone() for n, p in first.items()}, specs, DECAYED)
     for step in range(3):
         ours.step(random(3, seed=step), 0.0)
     assert all(torch.equal(p, first[name]) for name, p in ours.parameters.items())
@@ -96,9 +101,9 @@ def test_a_rate_of_0_moves_nothing(optimiser, specs):
 
 def test_many_small_heads_move_together_and_large_ones_or_one_alone_apart():
     small, large = {"w": torch.zeros(2, 8, 8)}, {"w": torch.zeros(2, SMALL_HEAD + 1, 1)}
-    assert isinstance(optimiser_for(small, ADAMS[:2]), Together)
-    assert isinstance(optimiser_for({"w": torch.zeros(1, 8, 8)}, ADAMS[:1]), Apart)
-    assert isinstance(optimiser_for(large, ADAMS[:2]), Apart)
+    assert isinstance(optimiser_for(small, ADAMS[:2], frozenset()), Together)
+    assert isinstance(optimiser_for({"w": torch.zeros(1, 8, 8)}, ADAMS[:1], frozenset()), Apart)
+    assert isinstance(optimiser_for(large, ADAMS[:2], frozenset()), Apart)
 
 
 def test_averages_are_those_of_torch_swa_utils_with_a_decay_that_starts_small():
@@ -121,6 +126,17 @@ def test_averages_are_those_of_torch_swa_utils_with_a_decay_that_starts_small():
     kept = ours.values["layer.bias"][[2, 0]]
     ours.keep([2, 0])
     assert torch.equal(ours.values["layer.bias"], kept)
+
+
+@pytest.mark.parametrize("specs", [ADAMS, SGDS], ids=["adamw", "sgd"])
+def test_every_layer_is_decayed_but_biases_and_norms_are_not(specs):
+    """One step at a rate without gradients to speak of: only what is decayed shrinks."""
+    tree = {"head": {"body": {"kind": "mlp", "hidden": [8, 6]}}, "train": {"optim": specs[0].model_dump()}}
+    stack = first_stage(settings_of([0], [RunSpec.model_validate(tree)], data())).stack
+    before = {n: p.detach().clone() for n, p in stack.optimiser.parameters.items()}
+    stack.optimiser.step({n: torch.zeros_like(p) for n, p in before.items()}, 1.0)
+    moved = {n for n, p in stack.optimiser.parameters.items() if not torch.equal(p, before[n])}
+    assert moved == {"core.body.linears.0.weight", "core.body.linears.1.weight", "core.classifier.weight"}
 
 
 def test_no_average_is_taken_where_none_is_asked_for():

@@ -15,7 +15,9 @@ from training.losses.scores import Scores, Targets
 class Plugin(Protocol):
     """The form of a loss of someone's own: loss [N] of scores [N, C+] against targets [N, C+] whose rows sum to 1."""
 
-    def __call__(self, scores: Scores, targets: Tensor) -> Tensor: ...
+    def __call__(self, scores: Scores, targets: Tensor) -> Tensor:
+        """Loss [N]."""
+        ...
 
 
 class ExternalLoss(Spec):

@@ -93,11 +93,11 @@ def branched_objective(
     raw = of_present(logits, facts)
     prior = facts.log_prior_effective.exp().to(raw.dtype)
     kept = _kept(spec, raw, branches, facts, progress)
-    stages = None if margin else scores(spec, raw, raw, facts)
+    plain = scores(spec, raw, raw, facts)
     totals, weights = [], []
     for branch in branches:
         own = facts.position[branch.labels]
-        seen = stages if stages or not margin else scores(spec, raw, margin(raw, own), facts)
+        seen = scores(spec, raw, margin(raw, own), facts) if margin else plain
         loss = spec.point(seen, spec.smoothing(own, prior))
         weight = facts.weight.to(loss.dtype)[own] * branch.share.to(loss.dtype)
         weight = weight if kept is None else weight * kept
