@@ -35,7 +35,14 @@ def make_folds(labels: np.ndarray, groups: np.ndarray, spec: SplitSpec, stated: 
         return _one_group_each(groups)[None]
     _check_possible(labels if stated else labels[np.unique(groups, return_index=True)[1]], groups, spec.folds)
     seeds = [(spec.seed + 1 + repeat) % 2**32 for repeat in range(spec.repeats)]
-    return np.stack([_spread(labels, groups, cut(labels, groups, spec.folds, seed, stated)) for seed in seeds])
+    found = np.stack([_spread(labels, groups, cut(labels, groups, spec.folds, seed, stated)) for seed in seeds])
+    fewest = min(len(np.unique(each)) for each in found)
+    if fewest < spec.folds:
+        raise CacheError(
+            f"each of {spec.folds} folds needs rows, however: only {fewest} got some, for few groups hold most of them. "
+            "Lower folds, state finer groups, or use leave_one_group_out."
+        )
+    return found
 
 
 def cut(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int, stated: bool) -> np.ndarray:

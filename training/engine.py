@@ -101,8 +101,8 @@ def _second(later: Sequence[Ended], stop: Callable[[], bool]) -> Iterator[Event]
             yield from solved([setting], event.epoch) if is_logreg else [fitted(setting, event.epoch)]
     else:
         stage = second_stage([event.setting for event in later])
-        for event in run_stage(stage, [event.last for event in later], stop):
-            yield _after_second(event) if isinstance(event, Ended) else event
+        for told in run_stage(stage, [event.last for event in later], stop):
+            yield _after_second(told) if isinstance(told, Ended) else told
 
 
 def _after_first(event: Ended, reason: Reason | None = None) -> Finished | Failed:

@@ -1,6 +1,5 @@
 """A stack: heads of one skeleton in training, moved together in each step."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from heads.dense import Dense
-from heads.spec import numbers
+from training.lifting import first, leading, own_of, sources_of, wide_copy
 from training.objective import Moment, Objective, Own
 from training.optimisers import Average, optimiser_for
 
@@ -57,19 +55,19 @@ class Stack:
         self.objectives = list(objectives)
         self.features = features
         self._alone = len(objectives) == 1
-        self._template = objectives[0] if self._alone else _wide_copy(objectives[0])
+        self._template = objectives[0] if self._alone else wide_copy(objectives[0])
         optims = [o.spec.optim for o in objectives]
         self.optimiser = optimiser_for(self._first_parameters(), optims, objectives[0].decayed)
         self._average = Average.of(self.optimiser.parameters, [o.spec.ema for o in objectives])
-        self._buffers = _leading([dict(o.named_buffers()) for o in objectives])
-        self._own = _own_of(objectives)
-        self._noises, self._source = _sources(objectives, noises)
+        self._buffers = leading([dict(o.named_buffers()) for o in objectives])
+        self._own = own_of(objectives)
+        self._noises, self._source = sources_of(objectives, noises)
 
     def _first_parameters(self) -> Tensors:
         """[K, ...] by name; those of a head alone are views of its own."""
         if self._alone:
             return {name: p.data[None] for name, p in self._template.named_parameters()}
-        joined: Tensors = _leading([{n: p.detach() for n, p in o.named_parameters()} for o in self.objectives])
+        joined: Tensors = leading([{n: p.detach() for n, p in o.named_parameters()} for o in self.objectives])
         return {name: p.requires_grad_() for name, p in joined.items()}
 
     def __len__(self) -> int:
@@ -89,7 +87,7 @@ class Stack:
         some = x if is_shared else x[0]
         draws = [self.objectives[self._source.index(i)].draw(some, labels, g) for i, g in enumerate(self._noises)]
         if self._alone:
-            found, updates = self._template(some, labels, draws[0], _first(self._own), moment)
+            found, updates = self._template(some, labels, draws[0], first(self._own), moment)
             gradients = torch.autograd.grad(found, list(self._template.parameters()), materialize_grads=True)
             found, gradients = found[None], tuple(g[None] for g in gradients)
         else:
@@ -98,13 +96,14 @@ class Stack:
             gradients = torch.autograd.grad(found.sum(), leaves, materialize_grads=True)
         self.optimiser.step(dict(zip(self.optimiser.parameters, gradients, strict=True)), factor)
         self._remember(updates)
-        return found.detach()
+        objectives: Tensor = found.detach()
+        return objectives
 
     def _objectives(self, x: Tensor, labels: Tensor, draws: list[Any], moment: Moment) -> tuple[Tensor, Tensors]:
         """The objectives [K] of many heads, and their buffers after the step; draws has an entry for each source."""
         template = self._template
         is_one_draw = len(draws) == 1
-        drawn = draws[0] if is_one_draw else _leading([draws[i] for i in self._source])
+        drawn = draws[0] if is_one_draw else leading([draws[i] for i in self._source])
 
         def one(parameters: Tensors, buffers: Tensors, rows: Tensor, draw: Any, own: Own) -> Any:
             return functional_call(template, (parameters, buffers), (rows, labels, draw, own, moment))
@@ -200,58 +199,3 @@ class Stack:
         used = sorted({self._source[i] for i in places})
         self._source = [used.index(self._source[i]) for i in places]
         self._noises = [self._noises[i] for i in used]
-
-
-def lifted_numbers(objective: Objective) -> dict[str, float]:
-    """The swept numbers that a step reads, by dotted path; learning rates and the like are the optimiser's."""
-    outside = ("train.optim.", "train.mixup.alpha", "train.ema")
-    found = {f"train.{path}": number for path, number in numbers(objective.spec).items()}
-    found |= {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
-    return {path: number for path, number in found.items() if not path.startswith(outside)}
-
-
-def _own_of(objectives: Sequence[Objective]) -> Own:
-    """What the heads have for themselves, [K, ...]; numbers that are the same for all stay in the specs."""
-    each = [lifted_numbers(o) for o in objectives]
-    like = next(objectives[0].parameters())
-    differing = [path for path in each[0] if len({found[path] for found in each}) > 1]
-    lifted = {path: like.new_tensor([found[path] for found in each]) for path in differing}
-    facts = [o.facts for o in objectives]
-    weight = torch.stack([f.weight for f in facts])
-    return Own(lifted, weight, torch.stack([f.log_prior_effective for f in facts]))
-
-
-def _first(own: Own) -> Own:
-    return Own({}, own.weight[0], own.log_prior[0])
-
-
-def _sources(
-    objectives: Sequence[Objective], noises: Sequence[torch.Generator]
-) -> tuple[list[torch.Generator], list[int]]:
-    """Generators to draw from, and which of them each head uses: heads with the same draws share one.
-
-    A generator that starts in the same state, asked for the same things, gives the same numbers.
-    """
-    keys = [(g.initial_seed(), o.spec.mixup.alpha) for o, g in zip(objectives, noises, strict=True)]
-    distinct = list(dict.fromkeys(keys))
-    return [noises[keys.index(key)] for key in distinct], [distinct.index(key) for key in keys]
-
-
-def _wide_copy(objective: Objective) -> Objective:
-    """A copy that stands for all heads; its own parameters are never read."""
-    template = copy.deepcopy(objective)
-    for module in template.modules():
-        if isinstance(module, Dense):
-            module.wide = True
-    return template
-
-
-def _leading(items: Sequence[Any]) -> Any:
-    """Trees of the same shape as one whose tensors lead with a dimension for the items."""
-    first = items[0]
-    if isinstance(first, Tensor):
-        return torch.stack(list(items))
-    if isinstance(first, dict):
-        return {name: _leading([item[name] for item in items]) for name in first}
-    parts = [_leading(part) for part in zip(*items, strict=True)]
-    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)

@@ -70,9 +70,8 @@ def figures(quick: bool, device: str = "cpu") -> Iterator[Figure]:
 def measure(case: Case, repeats: int, device: str) -> Iterator[Figure]:
     """Time a case on a device."""
     data = table(case.classes, device)
-    batches = [
-        rows.to(device) for rows in torch.split(torch.randperm(ROWS, generator=seeded()), case.batch)[: case.steps]
-    ]
+    order = torch.randperm(ROWS, generator=seeded()).to(device)
+    batches = list(torch.split(order, case.batch))[: case.steps]
     while len(batches) < case.steps:
         batches += batches[: case.steps - len(batches)]
     rates = [1e-4 * 100 ** (k / (case.heads - 1)) for k in range(case.heads)]

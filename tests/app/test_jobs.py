@@ -184,7 +184,7 @@ def test_a_job_outlives_the_killed_process_that_asked_for_it_and_cancelling_keep
 
 @pytest.mark.slow
 def test_waiting_jobs_can_be_stopped_and_take_over_when_a_worker_is_killed(store, cache, tmp_path):
-    unequal = write_cache(tmp_path / "in", 20_000, 100, 20, (1.0, 0.1, 0.01, 0.001))
+    unequal = write_cache(tmp_path / "in", 6000, 400, 60, (1.0, 0.1, 0.01, 0.001))
     killed = submit(store, "A", bench_of(cache, ENDLESS))
     solver = submit(store, "B", bench_of(unequal, SLOW_SOLVER))
     third, fourth = submit(store, "A", bench_of(cache)), submit(store, "B", bench_of(cache))

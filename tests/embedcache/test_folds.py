@@ -62,7 +62,8 @@ def test_no_group_or_copy_is_on_both_sides_of_a_fold_and_every_row_is_held_out_o
     try:
         split = make_split(table, spec)
     except CacheError as error:
-        assert "groups are left" in str(error) or "needs 2 to" in str(error)  # noqa: PT017
+        known = ("groups are left", "needs 2 to", "['test'] got none", "folds needs rows, however: only")
+        assert any(words in str(error) for words in known)  # noqa: PT017
         return
     assert split.folds is not None
     assert split.folds.shape == (spec.repeats, len(labels))
@@ -118,6 +119,14 @@ def test_three_images_a_class_are_spread_evenly_and_no_share_is_needed() -> None
     assert split.report.warnings[0].startswith("Cross-validated, 3 folds, cut anew 2 times")
     with pytest.raises(CacheError, match=r"4 folds need .* largest class has 3 rows. Lower folds, or use leave_one"):
         make_split(table, SplitSpec(folds=4, test=0))
+
+
+def test_an_empty_fold_is_refused() -> None:
+    labels, groups = np.zeros(12, dtype=np.int64), np.array([0] * 10 + [1, 2])
+    with pytest.raises(CacheError, match=r"3 folds needs rows, however: only 2 got some.*Lower folds"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("embedcache.folds.cut", lambda *_: np.array([0] * 10 + [1, 1]))
+            make_folds(labels, groups, SplitSpec(folds=3))
 
 
 def test_folds_are_those_of_scikit_learn() -> None:
