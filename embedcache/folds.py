@@ -39,7 +39,7 @@ def make_folds(labels: np.ndarray, groups: np.ndarray, spec: SplitSpec, stated: 
     fewest = min(len(np.unique(each)) for each in found)
     if fewest < spec.folds:
         raise CacheError(
-            f"each of {spec.folds} folds needs rows, however: only {fewest} got some, for few groups hold most of them. "
+            f"each of {spec.folds} folds needs rows, however: only {fewest} got some, for few groups hold most rows. "
             "Lower folds, state finer groups, or use leave_one_group_out."
         )
     return found

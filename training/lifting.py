@@ -32,6 +32,7 @@ def own_of(objectives: Sequence[Objective]) -> Own:
 
 
 def first(own: Own) -> Own:
+    """What the first of several heads has for itself, whose numbers are those of its specs."""
     return Own({}, own.weight[0], own.log_prior[0])
 
 

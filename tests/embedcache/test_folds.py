@@ -121,12 +121,11 @@ def test_three_images_a_class_are_spread_evenly_and_no_share_is_needed() -> None
         make_split(table, SplitSpec(folds=4, test=0))
 
 
-def test_an_empty_fold_is_refused() -> None:
+def test_an_empty_fold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, groups = np.zeros(12, dtype=np.int64), np.array([0] * 10 + [1, 2])
+    monkeypatch.setattr("embedcache.folds.cut", lambda *_: np.array([0] * 10 + [1, 1]))
     with pytest.raises(CacheError, match=r"3 folds needs rows, however: only 2 got some.*Lower folds"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("embedcache.folds.cut", lambda *_: np.array([0] * 10 + [1, 1]))
-            make_folds(labels, groups, SplitSpec(folds=3))
+        make_folds(labels, groups, SplitSpec(folds=3))
 
 
 def test_folds_are_those_of_scikit_learn() -> None:
