@@ -44,10 +44,14 @@ def table_to_data(table: FeatureTable, split: Split, columns: Sequence[str] | No
 def part_of(
     table: FeatureTable, chosen: npt.NDArray[np.bool_], columns: Sequence[str] | None = None, device: str = "cpu"
 ) -> Part:
-    """The rows of a table where chosen [N] is true, as float32 tensors."""
+    """The rows of a table where chosen [N] is true, as float32 tensors, with their groups where those were stated."""
     names = [name for name in table.columns if columns is None or name in columns]
     vectors = {name: torch.from_numpy(table.columns[name][chosen].astype(np.float32)).to(device) for name in names}
-    return Part(vectors, torch.from_numpy(table.labels[chosen]).to(device))
+    labels = torch.from_numpy(table.labels[chosen]).to(device)
+    if not table.has_groups:
+        return Part(vectors, labels)
+    groups = torch.from_numpy(merge_groups(table.groups, table.content)[chosen])
+    return Part(vectors, labels, groups.to(device))
 
 
 def with_recipes(head: TrainedHead, table: FeatureTable) -> TrainedHead:

@@ -1,5 +1,6 @@
 """Running a bench: train what its store lacks, evaluate it, and keep it."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from embedcache.backbones import resolve_device
 from embedcache.splits import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table
 from heads.export import Canary
+from training.checkpoint import Checkpoints
 from training.checks import check_data
 from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
 from training.data import Data
@@ -74,7 +76,8 @@ def run_bench(
 
     Args:
         bench: what to run.
-        stop: asked after every epoch; finished runs then stay, and the next start trains the others anew.
+        stop: asked after every epoch; finished runs then stay, and the next start trains the others anew, or from the
+            last checkpoint of their stack where they took more than a minute.
         device: where training happens, such as cpu or cuda.
         keep_stopped: keep the best so far of a run that was stopped, under a key of its own (see `stopped_key`).
 
@@ -162,7 +165,7 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
     specs = [run.spec for run in runs]
     together = {place: len(places) for places in grouped(specs, data) for place in places}
     curves: list[list[Epoch]] = [[] for _ in runs]
-    for event in _events(work.split, specs, data, stop):
+    for event in _events(work, specs, data, stop):
         run, curve = runs[event.run], curves[event.run]
         where, seed = (work.cache, run.row), run.spec.seed
         if isinstance(event, Epoch):
@@ -180,11 +183,13 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
 
 
 def _events(
-    split: Split, specs: Sequence[RunSpec], data: Data, stop: Callable[[], bool]
+    work: _Work, specs: Sequence[RunSpec], data: Data, stop: Callable[[], bool]
 ) -> Iterator[Event | FoldFitted | CrossValidated]:
-    """What happens to runs on the rows that a split gives to training."""
+    """What happens to runs on the rows that a split gives to training; a long stack leaves checkpoints in the store."""
+    split = work.split
     if split.folds is None:
-        return fit(specs, data, stop)
+        same_data = hashlib.sha256(f"{work.table.content_hash} {split.hash} {ENGINE_VERSION}".encode()).hexdigest()
+        return fit(specs, data, stop, Checkpoints(work.store / "checkpoints" / same_data[:16]))
     return cross_validate(specs, data, torch.from_numpy(split.folds[:, split.roles == "train"]), stop)
 
 

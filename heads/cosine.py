@@ -25,9 +25,9 @@ class Cosine(Spec):
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
     init: Literal["random", "class_means", "weights"] = "random"
     """Where the weights start: random directions, the mean direction of each class's rows, or weights from a file."""
-    file: str = ""
+    file: str = Field(default="", max_length=1000)
     """The .npz file with the arrays weights [C, D] and class_names [C], for init weights."""
-    sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    sha256: str = Field(default="", max_length=64)
     """SHA-256 of that file; left empty, it is taken from the file."""
 
     @model_validator(mode="before")

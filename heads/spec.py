@@ -45,6 +45,7 @@ class Spec(BaseModel):
 def numbers(spec: Spec) -> dict[str, float]:
     """The swept numbers of a spec and of the specs below it, by dotted path; those that are None are left out.
 
+    >>> from pydantic import Field
     >>> class Loss(Spec):
     ...     tau: float = Field(default=0.5, json_schema_extra=SWEPT)
     ...     name: str = "a"

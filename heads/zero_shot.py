@@ -22,9 +22,9 @@ class ZeroShot(Spec):
     """
 
     kind: Literal["zero_shot"] = "zero_shot"
-    file: str = ""
+    file: str = Field(default="", max_length=1000)
     """The .npz file with the arrays weights [C, D] and class_names [C]."""
-    sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    sha256: str = Field(default="", max_length=64)
     """SHA-256 of that file; left empty, it is taken from the file."""
     scale: float = Field(default=100.0, ge=1, le=200)
     """Factor on the cosines: the inverse temperature of the two towers."""

@@ -133,8 +133,8 @@ def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench
 
     real = runner.fit
 
-    def failing(runs, data, stop):
-        for event in real(runs, data, stop):
+    def failing(runs, data, stop, checkpoints):
+        for event in real(runs, data, stop, checkpoints):
             is_last = isinstance(event, Finished) and event.run == len(runs) - 1
             yield Failed(event.run, "it diverged. Lower train.optim.lr.") if is_last else event
 

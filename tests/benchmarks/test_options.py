@@ -79,7 +79,7 @@ def test_embedcache_settings_have_the_same_configuration():
 def test_bounds_read_as_words():
     found = {o.path: o.bound for o in options(RunSpec)}
     assert found["train.loss.smoothing.epsilon"] == ">= 0, < 1"
-    assert found["head.body.kind"] == "identity, mlp"
+    assert found["head.body.kind"] == "identity, mlp, attention_pool"
     assert found["head.preprocess.center"] == "true, false"
     assert found["head.body<mlp>.hidden"] == "at least 1, at most 8 of them, each >= 1, <= 16384"
 

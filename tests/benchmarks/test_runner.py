@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import benchmarks.runner as runner
+import training.steps as steps
 from benchmarks.evaluate import table_to_data
 from benchmarks.events import (
     BenchDone,
@@ -24,10 +25,12 @@ from benchmarks.store import count_runs, is_finished, read_outcomes, read_record
 from embedcache.splits import SplitSpec, load_or_make_split
 from embedcache.table import read_table
 from heads.export import load
+from training.checkpoint import Checkpoints
 from training.engine import ENGINE_VERSION
 from training.events import Failed, Finished
 from training.metrics import all_metrics
 from training.run import RunSpec
+from training.weights import EffectiveWeight
 
 SHORT = {
     "train.schedule.epochs": 3,
@@ -48,9 +51,9 @@ def fits(monkeypatch):
     calls = []
     real = runner.fit
 
-    def counted(runs, data, stop):
+    def counted(runs, data, stop, checkpoints):
         calls.append(len(runs))
-        return real(runs, data, stop)
+        return real(runs, data, stop, checkpoints)
 
     monkeypatch.setattr(runner, "fit", counted)
     return calls
@@ -108,8 +111,8 @@ def test_a_run_that_fails_is_told_and_the_others_are_kept(cache):
     bench = bench_of(cache, toggles={"wild": {"train.optim.kind": "sgd"}})
     real = runner.fit
 
-    def failing(runs, data, stop):
-        for event in real(runs, data, stop):
+    def failing(runs, data, stop, checkpoints):
+        for event in real(runs, data, stop, checkpoints):
             is_wild = runs[event.run].train.optim.kind == "sgd"
             if not is_wild:
                 yield event
@@ -160,6 +163,35 @@ def test_a_stopped_run_can_be_kept_and_is_never_the_finished_one(cache):
     assert kept[f"{key}-stopped-2"] == "stopped"
     assert (len(kept), kept[key]) == (3, "all_epochs")
     assert count_runs(store, done.record.data.split) == (3, ())
+
+
+def test_a_bench_that_was_cut_off_goes_on_from_its_checkpoints(cache, monkeypatch):
+    bench, store = bench_of(cache, seeds=(0,)), cache.parent / "runs"
+    monkeypatch.setattr(runner, "Checkpoints", lambda folder: Checkpoints(folder, seconds=0))
+    whole = kinds(run_bench(bench.model_copy(update={"store": str(cache.parent / "other")})), RunDone)[0].record
+    for event in run_bench(bench):
+        if isinstance(event, RunEpoch) and event.epoch == 2:
+            break
+    assert len(list(store.glob("checkpoints/*/*.pt"))) == 1
+    passes = []
+    real = steps._pass
+    monkeypatch.setattr(steps, "_pass", lambda stage, epoch, *rest: passes.append(epoch) or real(stage, epoch, *rest))
+    (done,) = kinds(run_bench(bench), RunDone)
+    assert passes == [2, 3]
+    assert (done.record.curve, done.record.evaluations) == (whole.curve, whole.evaluations)
+    assert not list(store.glob("checkpoints/*/*.pt"))
+
+
+def test_class_weights_may_count_the_groups_of_the_table(cache):
+    """Two images to a group: half of each count, or a little more where the split parted none."""
+    part = table_to_data(read_table(cache), load_or_make_split(cache, read_table(cache), SplitSpec())).train
+    weights = {"train.loss.class_weight.kind": "effective", "train.loss.class_weight.beta": 0.9}
+    bench = bench_of(cache, seeds=(0,), base=SHORT | weights, toggles={"groups": {"train.loss.count": "groups"}})
+    heads = {event.row: load(event.folder / "head").head for event in kinds(run_bench(bench), RunDone)}
+    groups = torch.tensor([len(part.groups[part.labels == label].unique()) for label in range(6)])
+    for row, counted in (("baseline", heads["baseline"].priors.counts), ("groups", groups)):
+        seen = heads[row].priors.raw * EffectiveWeight(beta=0.9)(counted)
+        assert torch.allclose(heads[row].priors.effective, seen / seen.sum())
 
 
 def test_training_never_sees_test_rows(cache):

@@ -1,12 +1,11 @@
 import pytest
 import torch
 from pydantic import TypeAdapter
-from torch.nn.functional import one_hot
 
 from heads.plugin_files import PluginError
 from training.losses.cross_entropy import CrossEntropy
 from training.losses.external import ExternalLoss
-from training.losses.scores import Scores
+from training.losses.scores import Scores, Targets
 
 LOSS = """
 from typing import ClassVar, Literal
@@ -38,7 +37,7 @@ class Builder(Spec):
         return torch.nn.Linear(dim, classes)
 """
 LOGITS = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-TARGETS = one_hot(torch.arange(6) % 4, 4).double()
+TARGETS = Targets(torch.arange(6) % 4)
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def seen(logits):
 def test_it_is_the_plugin_s_loss(file):
     """The vector of the focal loss, for (1 - p)^gamma CE is what the plugin computes."""
     z = torch.tensor([[1.0, 0.5, -0.2]], dtype=torch.float64)
-    last = torch.tensor([[0, 0, 1]], dtype=torch.float64)
+    last = Targets(torch.tensor([2]))
     for gamma, wanted in ((0, 1.8459113654), (2, 1.3090535015)):
         loss = ExternalLoss(file=file, name="Power", options={"gamma": gamma})
         assert loss(seen(z), last).item() == pytest.approx(wanted, abs=1e-9)

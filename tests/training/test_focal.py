@@ -5,18 +5,27 @@ from torchvision.ops import sigmoid_focal_loss
 
 from training.losses.cross_entropy import CrossEntropy
 from training.losses.focal import Focal, SigmoidFocal
-from training.losses.scores import Scores
+from training.losses.scores import Scores, Targets
 from training.weights import EffectiveWeight
 
 Z = torch.tensor([[1.0, 0.5, -0.2]], dtype=torch.float64)
-LAST = torch.tensor([[0, 0, 1]], dtype=torch.float64)
+LAST = Targets(torch.tensor([2]))
 WEIGHT = EffectiveWeight(beta=0.999)(torch.tensor([900, 90, 10]))[2].item()
 LOGITS = 3 * torch.randn(20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-SOFT = torch.rand(20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).softmax(1)
+SPREAD = torch.rand(4, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).softmax(0)
+SOFT = Targets(torch.arange(20) % 4, 0.3, SPREAD)
+
+LAST_OF_20 = Targets(torch.full((20,), 3))
 
 
 def seen(logits):
     return Scores(logits, logits, logits.log_softmax(-1))
+
+
+def test_the_mean_under_targets_is_that_under_their_dense_form():
+    for targets in (LAST_OF_20, SOFT, Targets(SOFT.own, 0.1), Targets(SOFT.own, torch.tensor(0.2).double(), SPREAD)):
+        wanted = (targets.dense(LOGITS) * LOGITS).sum(1)
+        assert torch.allclose(targets.mean(LOGITS), wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("gamma", "wanted"), [(0, 1.8459113654), (1, 1.5544763544), (2, 1.3090535015)])
@@ -37,7 +46,7 @@ def test_sigmoid_focal_matches_the_vectors():
 
 def test_at_gamma_zero_they_are_cross_entropy():
     assert torch.allclose(Focal(gamma=0)(seen(LOGITS), SOFT), CrossEntropy()(seen(LOGITS), SOFT), rtol=0, atol=1e-12)
-    theirs = binary_cross_entropy_with_logits(LOGITS, SOFT, reduction="none").sum(1)
+    theirs = binary_cross_entropy_with_logits(LOGITS, SOFT.dense(LOGITS), reduction="none").sum(1)
     assert torch.allclose(SigmoidFocal(gamma=0)(seen(LOGITS), SOFT), theirs, rtol=0, atol=1e-12)
 
 
@@ -45,7 +54,7 @@ def test_at_gamma_zero_they_are_cross_entropy():
 def test_sigmoid_focal_is_twice_that_of_torchvision(gamma):
     hard = one_hot(torch.arange(20) % 4, 4).double()
     theirs = sigmoid_focal_loss(LOGITS, hard, alpha=0.3, gamma=gamma).sum(1)
-    ours = SigmoidFocal(alpha=0.3, gamma=gamma)(seen(LOGITS), hard)
+    ours = SigmoidFocal(alpha=0.3, gamma=gamma)(seen(LOGITS), Targets(torch.arange(20) % 4))
     assert torch.allclose(ours, 2 * theirs, rtol=1e-9, atol=1e-12)
 
 
@@ -56,7 +65,7 @@ def test_sigmoid_focal_is_twice_that_of_torchvision(gamma):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_values_and_gradients_stay_finite(loss, logits, dtype):
     z = torch.tensor([logits], dtype=dtype, requires_grad=True)
-    value = loss(seen(z), torch.tensor([[1, 0, 0]], dtype=dtype))
+    value = loss(seen(z), Targets(torch.tensor([0])))
     value.sum().backward()
     assert value.isfinite().all()
     assert (value >= 0).all()
@@ -67,7 +76,7 @@ def test_values_and_gradients_stay_finite(loss, logits, dtype):
 def test_the_gradient_is_that_of_finite_differences():
     z = LOGITS[:3].clone().requires_grad_()
     for loss in (Focal(gamma=0.5), Focal(gamma=2), SigmoidFocal(gamma=1.5, alpha=0.3)):
-        assert torch.autograd.gradcheck(lambda v, loss=loss: loss(seen(v), SOFT[:3]), z)
+        assert torch.autograd.gradcheck(lambda v, loss=loss: loss(seen(v), Targets(SOFT.own[:3], 0.3, SPREAD)), z)
 
 
 @pytest.mark.parametrize("loss", [Focal(), SigmoidFocal()])

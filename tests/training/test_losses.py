@@ -113,7 +113,7 @@ def test_heads_with_their_own_numbers_smooth_and_adjust_as_a_loop(spread):
     smoothing, adjustment = LabelSmoothing(spread=spread), LogitAdjustment()
 
     def one(number, prior):
-        targets = smoothing.model_copy(update={"epsilon": number})(labels, prior)
+        targets = smoothing.model_copy(update={"epsilon": number})(labels, prior).dense(prior[None])
         return targets, adjustment.model_copy(update={"tau": number})(targets, prior.log())
 
     found = torch.func.vmap(one)(numbers, priors)
@@ -124,7 +124,7 @@ def test_heads_with_their_own_numbers_smooth_and_adjust_as_a_loop(spread):
 
 def test_smoothing_by_the_prior_puts_the_share_where_the_prior_is():
     prior = torch.tensor([0.7, 0.2, 0.1])
-    targets = LabelSmoothing(epsilon=0.1, spread="prior")(torch.tensor([1]), prior)
+    targets = LabelSmoothing(epsilon=0.1, spread="prior")(torch.tensor([1]), prior).dense(prior[None])
     assert targets[0].tolist() == pytest.approx([0.07, 0.92, 0.01])
 
 
@@ -155,7 +155,7 @@ def test_absent_classes_are_cut_out_of_the_loss_and_of_the_smoothing():
 
 def test_stages_stay_readable():
     spec = LossSpec.model_validate({"logit_adjustment": {"tau": 1}})
-    stages = scores(spec, Z, facts_of(LABELS, 3, NoWeight()))
+    stages = scores(spec, Z, Z, facts_of(LABELS, 3, NoWeight()))
     assert torch.equal(stages.raw, Z)
     assert (stages.adjusted - stages.raw)[0].tolist() == pytest.approx([math.log(p) for p in (0.9, 0.09, 0.01)])
 

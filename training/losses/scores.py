@@ -50,6 +50,7 @@ class Targets:
     def dense(self, like: Tensor) -> Tensor:
         """The targets as [N, C+], in the dtype of scores like [N, C+].
 
+        >>> import torch
         >>> Targets(torch.tensor([1]), 0.5).dense(torch.zeros(1, 2))
         tensor([[0.2500, 0.7500]])
         """
