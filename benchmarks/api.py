@@ -120,7 +120,7 @@ def fit(
         x: vectors [N, D], which are kept as float16, columns of them by name, a table, or the folder of a cache.
         labels: [N] names, or indices into class_names; None for a table or a cache, which have their own.
         spec: differences from the preset, such as {"train.optim.lr": 0.01}, or a whole RunSpec.
-        preset: plain, baseline or full.
+        preset: name of a preset, such as plain, baseline, full or arcface.
         groups: [N] rows of one group stay on one side of the split.
         class_names: what integer labels index.
         split: options of the split, such as {"test": 0}, or the role of each row: train, select, calibrate or test.

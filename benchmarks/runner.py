@@ -37,7 +37,6 @@ from training.crossval import CrossValidated, FoldFitted, check_runs, cross_vali
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
 from training.events import Epoch, Event, Failed, Finished
-from training.grouping import grouped
 from training.notes import notes_for
 from training.run import RunSpec
 
@@ -163,7 +162,6 @@ def _check(runs: Sequence[_Run], data: Data, is_cross_validated: bool) -> None:
 
 def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], bool]) -> Iterator[BenchEvent]:
     specs = [run.spec for run in runs]
-    together = {place: len(places) for places in grouped(specs, data) for place in places}
     curves: list[list[Epoch]] = [[] for _ in runs]
     for event in _events(work, specs, data, stop):
         run, curve = runs[event.run], curves[event.run]
@@ -179,7 +177,7 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
         elif isinstance(event, CrossValidated):
             yield _keep(work, run, event.finished, curve, event.together, (event.logits, event.log_p))
         elif isinstance(event, Finished) and (event.reason != "stopped" or work.keep_stopped):
-            yield _keep(work, run, event, curve, together[event.run])
+            yield _keep(work, run, event, curve, event.together)
 
 
 def _events(

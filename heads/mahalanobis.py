@@ -46,7 +46,7 @@ class Mahalanobis(Spec):
         Raises:
             ValueError: the matrices would be larger than max_gigabytes.
         """
-        self._check_memory(rows.classes, rows.x.shape[1])
+        self.check_memory(rows.classes, rows.x.shape[1])
         x = rows.x.double()
         x = unit_rows(x) if self.normalise else x
         weight = rows.weight.to(x)
@@ -69,6 +69,20 @@ class Mahalanobis(Spec):
         """A layer whose numbers are still to be loaded."""
         return MahalanobisLayer(torch.zeros(classes, dim), torch.zeros(classes, dim, dim), self.normalise)
 
+    def check_memory(self, classes: int, dim: int) -> None:
+        """Refuse rows of width dim of so many classes.
+
+        Raises:
+            ValueError: the matrices would be larger than max_gigabytes.
+        """
+        needed = classes * dim**2 * 4 / 1e9
+        if needed > self.max_gigabytes:
+            raise ValueError(
+                f"the matrices of this head may take {self.max_gigabytes:g} GB, however: {classes} classes of width "
+                f"{dim} need {needed:.1f} GB. Raise max_gigabytes, put a narrower body before the head, or take a "
+                "head with one covariance for all classes."
+            )
+
     def _whitener(self, covariance: Tensor) -> Tensor:
         """[D, D] A with AᵀA = the inverse of the shrunk correlation matrix of a covariance [D, D]."""
         correlation = shrunk_correlation(covariance, self.alpha1, self.alpha2)
@@ -77,15 +91,6 @@ class Mahalanobis(Spec):
         root = torch.linalg.cholesky(correlation + 1e-9 * identity)
         whitener: Tensor = torch.linalg.solve_triangular(root, identity, upper=False)
         return whitener
-
-    def _check_memory(self, classes: int, dim: int) -> None:
-        needed = classes * dim**2 * 4 / 1e9
-        if needed > self.max_gigabytes:
-            raise ValueError(
-                f"the matrices of this head may take {self.max_gigabytes:g} GB, however: {classes} classes of width "
-                f"{dim} need {needed:.1f} GB. Raise max_gigabytes, put a narrower body before the head, or take a "
-                "head with one covariance for all classes."
-            )
 
 
 def shrunk_correlation(covariance: Tensor, alpha1: float, alpha2: float) -> Tensor:

@@ -17,7 +17,7 @@ class Priors:
 
     Attributes:
         counts: [C] int64 training rows.
-        raw: shares of the training rows.
+        raw: shares of the training rows, with those that were made up for small classes.
         effective: the prior that the classifier's loss saw, after class weights and sampling.
         implied: the prior that the exported logits still carry, after every logit adjustment.
     """
@@ -70,7 +70,7 @@ class TrainedHead:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def features(self, columns: Mapping[str, Tensor]) -> Tensor:
-        """The head's input [N, D]: its columns joined.
+        """The head's input, [N, D] or tokens [N, T, D]: its columns joined.
 
         Raises:
             ValueError: a column is missing.
@@ -81,7 +81,7 @@ class TrainedHead:
                 f"this head reads the columns {list(self.columns)}, however: {missing} came not among "
                 f"{sorted(columns)}. Pass the table the head was trained on, or one of the same recipe."
             )
-        return torch.cat([columns[name].float() for name in self.columns], 1)
+        return torch.cat([columns[name].float() for name in self.columns], -1)
 
     @torch.inference_mode()
     def logits(self, columns: Mapping[str, Tensor]) -> Tensor:

@@ -12,6 +12,7 @@ from heads.head import Closed, Core, linear_of
 from training.checks import columns_of
 from training.data import Data
 from training.run import RunSpec
+from training.second import Crt, Lws
 from training.terms import Terms
 
 COPIES_OF_PARAMETERS = 6
@@ -20,6 +21,8 @@ COPIES_OF_ACTIVATIONS = 8
 """Outputs of a layer, of its norm, activation and dropout, with as much again for their gradients."""
 COPIES_OF_LOGITS = 4
 """Of the selection rows: logits, log-probabilities, and these again in float64."""
+COPIES_OF_FEATURES = 2
+"""What the second stage reads of all rows, which each head has for itself; once more while the heads are joined."""
 SHARE = 0.8
 """Of the memory that is free, what is planned with."""
 
@@ -59,6 +62,9 @@ def need_of(run: RunSpec, data: Data) -> Need:
     numbers = COPIES_OF_PARAMETERS * sum(p.numel() for p in trained)
     numbers += COPIES_OF_ACTIVATIONS * batch * (sum(hidden) + classes)
     numbers += COPIES_OF_LOGITS * len(data.select) * classes
+    if isinstance(run.second, Crt | Lws):
+        seen = core.width if isinstance(run.second, Crt) else classes
+        numbers += COPIES_OF_FEATURES * (len(data.train) + len(data.select)) * seen
     return Need(rows, size * numbers)
 
 

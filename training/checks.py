@@ -6,17 +6,20 @@ from importlib.util import find_spec
 import torch
 
 from heads.attention_pool import AttentionPool
+from heads.body import Mlp
 from heads.cosine import Cosine, fitting
 from heads.head import Closed, Placed
+from heads.mahalanobis import Mahalanobis
 from heads.means import NearestMean
 from heads.posthoc import NoCalibration
 from heads.text_weights import text_weights
 from heads.zero_shot import ZeroShot
 from training.conflicts import check
 from training.data import Data
+from training.metrics import decision_metrics, to_raise
 from training.oversample import Smote
 from training.run import RunSpec
-from training.second import Refit
+from training.second import Refit, TauNorm
 
 MOST_PROTOTYPES = 2000
 """Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""
@@ -26,9 +29,9 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
     """Refuse runs that cannot be trained on data.
 
     Raises:
-        ValueError: options of a run do not go together; a column, a part, a background class, a group, a file or a
-            package that it asks for is missing; vectors are not finite or not of the form that the head reads; or
-            there are too few classes or too many.
+        ValueError: options of a run do not go together; a column, a part, a background class, a class that its metric
+            counts, a group, a file or a package that it asks for is missing; vectors are not finite or not of the form
+            that the head reads; or there are too few classes or too many.
     """
     checked: set[tuple[str, ...]] = set()
     for run in runs:
@@ -41,6 +44,7 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
         _check_form(run, columns, data)
         _check_classes(run, data)
         _check_parts(run, data)
+        _check_metric(run, data)
         _check_text_weights(run, columns, data)
         _check_packages(run)
 
@@ -108,6 +112,9 @@ def _check_classes(run: RunSpec, data: Data) -> None:
             "the scale of a cosine head follows from the number of classes, however: there is one class. Set its "
             "scale, or take images of another class in."
         )
+    for classifier in _classifiers(run):
+        if isinstance(classifier, Mahalanobis):
+            classifier.check_memory(len(data.class_names), _width_of(run, data))
     with_rows = int((torch.bincount(data.train.labels) > 0).sum())
     if run.train.loss.bcl.weight > 0 and with_rows > MOST_PROTOTYPES:
         raise ValueError(
@@ -119,6 +126,12 @@ def _check_classes(run: RunSpec, data: Data) -> None:
             "train.loss.count=groups counts the groups of the training rows, however: no groups came. Name groups when "
             "images are embedded, pass Part(groups=...), or set train.loss.count=images."
         )
+
+
+def _width_of(run: RunSpec, data: Data) -> int:
+    """Width of the classifier's input."""
+    width = sum(data.train.columns[name].shape[-1] for name in columns_of(run, data))
+    return run.head.body.hidden[-1] if isinstance(run.head.body, Mlp) else width
 
 
 def _classifiers(run: RunSpec) -> tuple[object, ...]:
@@ -142,6 +155,30 @@ def _check_parts(run: RunSpec, data: Data) -> None:
             "a temperature is fitted on calibration rows, however: there are none. "
             "Give the split a calibrate share above 0, or set posthoc.calibration.kind to none."
         )
+    if not isinstance(run.posthoc.calibration, NoCalibration):
+        _check_known(data)
+
+
+def _check_known(data: Data) -> None:
+    labels = data.calibrate.labels
+    if not torch.isin(labels, data.train.labels).any():
+        raise ValueError(
+            f"a temperature is fitted on rows of trained classes, however: none of the {len(labels)} calibration rows "
+            "belongs to one. Change the split, or set posthoc.calibration.kind to none."
+        )
+
+
+def _check_metric(run: RunSpec, data: Data) -> None:
+    """The metric that a run is judged by counts a class of the selection rows, whatever is predicted for these."""
+    stop, labels = run.train.early_stop, data.select.labels.cpu()
+    is_tuned = run.posthoc.adjustment.rule == "tuned" or (isinstance(run.second, TauNorm) and run.second.tau is None)
+    is_judged = not isinstance(run.head.classifier, Closed) and stop.metric != "last" and stop.epoch is None
+    if not (is_judged or is_tuned):
+        return
+    counts = torch.bincount(data.train.labels.cpu(), minlength=len(data.class_names))
+    found = decision_metrics(labels, labels, counts, background_of(run, data))
+    found["nll"] = 0.0 if (counts[labels] > 0).any() else None
+    to_raise(found, "macro_f1_fg" if stop.metric == "last" else stop.metric)
 
 
 def _needs_selection(run: RunSpec) -> str:

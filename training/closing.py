@@ -8,6 +8,7 @@ from torch import Tensor
 
 from heads.head import Fitted, linear_of
 from heads.logreg import LogisticRegression, solve_path
+from heads.solved import solved_layer
 from training.events import Finished, Reason
 from training.finish import log_prior_in_logits, trained
 from training.losses.loss import objective
@@ -48,10 +49,7 @@ def solved(settings: Sequence[Setting], epoch: int = 0) -> list[Finished]:
     found = solve_path(specs, hidden, mean_losses, len(one.data.class_names))
     results = []
     for setting, spec, solution in zip(settings, specs, found, strict=True):
-        linear = linear_of(setting.head.classifier)
-        with torch.no_grad():
-            linear.weight.copy_(solution.weight)
-            linear.bias.copy_(solution.bias)
+        setting.head.classifier = solved_layer(solution.weight, solution.bias)
         is_solved, norm = solution.gradient_norm <= spec.tolerance, solution.gradient_norm
         head = trained(setting, setting.facts, log_prior_in_logits(setting.run.train.loss, setting.facts))
         reason: Reason = "solved" if is_solved else "not_converged"

@@ -1,6 +1,7 @@
 """The engine: runs and data in, events out; the last event of each run holds its head."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from heads.head import Fitted
 from heads.logreg import LogisticRegression
@@ -12,6 +13,7 @@ from training.data import Data
 from training.events import Event, Failed, Finished, Reason, Started
 from training.finish import log_prior_in_logits, trained
 from training.grouping import grouped, skeleton_of
+from training.objective import facts_at
 from training.run import RunSpec
 from training.second import NoSecondStage, Refit, TauNorm
 from training.setting import Setting, settings_of
@@ -52,22 +54,34 @@ def fit(
     check_data(runs, data)
     stacks = [part for numbers in grouped(runs, data) for part in parts_that_fit(numbers, runs, data, free_bytes(data))]
     for numbers in stacks:
-        settings = settings_of(numbers, runs, data)
-        classifier = runs[numbers[0]].head.classifier
-        if isinstance(classifier, LogisticRegression | Fitted):
-            yield from (Started(number, 0) for number in numbers)
-            yield from solved(settings) if isinstance(classifier, LogisticRegression) else map(fitted, settings)
-        else:
-            keeper = Keeper(checkpoints, settings, skeleton_of(runs[numbers[0]])) if checkpoints else None
-            yield from _step(settings, stop, keeper)
+        for event in _fit_stack(numbers, runs, data, stop, checkpoints):
+            yield replace(event, together=len(numbers)) if isinstance(event, Finished) else event
         if stop():
             return
+
+
+def _fit_stack(
+    numbers: Sequence[int],
+    runs: Sequence[RunSpec],
+    data: Data,
+    stop: Callable[[], bool],
+    checkpoints: Checkpoints | None,
+) -> Iterator[Event]:
+    """Train the runs of one skeleton."""
+    settings = settings_of(numbers, runs, data)
+    classifier = runs[numbers[0]].head.classifier
+    if isinstance(classifier, LogisticRegression | Fitted):
+        yield from (Started(number, 0) for number in numbers)
+        yield from solved(settings) if isinstance(classifier, LogisticRegression) else map(fitted, settings)
+    else:
+        keeper = Keeper(checkpoints, settings, skeleton_of(runs[numbers[0]])) if checkpoints else None
+        yield from _step(settings, stop, keeper)
 
 
 def _step(settings: Sequence[Setting], stop: Callable[[], bool], keeper: Keeper | None) -> Iterator[Event]:
     """Train heads of one skeleton by gradient steps, in one stage or two; of each the best epoch is kept."""
     for setting in settings:
-        yield Started(setting.number, setting.run.epochs_for(len(setting.rows.labels)))
+        yield Started(setting.number, setting.run.epochs_for(len(setting.data.train)))
     later: list[Ended] = []
     is_whole = True
     for event in run_stage(first_stage(settings), [0] * len(settings), stop, keeper):
@@ -110,7 +124,8 @@ def _after_first(event: Ended, reason: Reason | None = None) -> Finished | Faile
     setting, optim = event.setting, event.setting.run.train.optim
     if event.epoch == 0:
         return _failed(event, "train.optim.lr", optim.lr)
-    head = trained(setting, setting.facts, log_prior_in_logits(setting.run.train.loss, setting.facts))
+    facts = facts_at(setting.facts, setting.run.train, event.progress)
+    head = trained(setting, facts, log_prior_in_logits(setting.run.train.loss, facts))
     return Finished(setting.number, head, reason or event.reason, event.epoch, setting.seconds)
 
 
@@ -121,8 +136,9 @@ def _after_second(event: Ended) -> Finished | Failed:
         return _failed(event, "second.lr", second.lr)
     if isinstance(event.core.classifier, Scaled):
         fold(setting, event.core.classifier)
-    facts = second_facts(setting.facts, second)
-    head = trained(setting, facts, log_prior_in_logits(second_spec(setting.run).loss, facts))
+    spec = second_spec(setting.run)
+    facts = facts_at(second_facts(setting.facts, second), spec, event.progress)
+    head = trained(setting, facts, log_prior_in_logits(spec.loss, facts))
     return Finished(setting.number, head, event.reason, event.epoch, setting.seconds)
 
 

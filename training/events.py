@@ -51,6 +51,7 @@ class Finished:
         epoch: the epoch that was kept; 0 where there are no epochs.
         seconds: wall time of the run.
         gradient_norm: the solver's certificate; None for stepped runs.
+        together: heads that were trained as one stack; its wall time is that of each of them.
     """
 
     run: int
@@ -59,6 +60,7 @@ class Finished:
     epoch: int
     seconds: float
     gradient_norm: float | None = None
+    together: int = 1
 
 
 @dataclass(frozen=True)

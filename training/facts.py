@@ -17,7 +17,7 @@ class Facts:
         position: [C] int64 place of a class within present, -1 where it is absent.
         drawn: [C+] float64 shares of the classes in what is drawn: those of the rows, unless a sampler changes them.
         weight: [C+] float64 loss weights.
-        log_prior_raw: [C+] float64 log of the class shares of the rows.
+        log_prior_raw: [C+] float64 log of the class shares of the rows, with those that were made up.
         log_prior_effective: [C+] float64 log of the prior that the loss sees: drawn shares times weights, normalised.
     """
 

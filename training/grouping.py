@@ -17,7 +17,7 @@ def skeleton_of(run: RunSpec) -> str:
     """What runs have in common that can be trained as one stack.
 
     Runs of one stack may differ in swept numbers, class weights, the seed beside order_seed, which epoch is kept and
-    what follows training.
+    what is done after training.
     """
     loss = run.train.loss.model_copy(update={"class_weight": NoWeight()})
     train = run.train.model_copy(update={"loss": loss, "early_stop": EarlyStop()})

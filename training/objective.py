@@ -100,18 +100,19 @@ class Objective(nn.Module):
         return frozenset(name for name, p in self.named_parameters() if p.ndim > 1 and name not in cosine)
 
     @torch.no_grad()
-    def prepare(self, x: Tensor, labels: Tensor, affine: Affine | None) -> None:
+    def prepare(self, x: Tensor, labels: Tensor, affine: Affine | None, rows: int) -> None:
         """Take what the stage needs to know of all its training rows.
 
         Args:
             x: preprocessed features [N, D].
             labels: [N].
             affine: what preprocessed them.
+            rows: how many of them are rows of the table; the rest was made up, and is in no statistic.
         """
         if not self.spec.augment.is_neutral:
-            self.channels = channels_of(x)
+            self.channels = channels_of(x[:rows])
         if not isinstance(self.spec.frofa, NoFrofa) and affine is not None:
-            self.cached = Cached(affine.mean, affine.scale, ranges_of(x * affine.scale + affine.mean))
+            self.cached = Cached(affine.mean, affine.scale, ranges_of(x[:rows] * affine.scale + affine.mean))
         if self.spec.loss.center.weight > 0:
             self.terms.prepare(self.core.body(x), labels, self.facts)
 

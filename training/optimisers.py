@@ -160,6 +160,17 @@ def optimiser_for(parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd]
     return kind(parameters, specs, decayed)
 
 
+def of_the_kind_of(
+    state: Mapping[str, Any], optimiser: Optimiser, specs: Sequence[AdamW | Sgd], decayed: frozenset[str]
+) -> Optimiser:
+    """The optimiser, or one of the same parameters that can take over a state which the other kind has left.
+
+    A head that goes on alone would be moved apart, and its averages may be those of a stack that was moved together.
+    """
+    kind = Apart if "heads" in state else Together
+    return optimiser if isinstance(optimiser, kind) else kind(optimiser.parameters, specs, decayed)
+
+
 class Average:
     """Running averages of parameters that lead with a dimension of K heads.
 

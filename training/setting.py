@@ -1,16 +1,19 @@
 """What stays fixed through one run."""
 
 import copy
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
-from heads.head import Closed, Fitted, Head
+from heads.head import Closed, Fitted, Head, linear_of
+from heads.linear import Linear
 from training.checks import background_of
 from training.data import Data
 from training.facts import Facts
+from training.losses.focal import SigmoidFocal
 from training.randomness import generator
 from training.rows import TrainRows, train_rows
 from training.run import RunSpec
@@ -71,4 +74,16 @@ def _untrained(run: RunSpec, rows: TrainRows, classes: int, start: torch.Generat
     body = spec.body.build(rows.x.shape[-1], start)
     if isinstance(spec.classifier, Fitted):
         return Head(preprocess, body, torch.nn.Identity())
-    return Head(preprocess, body, spec.classifier.build(body.width, classes, start))
+    classifier = spec.classifier.build(body.width, classes, start)
+    if isinstance(run.train.loss.point, SigmoidFocal) and isinstance(spec.classifier, Linear):
+        _start_at_prior(linear_of(classifier), int((rows.counts > 0).sum()))
+    return Head(preprocess, body, classifier)
+
+
+@torch.no_grad()
+def _start_at_prior(linear: torch.nn.Linear, present: int) -> None:
+    """Set biases at which each sigmoid says 1 / C+, so that the many that must say no do not rule the first steps.
+
+    Lin et al., "Focal loss for dense object detection", ICCV 2017, section 3.3.
+    """
+    linear.bias.fill_(-math.log(max(1, present - 1)))

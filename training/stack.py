@@ -10,7 +10,7 @@ from torch.func import functional_call, vmap
 
 from training.lifting import first, leading, own_of, sources_of, wide_copy
 from training.objective import Moment, Objective, Own
-from training.optimisers import Average, optimiser_for
+from training.optimisers import Average, of_the_kind_of, optimiser_for
 
 LOGITS_AT_ONCE = 16_777_216
 """Numbers of logits that an evaluation holds at a time; heads beyond that are evaluated in turn."""
@@ -140,7 +140,7 @@ class Stack:
             return torch.stack([logits])
         tensors = self.judged | self._buffers
         state = {n.removeprefix("core."): t for n, t in tensors.items() if n.startswith("core.")}
-        at_once = max(1, LOGITS_AT_ONCE // (x.shape[-2] * classes))
+        at_once = max(1, LOGITS_AT_ONCE // (len(x if self.features.is_shared else x[0]) * classes))
         lifted = vmap(lambda t, rows: functional_call(core, t, (rows,)), in_dims=(0, self._row_dim), chunk_size=at_once)
         found: Tensor = lifted(state, x)
         return found
@@ -174,6 +174,8 @@ class Stack:
         chosen = list(places)
         for name, parameter in self.optimiser.parameters.items():
             parameter.copy_(state["parameters"][name][chosen])
+        optims = [o.spec.optim for o in self.objectives]
+        self.optimiser = of_the_kind_of(state["optimiser"], self.optimiser, optims, self.objectives[0].decayed)
         self.optimiser.restore(state["optimiser"], places)
         if self._average is not None:
             for name, value in self._average.values.items():

@@ -13,6 +13,7 @@ from training.mixup import Mixup
 from training.optim import AdamW, OptimSpec, Schedule
 from training.oversample import NoOversample, OversampleSpec
 from training.samplers import ClassBatches
+from training.weights import DeferredSchedule, RampSchedule
 
 
 class EarlyStop(Spec):
@@ -21,7 +22,7 @@ class EarlyStop(Spec):
     metric: Literal["macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"] = "macro_f1_fg"
     """Metric of the selection rows that decides, nll by falling; last keeps the last epoch and never stops early."""
     patience: int = Field(default=20, ge=1, le=100_000)
-    """Epochs without a better value after which training ends; the best epoch is kept."""
+    """Epochs without a better value after which training ends; counted from when late weights and samplers act."""
     epoch: int | None = Field(default=None, ge=1, le=10_000_000)
     """Epoch to end at and keep, as cross-validation found it; null judges by the metric."""
 
@@ -49,6 +50,20 @@ class StageSpec(Spec):
     """Share of the last average in a running average of the weights, which is judged and kept; 0 takes no average."""
     early_stop: EarlyStop = EarlyStop()
     """Which epoch is kept."""
+
+    @property
+    def full_from(self) -> float:
+        """Progress from which all that comes in during training acts in full: late class weights, a changing sampler.
+
+        >>> StageSpec(loss=LossSpec(weight_schedule=DeferredSchedule(start=0.8))).full_from
+        0.8
+        """
+        schedule, sampler = self.loss.weight_schedule, self.sampler
+        if isinstance(sampler, Shuffled) and sampler.draw == "progressive":
+            return 1.0
+        if isinstance(schedule, DeferredSchedule):
+            return schedule.start
+        return schedule.end if isinstance(schedule, RampSchedule) else 0.0
 
     def epochs_for(self, rows: int) -> int:
         """Passes over that many training rows.

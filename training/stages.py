@@ -157,7 +157,7 @@ def _stage(settings: Sequence[Setting], objectives: Sequence[Objective], feature
     labels, device = one.rows.labels, features.train.device
     affine = one.head.preprocess if place == 1 else None
     for objective, x in zip(objectives, features.each(len(objectives)), strict=True):
-        objective.prepare(x, labels, affine)
+        objective.prepare(x, labels, affine, len(one.data.train))
     order = generator(one.run.order, "order", place)
     noises = [generator(s.run.seed, "noise", place, device) for s in settings]
     on_cpu = labels.cpu()
@@ -168,4 +168,5 @@ def _stage(settings: Sequence[Setting], objectives: Sequence[Objective], feature
 
     early_stops = [o.spec.early_stop for o in objectives]
     stack = Stack(objectives, noises, features)
-    return Stage(settings, early_stops, stack, labels, batches, order, spec.schedule, spec.epochs_for(len(labels)))
+    epochs = spec.epochs_for(len(one.data.train))
+    return Stage(settings, early_stops, stack, labels, batches, order, spec.schedule, epochs)

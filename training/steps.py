@@ -33,6 +33,7 @@ class Ended:
         reason: why it ended.
         epoch: the epoch that was kept, and that its head is as after; 0 where it diverged before there was one.
         last: the last epoch that was done.
+        progress: of the stage, from 0 to 1, in the last step before the kept epoch ended.
     """
 
     setting: Setting
@@ -40,6 +41,7 @@ class Ended:
     reason: Reason
     epoch: int
     last: int
+    progress: float
 
 
 @dataclass
@@ -140,14 +142,18 @@ def _epoch(
                 keeper.note(head.setting, told)
             yield told
     is_stopped = is_cut or (epoch < last and stop())
-    return [_reason(head, epoch, losses[i], is_stopped, epoch == last) for i, head in enumerate(heads)]
+    # What comes in late, such as deferred class weights, would never act if patience ended training before.
+    ripe = int(stage.stack.objectives[0].spec.full_from * last)
+    return [_reason(head, epoch, losses[i], is_stopped, epoch == last, ripe) for i, head in enumerate(heads)]
 
 
 def _ended(stage: Stage, place: int, head: _Head, reason: Reason, last: int) -> Ended:
     """The end of a head, which is put back to its best."""
     if head.best:
         stage.stack.put_back(place, head.best)
-    return Ended(head.setting, stage.stack.objectives[place].core, reason, head.best_epoch, last)
+    # The epoch after begins at best_pass / epochs, and what comes in there has not acted on this one.
+    progress = math.nextafter(head.best_pass / stage.epochs, 0.0)
+    return Ended(head.setting, stage.stack.objectives[place].core, reason, head.best_epoch, last, progress)
 
 
 def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tuple[list[float], bool]:
@@ -183,12 +189,12 @@ def _after_epoch(
     return Epoch(head.setting.number, head.done + epoch, loss, metrics, head.best_epoch)
 
 
-def _reason(head: _Head, epoch: int, loss: float, is_stopped: bool, is_last: bool) -> Reason | None:
+def _reason(head: _Head, epoch: int, loss: float, is_stopped: bool, is_last: bool, ripe: int) -> Reason | None:
     """Why a head ends after a pass; None where it goes on."""
     if not math.isfinite(loss):
         return "diverged"
     if epoch == head.early_stop.epoch:
         return "given_epoch"
-    if epoch - head.best_pass >= head.early_stop.patience:
+    if epoch - max(head.best_pass, ripe) >= head.early_stop.patience:
         return "early_stop"
     return "stopped" if is_stopped else "all_epochs" if is_last else None

@@ -10,7 +10,9 @@ from app.commands.common import Device, Plugins
 
 def train(
     cache: Annotated[Path, typer.Argument(help="Folder of the cache.")],
-    preset: Annotated[str, typer.Option(help="plain, baseline or full.")] = "baseline",
+    preset: Annotated[
+        str, typer.Option(help="Where to start: plain, baseline, full, or a method such as arcface.")
+    ] = "baseline",
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="OPTION=VALUE over the preset, see `frostbench options`; repeat.")
     ] = None,

@@ -90,7 +90,7 @@ function apply(said, sent) {
     row.hidden = said.inactive.A.includes(key) && said.inactive.B.includes(key);
     row.querySelector(".fp-reasons").innerHTML = said.reasons[key] || "";
   }
-  for (const radio of form.querySelectorAll("[data-preset]")) radio.checked = radio.value === said.presets[radio.dataset.preset];
+  for (const choice of form.querySelectorAll("[data-preset]")) choice.value = said.presets[choice.dataset.preset];
   for (const tick of form.querySelectorAll("[data-switch]")) tick.checked = !!said.switches[tick.dataset.side][tick.dataset.switch];
   tell(said.difference);
   localStorage.setItem(KEY, JSON.stringify(said.form));

@@ -157,14 +157,12 @@ def _attributes(facts: Mapping[str, Any]) -> str:
 def _presets() -> str:
     cells = []
     for side in SIDES:
-        options = "".join(
-            f'<label><input type="radio" name="preset-{side}" data-preset="{side}" value="{name}">{name}</label>'
-            for name in (*sorted(preset_names(), key=_preset_place), CUSTOM)
-        )
+        names = (*sorted(preset_names(), key=_preset_place), CUSTOM)
+        options = "".join(f'<option value="{name}">{name}</option>' for name in names)
         cells.append(
             f'<div class="fp-cell"><h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> '
-            f'{NAMES[side]}</h3><fieldset class="fp-presets" id="preset-{side}" aria-label="{side}: Preset">'
-            f"{options}</fieldset></div>"
+            f'{NAMES[side]}</h3><select id="preset-{side}" data-preset="{side}" aria-label="{side}: Preset">{options}'
+            "</select></div>"
         )
     label = "<b>Start from a preset, then change what you like</b><p>A preset fills in the options below.</p>"
     return f'<div class="fp-row fp-head"><div class="fp-label">{label}</div>{"".join(cells)}</div>'

@@ -3,6 +3,8 @@ import torch
 from torch.func import functional_call, stack_module_state, vmap
 
 from heads.attention_pool import AttentionPool
+from heads.head import HeadSpec
+from heads.trained import Priors, TrainedHead
 
 
 def generator(seed=0):
@@ -76,3 +78,14 @@ def test_state_round_trip():
 def test_heads_must_divide_the_width():
     with pytest.raises(ValueError, match=r"5 does not divide 12. Take one of \[1, 2, 3, 4, 6, 12\]"):
         AttentionPool(heads=5).build(12, generator())
+
+
+def test_a_trained_head_reads_several_columns_of_tokens():
+    spec = HeadSpec(body=AttentionPool(heads=2))
+    share = torch.full((3,), 1 / 3, dtype=torch.float64)
+    priors = Priors(torch.ones(3, dtype=torch.int64), share, share, share)
+    x = {"a": torch.randn(4, 7, 6, generator=generator()), "b": torch.randn(4, 7, 2, generator=generator())}
+    both = torch.cat([x["a"], x["b"]], 2)
+    head = spec.build(both, 3, generator())
+    trained = TrainedHead(spec, head.eval(), ("a", "b"), ("p", "q", "r"), priors, torch.zeros(3))
+    torch.testing.assert_close(trained.logits(x), head(both).detach())

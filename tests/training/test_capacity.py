@@ -44,3 +44,10 @@ def test_too_little_memory_is_told_with_figures() -> None:
 
 def test_free_memory_has_room_for_no_head() -> None:
     assert Need(rows=100, head=30).heads_within(100) == 0
+
+
+@pytest.mark.parametrize(("second", "width"), [("crt", 7), ("lws", 3)])
+def test_a_second_stage_counts_what_it_reads_of_all_rows(second: str, width: int) -> None:
+    plain = RunSpec.model_validate({"head": {"body": {"kind": "mlp", "hidden": [7]}}})
+    run = RunSpec.model_validate(plain.model_dump() | {"second": {"kind": second}})
+    assert need_of(run, data(100)).head - need_of(plain, data(100)).head == 4 * 2 * (100 + 4) * width

@@ -97,3 +97,14 @@ def test_a_checkpoint_of_other_runs_is_left_alone(tmp_path: Path, data: Data) ->
 def test_nothing_is_written_before_its_time(tmp_path: Path, data: Data) -> None:
     list(fit([run(0.01)], data, checkpoints=Checkpoints(tmp_path / "none", seconds=3600)))
     assert not (tmp_path / "none").exists()
+
+
+def test_a_head_goes_on_alone_from_the_checkpoint_of_a_stack(tmp_path: Path, data: Data) -> None:
+    runs = [run(lr, seed=i) for i, lr in enumerate((0.01, 0.02))]
+    whole = list(fit(runs, data))
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit(runs, data, checkpoints=keep), epochs=5)
+    again = list(fit([runs[1]], data, checkpoints=keep))
+    assert [e.epoch for e in again if isinstance(e, Epoch)][:2] == [1, 2]
+    for name, value in heads(again)[0].items():
+        torch.testing.assert_close(value, heads(whole)[1][name], rtol=0, atol=1e-5)

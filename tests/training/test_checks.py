@@ -155,3 +155,31 @@ def test_a_vote_of_more_rows_than_there_are_is_told():
     assert notes_for(run, 20) == ()
     refit = run_of({"head.body.kind": "mlp", "second": {"kind": "refit", "classifier": {"kind": "knn", "k": 30}}})
     assert notes_for(refit, 25)[-1].startswith("second.classifier.k=30 becomes 25")
+
+
+def test_the_metric_counts_a_class_of_the_selection_rows():
+    data = data_of()
+    words = "choices are made by recall_few of the selection rows, however: none of them belongs to a class it counts"
+    many = replace(data, train=part(63))
+    check_data([run_of({"train.early_stop.metric": "recall_few"})], data)
+    refused({"train.early_stop.metric": "recall_few"}, many, words)
+    check_data([run_of({"train.early_stop": {"metric": "recall_few", "epoch": 3}})], many)
+    check_data([run_of({"head.classifier.kind": "ridge", "train.early_stop.metric": "recall_few"})], many)
+    tuned = {"head.classifier.kind": "ridge", "posthoc.adjustment.rule": "tuned"}
+    refused(tuned | {"train.early_stop.metric": "recall_few"}, many, words)
+    unseen = replace(data, train=part(12, classes=2), select=Part({"avg": torch.zeros(1, 8)}, torch.tensor([2])))
+    refused({"train.early_stop.metric": "nll"}, unseen, "choices are made by nll")
+
+
+def test_calibration_rows_hold_a_trained_class():
+    third = Part({"avg": torch.zeros(1, 8)}, torch.tensor([2]))
+    unseen = replace(data_of(), train=part(12, classes=2), calibrate=third)
+    check_data([run_of({})], unseen)
+    refused({"posthoc.calibration.kind": "temperature"}, unseen, "none of the 1 calibration rows belongs to one")
+
+
+@pytest.mark.parametrize(("body", "width"), [({}, 8), ({"head.body": {"kind": "mlp", "hidden": [5, 4]}}, 4)])
+def test_matrices_of_mahalanobis_are_too_large_before_training(body, width):
+    classifier = {"kind": "mahalanobis", "max_gigabytes": 1e-9}
+    changes = {"second": {"kind": "refit", "classifier": classifier}} if body else {"head.classifier": classifier}
+    refused(body | changes, data_of(), f"3 classes of width {width} need 0.0 GB")

@@ -164,3 +164,11 @@ class TestTauNorm:
         assert len([e for e in events if isinstance(e, Epoch)]) == 2
         assert events[-1].reason == "stopped"
         assert (events[-1].head.head.state_dict()["classifier.bias"] != 0).any()
+
+
+def test_a_refit_by_logistic_regression_takes_the_place_of_a_classifier_that_is_not_linear():
+    second = {"second": {"kind": "refit", "classifier": {"kind": "logreg"}}}
+    (refit,) = ends(run({"head": {"classifier": {"kind": "cosine"}}}, second))
+    assert refit.reason == "solved"
+    assert set(state(refit)) >= {"classifier.weight", "classifier.bias"}
+    assert state(refit)["classifier.weight"].ndim == 2

@@ -3,9 +3,12 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, one_hot
 from torchvision.ops import sigmoid_focal_loss
 
+from training.data import Data, Part
 from training.losses.cross_entropy import CrossEntropy
 from training.losses.focal import Focal, SigmoidFocal
 from training.losses.scores import Scores, Targets
+from training.run import RunSpec
+from training.setting import settings_of
 from training.weights import EffectiveWeight
 
 Z = torch.tensor([[1.0, 0.5, -0.2]], dtype=torch.float64)
@@ -92,3 +95,15 @@ def test_heads_with_their_own_gamma_equal_a_loop(loss):
         gradient, value = torch.func.grad_and_value(one)(z[k], number)
         assert values[k].item() == pytest.approx(value.item(), abs=1e-12)
         assert torch.allclose(gradients[k], gradient, rtol=0, atol=1e-12)
+
+
+def test_sigmoids_start_at_one_over_the_classes_that_have_rows():
+    part = Part({"x": torch.randn(9, 4, generator=torch.Generator().manual_seed(0))}, torch.arange(9) % 3)
+    data = Data(part, part, part, tuple("abcd"))
+
+    def biases(kind):
+        run = RunSpec.model_validate({"train": {"loss": {"point": {"kind": kind}}}})
+        return settings_of([0], [run], data)[0].head.classifier.bias.detach()
+
+    torch.testing.assert_close(biases("sigmoid_focal").sigmoid(), torch.full((4,), 1 / 3))
+    assert len(set(biases("focal").tolist())) == 4

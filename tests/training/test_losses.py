@@ -209,3 +209,9 @@ class TestHardMine:
         chosen = torch.tensor([False, True, True, False])
         wanted = (weight * plain)[chosen].sum() / weight[chosen].sum()
         assert objective(spec, logits, labels, facts, 1.0).item() == pytest.approx(wanted.item(), abs=1e-12)
+
+
+def test_a_batch_of_one_row_keeps_it_whatever_the_guard_leaves_out():
+    guard = HardMine(keep=0.5, noise_guard=True)
+    assert guard(torch.tensor([3.0]), torch.tensor([0]), 1.0).tolist() == [1]
+    assert guard(torch.tensor([3.0, 1]), torch.tensor([0, 0]), 1.0).tolist() == [0, 1]

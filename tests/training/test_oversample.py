@@ -2,8 +2,15 @@ import sys
 
 import pytest
 import torch
+from catalogue import BASE, data, merged
 
+from training.data import Data, Part
+from training.engine import fit
+from training.events import Epoch, Started
 from training.oversample import GaussianOversample, NoOversample, Smote, wanted_rows
+from training.run import RunSpec
+from training.setting import settings_of
+from training.stages import first_stage
 
 COUNTS = [60, 20, 9, 4, 2, 1, 0, 9]
 LABELS = torch.arange(8).repeat_interleave(torch.tensor(COUNTS))
@@ -104,3 +111,25 @@ def test_without_imbalanced_learn_the_error_names_the_line_to_run(monkeypatch):
     monkeypatch.setitem(sys.modules, "imblearn.over_sampling", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'frostbench\[smote\]'"):
         extra(Smote())
+
+
+def test_made_up_rows_leave_the_number_of_epochs_alone():
+    part = Part({"x": X}, LABELS)
+    data = Data(part, part, part, tuple("abcdefgh"))
+    schedule = {"epochs": 1, "min_steps": 45, "batch_size": 8}
+    spec = RunSpec.model_validate({"train": {"oversample": {"kind": "gaussian"}, "schedule": schedule}})
+    events = list(fit([spec], data))
+    (started,) = [e for e in events if isinstance(e, Started)]
+    # 105 rows are 14 batches and need four passes for 45 steps; with the 20 made up there are 16, and three would do.
+    assert started.epochs == spec.epochs_for(len(LABELS)) == sum(isinstance(e, Epoch) for e in events) == 4
+
+
+def test_rows_that_were_made_up_are_in_no_statistic():
+    rows = data()
+    seen = {}
+    for kind in ("none", "gaussian"):
+        tree = {"train": {"augment": {"noise": 0.1}, "oversample": {"kind": kind}}}
+        stage = first_stage(settings_of([0], [RunSpec.model_validate(merged(BASE, tree))], rows))
+        seen[kind] = (len(stage.labels), stage.stack.objectives[0].channels)
+    assert seen["gaussian"][0] > seen["none"][0] == len(rows.train)
+    assert all(torch.equal(a, b) for a, b in zip(seen["gaussian"][1], seen["none"][1], strict=True))

@@ -221,3 +221,21 @@ def test_a_second_stage_that_diverges_at_once_names_its_learning_rate(long_tail,
     assert isinstance(end, Failed)
     assert "it diverged in epoch 7" in end.message
     assert end.message.endswith("Lower second.lr, which is 0.001.")
+
+
+def test_a_run_that_ends_before_its_weights_act_carries_the_prior_of_the_rows(long_tail):
+    late = {"class_weight": {"kind": "inverse"}, "weight_schedule": {"kind": "deferred", "start": 0.5}}
+    counts = torch.bincount(long_tail.train.labels, minlength=len(long_tail.class_names)).double()
+    uniform = torch.full_like(counts, 1 / len(counts))
+
+    def implied(epoch, loss=None, **train):
+        stop = {"metric": "last", "epoch": epoch}
+        schedule = {"epochs": 4, "min_steps": 0, "batch_size": 64}
+        changes = {"loss": loss or {}, "early_stop": stop, "schedule": schedule} | train
+        return ended(long_tail, run(train=changes)).head.priors.implied
+
+    torch.testing.assert_close(implied(2, late), counts / counts.sum())
+    torch.testing.assert_close(implied(3, late), uniform)
+    growing = {"sampler": {"kind": "shuffled", "draw": "progressive"}}
+    torch.testing.assert_close(implied(1, **growing), 0.75 * counts / counts.sum() + 0.25 * uniform)
+    torch.testing.assert_close(implied(4, **growing), uniform)

@@ -39,7 +39,8 @@ class HardMine(Spec):
     def __call__(self, loss: Tensor, labels: Tensor, progress: float) -> Tensor:
         """Mask [N], 1 for kept samples, from their unweighted, unsmoothed loss [N] (the ranking is detached)."""
         count = len(loss)
-        guarded = math.ceil(count / 100) if self.noise_guard and self.keep < 1 else 0
+        # The last batch of a pass can be of one row, and without it there were nothing to train on.
+        guarded = min(math.ceil(count / 100), count - 1) if self.noise_guard and self.keep < 1 else 0
         order = loss.detach().argsort(descending=True, stable=True)[guarded:]
         # Rounded first: 0.3 of 120 rows is a little more than 36 in floating point.
         size = max(1, math.ceil(round(self.share(progress) * count, 6)))

@@ -120,5 +120,5 @@ def knows_no_prior(classifier: object) -> bool:
 
 
 def balances_again(run: RunSpec) -> bool:
-    """Whether a second stage of gradient steps ends on classes drawn alike."""
-    return isinstance(run.second, Crt | Lws) and run.second.sampler in ("class_balanced", "progressive")
+    """Whether a second stage of gradient steps draws classes alike from its first step to its last."""
+    return isinstance(run.second, Crt | Lws) and run.second.sampler == "class_balanced"

@@ -9,9 +9,11 @@ from training.rules.asked import (
     draws_evenly,
     is_adjusted,
     is_fitted,
+    is_mixed,
     is_resampled,
     is_shifted,
     is_smoothed,
+    is_solved,
     is_weighted,
     knows_no_prior,
     last_classifier,
@@ -52,6 +54,12 @@ def _favours_rare(run: RunSpec) -> bool:
     return isinstance(classifier, Ldam) and classifier.max_margin > 0
 
 
+def _mixes_in_rare(run: RunSpec) -> bool:
+    """Whether mixing moves labels from frequent classes to rare ones."""
+    mixup = run.train.mixup
+    return is_mixed(run) and (mixup.pairing == "head_tail" or mixup.label_rule == "remix") and not is_solved(run)
+
+
 PRIOR_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
@@ -81,6 +89,12 @@ PRIOR_RULES: tuple[Rule, ...] = (
         "warn",
         lambda run: is_adjusted(run) and _favours_rare(run),
         "logit adjustment and margins that are larger for rarer classes both favour these: use one of the two",
+    ),
+    Rule(
+        "warn",
+        lambda run: _mixes_in_rare(run) and (is_adjusted(run) or (is_shifted(run) and reads_loss_last(run))),
+        "mixup by head_tail or remix gives rare classes more of the labels than the prior that logit adjustment knows, "
+        "so both favour these: use train.mixup.pairing=random with label_rule=share, or no adjustment",
     ),
     Rule(
         "idle",
@@ -121,6 +135,7 @@ PRIOR_RULES: tuple[Rule, ...] = (
         "idle",
         lambda run: (
             weighs_evenly(run)
+            and sees_evenly(run)
             and is_shifted(run)
             and isinstance(run.second, NoSecondStage | Refit)
             and not is_adjusted(run)
@@ -132,7 +147,11 @@ PRIOR_RULES: tuple[Rule, ...] = (
     Rule(
         "idle",
         lambda run: (
-            draws_evenly(run) and is_shifted(run) and isinstance(run.second, NoSecondStage) and not is_adjusted(run)
+            draws_evenly(run)
+            and sees_evenly(run)
+            and is_shifted(run)
+            and isinstance(run.second, NoSecondStage)
+            and not is_adjusted(run)
         ),
         "a sampler that draws all classes alike leaves a uniform prior in the logits, so posthoc.adjustment changes "
         "nothing: use one of the two",
