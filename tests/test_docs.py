@@ -75,3 +75,12 @@ def test_commands_of_the_readme_name_options_that_exist():
         assert run.exit_code == 0, run.output
         for option in (word for word in words if word.startswith("--")):
             assert option in run.stdout, f"{option} of `{line}`"
+
+
+@pytest.mark.parametrize("name", ["heads", "layers"])
+def test_benches_behind_the_results_are_valid(name):
+    text = (ROOT / "docs" / "results" / "benches" / f"{name}.yaml").read_text(encoding="utf-8")
+    rows = expand(parse(BenchSpec, yaml.safe_load(text)))
+    assert len(rows[0].specs) == 5
+    page = (ROOT / "docs" / "results" / "heads.md").read_text(encoding="utf-8")
+    assert [row.name for row in rows if f"\n{row.name} " not in page] == []
