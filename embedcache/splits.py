@@ -76,17 +76,22 @@ def make_split(table: FeatureTable, spec: SplitSpec) -> Split:
     roles, small = cut_roles(labels, groups, start, shares, spec.seed, table.has_groups)
     movable = [role for role in ROLES if role not in set(start)]
     roles, forced = keep_classes_in_train(labels, groups, roles, movable)
-    empty = [role for role in movable if shares[role] and not (roles == role).any()]
-    if empty:
-        raise CacheError(
-            f"each share above 0 needs rows, however: {empty} got none. State finer groups, or set it to 0."
-        )
+    _check_filled([role for role in movable if shares[role]], roles)
     report = _report(table, labels, groups, roles, (forced, sorted(small)))
     back = np.argsort(order)
     if not spec.is_cross_validated:
         return _finish(table.ids, roles[back], None, report)
     folds, report = _cross_validated(table, labels, groups, roles, spec, report)
     return _finish(table.ids, roles[back], folds[:, back], report)
+
+
+def _check_filled(wanted: list[str], roles: np.ndarray) -> None:
+    """Refuse a split in which a role that was asked for has no row."""
+    empty = [role for role in wanted if not (roles == role).any()]
+    if empty:
+        raise CacheError(
+            f"each share above 0 needs rows, however: {empty} got none. State finer groups, or set it to 0."
+        )
 
 
 def _cross_validated(

@@ -38,15 +38,17 @@ def fit(
     """Train runs on data and yield what happens.
 
     Runs that differ in numbers alone are trained as one stack (see `training.grouping`), and their epochs are reported
-    by turns; else one run follows the other. The same runs, data, thread count and machine give the same heads bit for
-    bit on the CPU. `stop` is asked after every epoch and before a second stage; a stopped run still returns the best
-    head of the stage it was in, and later runs are not begun.
+    by turns; else one run follows the other. The same runs in the same stacks, data, thread count and machine give the
+    same heads bit for bit on the CPU. With other runs beside it, or where too little memory cuts a stack, a head is the
+    same up to rounding. `stop` is asked after every epoch and before a second stage; a stopped run still returns the
+    best head of the stage it was in, and later runs are not begun.
 
     A run whose loss stops being finite ends there and returns the best epoch of that stage; one that has none has
     failed, and the others go on.
 
     With checkpoints, a stack that was cut off, by a crash or a stop, goes on from its last one (first stages only); its
-    epochs from before are told again. Its heads are those of a stack that was not cut off, bit for bit.
+    epochs from before are told again. Its heads are those of a stack that was not cut off: bit for bit if all of them
+    go on, up to rounding if some had finished.
 
     Raises:
         ValueError: a run cannot be trained on data (see `training.checks`), or does not fit into memory.

@@ -18,7 +18,7 @@ class NoSecondStage(Spec):
 
 
 class Crt(Spec):
-    """Train the classifier alone once more on balanced classes, by plain cross entropy, with the body frozen.
+    """Train the classifier alone once more on balanced classes, by cross entropy, with the body frozen.
 
     Kang et al., "Decoupling representation and classifier for long-tailed recognition", ICLR 2020, section 4.1 (cRT).
     Frequent classes lose some of what rare classes win. The body is in evaluation mode and vectors are not augmented

@@ -6,6 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from heads.cosine import unit_rows
 from heads.spec import SWEPT, Spec, Tier
 
 
@@ -47,7 +48,7 @@ class Center(Spec):
         return centers - self.rate * (counts[:, None] * centers - sums) / (1 + counts[:, None])
 
     def _placed(self, x: Tensor) -> Tensor:
-        return _unit(x) if self.space == "unit" else x
+        return unit_rows(x) if self.space == "unit" else x
 
 
 def repulsion(centers: Tensor) -> Tensor:
@@ -59,7 +60,7 @@ def repulsion(centers: Tensor) -> Tensor:
     classes = len(centers)
     if classes < 2:
         return centers.new_zeros(())
-    unit = _unit(centers)
+    unit = unit_rows(centers)
     above = (unit @ unit.T + 1 / (classes - 1)).clamp(min=0)
     pairs = ~torch.eye(classes, dtype=torch.bool, device=centers.device)
     return (above * pairs).sum() / (classes * (classes - 1))
@@ -69,9 +70,3 @@ def _sums(x: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
     """Sum [C, H] of the rows x [N, H] of each class, and their number [C]; a product, for it is the same every time."""
     member = (labels == torch.arange(classes, device=labels.device)[:, None]).to(x.dtype)
     return member @ x, member.sum(1)
-
-
-def _unit(x: Tensor) -> Tensor:
-    """Rows x [N, H] of length 1; a row of 0 stays and gets no gradient, where its direction would jump."""
-    squared = x.square().sum(1, keepdim=True)
-    return torch.where(squared > 0, x / torch.where(squared > 0, squared, 1).sqrt(), 0)
