@@ -18,7 +18,10 @@ def told(error: ValidationError, spec_type: type[BaseModel]) -> str:
         rule = item["msg"].removeprefix("Value error, ")
         came = repr(item.get("input"))
         came = came if len(came) <= 80 else f"{came[:77]}…"
-        lines.append(f"{path or 'settings'}: {rule}, however: {came} came.{_hint(item, path, spec_type)}")
+        # Rules of our own that compare several options say themselves what came and what to do.
+        is_whole = ", however: " in rule
+        whole = rule if is_whole else f"{rule}, however: {came} came.{_hint(item, path, spec_type)}"
+        lines.append(f"{path or 'settings'}: {whole}")
     return "\n".join(lines) + "\nSee `frostbench options`."
 
 

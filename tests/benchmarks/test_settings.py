@@ -10,6 +10,7 @@ from benchmarks.settings import (
     split_override,
     with_changes,
 )
+from embedcache.splits import SplitSpec
 from heads.body import Identity, Mlp
 from training.conflicts import check
 from training.run import RunSpec
@@ -149,3 +150,12 @@ class TestRunKey:
     def test_an_option_at_its_default_does_not_count(self):
         written = RunSpec.model_validate({"train": {"optim": {"kind": "adamw", "lr": 0.003}}, "seed": 0})
         assert run_key(written, "t", "s", 1) == run_key(RunSpec(), "t", "s", 1)
+
+
+def test_a_rule_that_says_what_came_is_told_once():
+    with pytest.raises(SettingsError) as error:
+        parse(SplitSpec, {"folds": 5, "select": 0.2})
+    told = str(error.value)
+    assert told.count("however:") == 1
+    assert "however: {'select': 0.2} came with it. Leave those shares out" in told
+    assert told.endswith("\nSee `frostbench options`.")
