@@ -12,6 +12,7 @@ from benchmarks.inference import Predictor, open_predictor
 from benchmarks.record import best_of
 from benchmarks.store import read_record, run_folder
 from embedcache.decode import decode_file
+from heads.ensemble import Ensemble
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ def try_image(image: str, store: Path, keys: Mapping[int, str], device: str) -> 
     key = best_run(store, keys)
     predictor = _predictor(run_folder(store, key) / "head", device)
     head, backbone = predictor.head, predictor.backbone
+    if isinstance(head, Ensemble):
+        raise ValueError(f"one head is tried at a time, however: run {key} is an ensemble. Choose one of its members.")
     pixels = decode_file(Path(image), background=backbone.recipe.alpha_background or (255, 255, 255))
     vectors = backbone.embed(backbone.prepare(pixels)[None])
     logits = head.logits(vectors)[0].double()

@@ -179,12 +179,19 @@ def _side(store: Path, paired: Paired, name: str, role: Role) -> Side:
         cache=runs[0].data.cache,
         columns=runs[0].data.columns,
         seconds=sum(run.seconds for run in runs) / len(runs),
-        parameters=head_parameters(store, runs[0].key),
+        parameters=_parameters(store, runs[0]),
         temperatures=tuple(run.temperature for run in runs),
         before=bins_of(np.concatenate([run.confidence_raw for run in answers]), right),
         after=bins_of(np.concatenate([run.confidence for run in answers]), right),
         confusion=runs[0].evaluations[role].confusion,
     )
+
+
+def _parameters(store: Path, run: RunRecord) -> int | None:
+    """The numbers of a run's head, or of all heads of an ensemble; None where one is not kept."""
+    each = [head_parameters(store, key) for key in run.members or (run.key,)]
+    known = [count for count in each if count is not None]
+    return sum(known) if len(known) == len(each) else None
 
 
 def _flips(paired: Paired) -> Flips:

@@ -17,14 +17,18 @@ from benchmarks.compare import compare as compare_rows
 from benchmarks.deltas import BETTER, REASONS, WORSE
 from benchmarks.evaluate import with_recipes
 from benchmarks.events import CacheOpened, RowStarted, RunFailed
+from benchmarks.keys import bench_rows
 from benchmarks.plan import BenchSpec
+from benchmarks.points import with_base_called
 from benchmarks.record import RunRecord
-from benchmarks.runner import bench_rows, run_bench
+from benchmarks.refit import refitted_on
+from benchmarks.runner import run_bench
 from benchmarks.settings import SettingsError, parse
 from benchmarks.store import read_record, run_folder
 from benchmarks.tables import MAIN, to_text
+from benchmarks.tuning import chosen_rows
 from embedcache.table import FeatureTable
-from heads.export import load
+from heads.export import load_head
 from heads.spec import Spec
 from heads.trained import TrainedHead
 
@@ -38,13 +42,15 @@ class Fitted:
 
     Attributes:
         head: what predicts; `heads.export.save(head, folder)` writes its bundle.
-        record: everything that is kept of the run.
+        record: everything that is kept of the run; of one that was refitted, as it was before.
         warnings: what is to be said of its split and its options.
+        is_refitted: whether the head was trained anew on training and selection rows.
     """
 
     head: TrainedHead
     record: RunRecord
     warnings: tuple[str, ...]
+    is_refitted: bool = False
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -53,7 +59,10 @@ class Fitted:
 
     @property
     def metrics(self) -> dict[str, float | None]:
-        """Metrics of the selection rows by name, such as macro_f1_fg; empty where the split has no such rows."""
+        """Metrics of the selection rows by name, such as macro_f1_fg; empty where the split has no such rows.
+
+        Those of a refitted head are of the run before: the head itself has seen these rows.
+        """
         found = self.record.evaluations.get("select")
         return {} if found is None else dict(found.metrics)
 
@@ -70,7 +79,8 @@ class Fitted:
 
     def __str__(self) -> str:
         shown = [f"  {name:20} {value:.4f}" for name, value in self.metrics.items() if value is not None]
-        return "\n".join([f"head on {ROLE_WORDS['select']}, {self.record.reason}", *shown, *self.warnings])
+        when = ", before the refit" if self.is_refitted else ""
+        return "\n".join([f"head on {ROLE_WORDS['select']}, {self.record.reason}{when}", *shown, *self.warnings])
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +123,7 @@ def fit(
     device: str = "cpu",
     plugins: Sequence[str | Path] = (),
     store: Path | str | None = None,
+    refit: bool = False,
 ) -> Fitted:
     """Train one head; epochs are chosen on selection rows and temperatures fitted on calibration rows.
 
@@ -129,17 +140,23 @@ def fit(
         device: cpu, cuda …
         plugins: files of your own losses and heads; they are run.
         store: folder in which the run is kept and found again; None keeps nothing.
+        refit: train the head anew on training and selection rows, with all that the latter chose (`benchmarks.refit`).
 
     Raises:
-        ValueError: arrays do not fit each other, or settings are unknown, not allowed or do not go together.
+        ValueError: arrays do not fit each other, settings are unknown, not allowed or do not go together, or a refit is
+            asked for without selection rows.
     """
     settings = spec.model_dump(mode="json", exclude={"seed"}) if isinstance(spec, Spec) else dict(spec or {})
     options = {"preset": preset, "base": settings, "seeds": [seed], "plugins": [str(file) for file in plugins]}
     with _bench(x, labels, groups, class_names, split, options, store) as bench:
         warnings = _run(bench, device)
         (key,) = bench_rows(bench)[0].rows[preset]
-        folder = run_folder(Path(bench.store), key)
-        return Fitted(_known(load(folder / "head").head, x), read_record(Path(bench.store), key), warnings)
+        record = read_record(Path(bench.store), key)
+        if refit:
+            (head,) = refitted_on(bench, bench.caches[0], [record], device)
+        else:
+            head = load_head(run_folder(Path(bench.store), key) / "head")
+        return Fitted(_known(head, x), record, warnings, refit)
 
 
 def compare(
@@ -156,28 +173,33 @@ def compare(
     plugins: Sequence[str | Path] = (),
     store: Path | str | None = None,
     role: Role = "select",
+    tune: Mapping[str, Settings | Sequence[Settings]] | None = None,
 ) -> Compared:
     """Train settings over seeds and compare them with the first, paired on the same images.
 
     `rows` holds settings by name: the first are differences of the baseline from the preset, the others what each
     changes of the baseline. Every row is trained with all `seeds`; a verdict needs two, better five. `role` says whose
-    images are compared: select, or test when everything else is decided. Intervals come from resampling `groups`. The
-    other arguments are those of `fit`.
+    images are compared: select, or test when everything else is decided. Intervals come from resampling `groups`.
+    `tune` gives every row equally many settings to choose from, by row: values by dotted option, such as
+    {"train.optim.lr": [0.003, 0.01]}, a list of settings, or {} for none; each row is then the one that is best on the
+    selection rows. The other arguments are those of `fit`.
 
     Raises:
-        ValueError: as in `fit`, or there are fewer than two rows.
+        ValueError: as in `fit`, there are fewer than two rows, or they are not tuned alike.
     """
     if len(rows) < 2:
         raise SettingsError(f"a comparison needs two rows or more, however: {list(rows)} came. Name a baseline first.")
     (baseline, base), *others = rows.items()
     toggles = {name: dict(row) for name, row in others}
     options = {"preset": preset, "base": dict(base), "toggles": toggles, "seeds": list(seeds)}
-    options |= {"plugins": [str(file) for file in plugins]}
+    options |= {"plugins": [str(file) for file in plugins], "tune": with_base_called(preset, tune or {}, list(rows))}
     with _bench(x, labels, groups, class_names, split, options, store) as bench:
         _run(bench, device)
-        keys = dict(zip(rows, bench_rows(bench)[0].rows.values(), strict=True))
+        (chosen,) = chosen_rows(bench)
+        keys = dict(zip(rows, chosen.rows.values(), strict=True))
+        tuned = {name: chosen.tuned[own] for name, own in zip(rows, chosen.rows, strict=True) if chosen.tuned}
         title = f"{', '.join(name for name, _ in others)} against {baseline}"
-        return Compared(compare_rows(Path(bench.store), keys, baseline, role, title=title))
+        return Compared(compare_rows(Path(bench.store), keys, baseline, role, title=title, tuned=tuned))
 
 
 def _known(head: TrainedHead, x: Vectors | FeatureTable | Path | str) -> TrainedHead:
@@ -207,10 +229,13 @@ def _bench(
 
 
 def _run(bench: BenchSpec, device: str) -> tuple[str, ...]:
-    """Train what is missing; returns what the bench says about split and options."""
+    """Train what is missing; returns what the bench says about split and options.
+
+    Of a tuned row a setting may fail, for another one may win.
+    """
     events = list(run_bench(bench, device=device))
     failed = [f"row {e.row!r}, seed {e.seed}: {e.message}" for e in events if isinstance(e, RunFailed)]
-    if failed:
+    if failed and not bench.tune:
         raise ValueError("; ".join(failed))
     told = [warning for e in events if isinstance(e, CacheOpened | RowStarted) for warning in e.warnings]
     return tuple(dict.fromkeys(told))

@@ -21,7 +21,12 @@ class Change:
 
 
 def option_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
-    """The options in which a run differs from the base; defaults of a changed `kind` are left out."""
+    """The options in which a run differs from the base; defaults of a changed `kind` are left out.
+
+    An ensemble has no options of its own: where one is, only the members are told.
+    """
+    if base.members or other.members:
+        return (Change("members", _members(base) if base.members else None, _members(other)),)
     before, now = leaves(base.full_spec), leaves(other.full_spec)
     named = leaves(base.spec) | leaves(other.spec)
     return tuple(
@@ -29,6 +34,10 @@ def option_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
         for path in named
         if path in now and now[path] != before.get(path)
     )
+
+
+def _members(run: RunRecord) -> str:
+    return f"mean of {len(run.members)} runs: {', '.join(run.members)}" if run.members else "one run"
 
 
 def data_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import pandas as pd
@@ -15,11 +16,14 @@ from benchmarks.notes import notes_of
 from benchmarks.paired import Paired, load
 from benchmarks.resampled import Resampled, resample
 from benchmarks.store import StoreError, count_runs
+from benchmarks.tuning import Tuned, lines_of
 
 Role = Literal["select", "test"]
 ROLE_WORDS = {"select": "validation rows (select)", "test": "TEST rows"}
 FEWEST_RESAMPLES, RESAMPLES_PER_ROW = 2000, 100
 """A p is at least 1/B, and Holm multiplies it by the number of rows; more rows therefore get more resamples."""
+UNTUNED: Mapping[str, Tuned] = MappingProxyType({})
+"""Of a bench that does not tune its rows."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Comparison:
         resamples: bootstrap resamples.
         runs_seen: runs of the store that were evaluated on the same rows.
         notes: what a reader must know of it.
+        settings: of a bench that tunes its rows, one line per setting tried: row, setting, value (macro F1 on the
+            selection rows, mean over seeds; None where it cannot win), won, runs and problem.
     """
 
     title: str
@@ -53,6 +59,7 @@ class Comparison:
     resamples: int
     runs_seen: int
     notes: tuple[str, ...]
+    settings: tuple[dict[str, Any], ...] = ()
 
     def line(self, row: str, metric: str) -> dict[str, Any]:
         """The line of the table for one row and metric."""
@@ -74,28 +81,38 @@ def compare(
     title: str = "comparison",
     resamples: int | None = None,
     seed: int = 0,
+    tuned: Mapping[str, Tuned] = UNTUNED,
 ) -> Comparison:
     """Compare rows of runs with a baseline row; `benchmarks.deltas` says how a verdict comes about.
 
     Args:
         store: the run store.
-        rows: row name to run keys, one per seed, such as `bench_rows(bench)[0].rows`.
+        rows: row name to run keys, one per seed, such as `chosen_rows(bench)[0].rows`.
         baseline: the row to compare with; None means the first.
         role: whose rows are compared; test only when everything else is decided.
         title: what the table is called.
         resamples: how many, B; None takes 100 for each row to compare, and at least 2000.
         seed: of the resamples.
+        tuned: what became of the settings of each row, such as `chosen_rows(bench)[0].tuned`.
 
     Raises:
         StoreError: a run is missing, or runs are of other images, splits, seeds, classes or background classes.
     """
     paired = load(store, _ordered(rows, baseline), role)
     count = resamples or max(FEWEST_RESAMPLES, RESAMPLES_PER_ROW * (len(rows) - 1))
-    return comparison_of(store, paired, resample(paired, count, seed), role, title=title, resamples=count)
+    drawn = resample(paired, count, seed)
+    return comparison_of(store, paired, drawn, role, title=title, resamples=count, tuned=tuned)
 
 
 def comparison_of(
-    store: Path, paired: Paired, resampled: Resampled, role: Role, *, title: str, resamples: int
+    store: Path,
+    paired: Paired,
+    resampled: Resampled,
+    role: Role,
+    *,
+    title: str,
+    resamples: int,
+    tuned: Mapping[str, Tuned] = UNTUNED,
 ) -> Comparison:
     """The comparison of runs that were read and resampled already; the arguments are those of `compare`."""
     runs_seen, unreadable = count_runs(store, paired.facts.split)
@@ -110,7 +127,8 @@ def comparison_of(
         seeds=paired.seeds,
         resamples=resamples,
         runs_seen=runs_seen,
-        notes=notes_of(paired, role, resamples, unreadable),
+        notes=notes_of(paired, role, resamples, unreadable, tuned),
+        settings=lines_of(tuned),
     )
 
 

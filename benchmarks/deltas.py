@@ -28,9 +28,12 @@ REASONS = {
     "groups": "the groups are too few to be sure of it",
     "seeds": "the seeds are too few or differ too much",
     "rows": "it does not stand out among this many rows (Holm's correction)",
+    "size": "the difference is below 0.001, too small to choose by",
 }
 """Why there is no verdict on a difference whose interval leaves out 0; the word stands behind the verdict."""
 LEVEL = 0.05
+SMALLEST = 0.001
+"""A tenth of a point: a smaller difference gets no verdict, however sure it is."""
 FEWEST_GROUPS = 20
 """With fewer groups than this the bootstrap's interval is too narrow for a verdict."""
 
@@ -93,6 +96,8 @@ def verdict_of(line: dict[str, Any], n_groups: int, spread_is_known: bool) -> st
         return CANNOT_TELL
     enough = n_groups >= FEWEST_GROUPS
     if enough and spread_is_known and line["p_holm"] < LEVEL:
+        if abs(line["delta"]) < SMALLEST:
+            return f"{CANNOT_TELL} (size)"
         return BETTER if (line["delta"] > 0) == HIGHER_IS_BETTER[line["metric"]] else WORSE
     if line["low"] <= 0 <= line["high"]:
         return CANNOT_TELL

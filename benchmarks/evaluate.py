@@ -16,6 +16,7 @@ from embedcache.cuts import merge_groups
 from embedcache.splits import Split
 from embedcache.table import FeatureTable
 from heads.card import versions
+from heads.ensemble import Predictive
 from heads.spec import canonical
 from heads.trained import TrainedHead
 from training.data import Data, Part
@@ -26,10 +27,14 @@ from training.run import RunSpec
 
 EVALUATED = ("select", "test")
 """Roles whose rows are evaluated. Training, early stopping and calibration never see the rows of test."""
+ROWS_AT_ONCE = 65_536
+"""Rows whose float32 vectors are in memory for an evaluation."""
 
 
 def table_to_data(table: FeatureTable, split: Split, columns: Sequence[str] | None = None, device: str = "cpu") -> Data:
     """The rows of a table that training may see, as float32 tensors: train, select and calibrate, never test.
+
+    Of a table whose vectors stay on disk, those of the training rows do too.
 
     Args:
         table: the table.
@@ -37,21 +42,39 @@ def table_to_data(table: FeatureTable, split: Split, columns: Sequence[str] | No
         columns: vector columns to take; None takes all, in the order of the table.
         device: where the tensors live, such as cpu or cuda.
     """
-    parts = {role: part_of(table, split.roles == role, columns, device) for role in ("train", "select", "calibrate")}
-    return Data(parts["train"], parts["select"], parts["calibrate"], table.class_names)
+    parts = {role: part_of(table, split.roles == role, columns, device) for role in ("select", "calibrate")}
+    train = part_of(table, split.roles == "train", columns, device, on_disk=bool(table.stored))
+    return Data(train, parts["select"], parts["calibrate"], table.class_names)
 
 
 def part_of(
-    table: FeatureTable, chosen: npt.NDArray[np.bool_], columns: Sequence[str] | None = None, device: str = "cpu"
+    table: FeatureTable,
+    chosen: npt.NDArray[np.bool_],
+    columns: Sequence[str] | None = None,
+    device: str = "cpu",
+    on_disk: bool = False,
 ) -> Part:
-    """The rows of a table where chosen [N] is true, as float32 tensors, with their groups where those were stated."""
-    names = [name for name in table.columns if columns is None or name in columns]
-    vectors = {name: torch.from_numpy(table.columns[name][chosen].astype(np.float32)).to(device) for name in names}
+    """The rows of a table where chosen [N] is true, as float32 tensors, with their groups where those were stated.
+
+    Vectors that are on disk are read, or left there.
+    """
+    names = [name for name in table.stored or table.columns if columns is None or name in columns]
+    kept = {name: table.stored[name].only(chosen) for name in names} if on_disk else {}
+    vectors = {} if on_disk else {n: torch.from_numpy(_vectors(table, n, chosen)).float().to(device) for n in names}
     labels = torch.from_numpy(table.labels[chosen]).to(device)
     if not table.has_groups:
-        return Part(vectors, labels)
+        return Part(vectors, labels, stored=kept)
     groups = torch.from_numpy(merge_groups(table.groups, table.content)[chosen])
-    return Part(vectors, labels, groups.to(device))
+    return Part(vectors, labels, groups.to(device), stored=kept)
+
+
+def _vectors(table: FeatureTable, name: str, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.float16]:
+    """The chosen rows of a column, wherever it is."""
+    if not table.stored:
+        found: npt.NDArray[np.float16] = table.columns[name][chosen]
+        return found
+    column = table.stored[name].only(chosen)
+    return column.read(0, column.shape[0])
 
 
 def with_recipes(head: TrainedHead, table: FeatureTable) -> TrainedHead:
@@ -62,7 +85,7 @@ def with_recipes(head: TrainedHead, table: FeatureTable) -> TrainedHead:
 
 
 def evaluate(
-    head: TrainedHead,
+    head: Predictive,
     table: FeatureTable,
     split: Split,
     background: Sequence[int],
@@ -85,19 +108,30 @@ def evaluate(
         chosen = split.roles == ("train" if is_held_out else role)
         if not chosen.any():
             continue
-        part = part_of(table, chosen, head.columns)
-        if held_out is not None and is_held_out:
-            logits, log_p = held_out
-        else:
-            logits, log_p = head.logits(part.columns), head.log_probabilities(part.columns)
-        found[role] = _evaluation(log_p, part.labels, head.priors.counts, background)
+        logits, log_p = held_out if held_out is not None and is_held_out else _predicted(head, table, chosen)
+        labels = torch.from_numpy(table.labels[chosen])
+        found[role] = _evaluation(log_p, labels, head.counts, background)
         known = {"id": table.ids[chosen], "role": role, "group": groups[chosen]}
-        outcomes.append(pd.DataFrame(known | _answers(part.labels, logits, log_p)))
+        outcomes.append(pd.DataFrame(known | _answers(labels, logits, log_p)))
     if not outcomes:
         raise ValueError(
             "a head is judged on rows of select or test, however: the split has neither. Give one of them a share."
         )
     return found, pd.concat(outcomes, ignore_index=True)
+
+
+def _predicted(head: Predictive, table: FeatureTable, chosen: npt.NDArray[np.bool_]) -> tuple[Tensor, Tensor]:
+    """Logits and log-probabilities [N, C] of the chosen rows of a table, some of which are in memory at a time."""
+    logits, log_p = [], []
+    rows = np.flatnonzero(chosen)
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = np.zeros_like(chosen)
+        some[rows[start : start + ROWS_AT_ONCE]] = True
+        names = [name for name in table.stored or table.columns if name in head.columns]
+        columns = {name: torch.from_numpy(_vectors(table, name, some)).float() for name in names}
+        logits.append(head.logits(columns))
+        log_p.append(head.log_probabilities(columns))
+    return torch.cat(logits), torch.cat(log_p)
 
 
 def _evaluation(log_p: Tensor, labels: Tensor, counts: Tensor, background: Sequence[int]) -> Evaluation:
@@ -147,7 +181,7 @@ def record_of(
         full_spec=run.model_dump(mode="json"),
         data=data,
         evaluations=dict(evaluations),
-        shot=tuple(_shot(count) for count in data.train_counts),
+        shot=tuple(shot_of(count) for count in data.train_counts),
         temperature=head.temperature,
         reason=finished.reason,
         epoch=finished.epoch,
@@ -155,12 +189,11 @@ def record_of(
         gradient_norm=finished.gradient_norm,
         curve=by_epoch | {name: tuple(event.metrics[name] for event in curve) for name in names},
         environment=environment(device),
+        chosen=finished.chosen,
     )
 
 
-def data_facts(
-    cache: str, table: FeatureTable, split: Split, head: TrainedHead, background: Sequence[int]
-) -> DataFacts:
+def data_facts(cache: str, table: FeatureTable, split: Split, head: Predictive, background: Sequence[int]) -> DataFacts:
     """What a head was trained and evaluated on."""
     return DataFacts(
         cache=cache,
@@ -171,7 +204,7 @@ def data_facts(
         background=tuple(background),
         rows=dict(split.report.counts),
         groups=dict(split.report.groups),
-        train_counts=tuple(head.priors.counts.tolist()),
+        train_counts=tuple(head.counts.tolist()),
         missing=dict(split.report.missing),
         small=split.report.small,
         forced=split.report.forced,
@@ -180,7 +213,8 @@ def data_facts(
     )
 
 
-def _shot(count: int) -> str:
+def shot_of(count: int) -> str:
+    """How many training rows a class of that many has, in a word."""
     if count == 0:
         return "absent"
     return "many" if count > MANY_ABOVE else "few" if count < FEW_BELOW else "medium"

@@ -19,20 +19,21 @@ from embedcache.decode import DecodeError, decode_file
 from embedcache.items import IMAGE_SUFFIXES, escape_name
 from embedcache.recipe import Recipe
 from embedcache.table import FeatureTable
+from heads.ensemble import Predictive
 from heads.export import Bundle, load
-from heads.trained import TrainedHead
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A head with the backbone of its recipe.
+    """A head, or an ensemble of heads, with the backbone of its recipe.
 
     Attributes:
-        head: the head.
-        backbone: rebuilt from the head's recipes, and checked against the bundle's canary.
+        head: what predicts.
+        backbone: rebuilt from the head's recipes, so that it embeds an image once for all columns, and checked against
+            the bundle's canary.
     """
 
-    head: TrainedHead
+    head: Predictive
     backbone: Backbone
 
 
@@ -62,7 +63,7 @@ def recipes_of(bundle: Bundle) -> dict[str, Recipe]:
     return {name: Recipe.model_validate(tree) for name, tree in fields.items()}
 
 
-def read_prior(text: str, head: TrainedHead) -> Tensor | None:
+def read_prior(text: str, head: Predictive) -> Tensor | None:
     """The class prior [C] that `trained`, `uniform` or a YAML or JSON file of `class: share` names; None for trained.
 
     Raises:
@@ -124,7 +125,7 @@ def predict_images(
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
-def predict_table(head: TrainedHead, table: FeatureTable, *, prior: Tensor | None = None) -> pd.DataFrame:
+def predict_table(head: Predictive, table: FeatureTable, *, prior: Tensor | None = None) -> pd.DataFrame:
     """Classes and probabilities of cached vectors, in the form of `predict_images`, with ids under `image`.
 
     Raises:

@@ -1,7 +1,7 @@
 """What a reader must know of a comparison before trusting it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -11,17 +11,23 @@ from benchmarks.bootstrap import FEWEST_CLASS_GROUPS, FEWEST_ROWS
 from benchmarks.deltas import FEWEST_GROUPS, LEVEL
 from benchmarks.paired import Paired
 from benchmarks.record import DataFacts, RunRecord
+from benchmarks.tuning import Tuned
+from benchmarks.tuning_notes import SETTLED, notes_on_tuning
 
 SHOWN = 10
 """Names that one note lists."""
-SETTLED = "the test rows at the end settle it"
-
 
 ENDINGS = MappingProxyType({"stopped": "was stopped at epoch", "diverged": "diverged at epoch"})
 """Ways for training to end early that a reader must know of."""
 
 
-def notes_of(paired: Paired, role: str, resamples: int, unreadable: Sequence[str]) -> tuple[str, ...]:
+def notes_of(
+    paired: Paired,
+    role: str,
+    resamples: int,
+    unreadable: Sequence[str],
+    tuned: Mapping[str, Tuned] = MappingProxyType({}),
+) -> tuple[str, ...]:
     """Notes on the data, the figures, the rows and the store, in this order.
 
     Args:
@@ -29,11 +35,13 @@ def notes_of(paired: Paired, role: str, resamples: int, unreadable: Sequence[str
         role: whose rows they were compared on.
         resamples: bootstrap resamples.
         unreadable: records of the store that could not be counted.
+        tuned: what became of the settings of each row; empty where the bench does not tune.
     """
     notes = _on_data(paired.facts) + _on_figures(paired, resamples)
+    notes += notes_on_tuning(tuned, len(paired.seeds), is_select=role == "select")
     # Held-out predictions of cross-validation are made at epochs that other folds chose.
     if role == "select" and not paired.facts.folds:
-        notes += _on_optimism(paired)
+        notes += _on_optimism(paired, tuned)
     notes += _on_rows(paired)
     if unreadable:
         notes.append(f"{len(unreadable)} records of the store cannot be read and are not counted: {_named(unreadable)}")
@@ -90,29 +98,33 @@ def needed(seeds: int, rows: int) -> float:
     return float(stdtrit(seeds - 1, 1 - LEVEL / (2 * rows))) / math.sqrt(seeds)
 
 
-def _on_optimism(paired: Paired) -> list[str]:
+def _on_optimism(paired: Paired, tuned: Mapping[str, Tuned]) -> list[str]:
     """Which rows chose their epoch on the rows they are compared on, and which of them had more to choose from."""
-    stepped = {name: runs[0] for name, runs in paired.records.items() if runs[0].gradient_norm is None}
+    first = {name: runs[0] for name, runs in paired.records.items()}
+    stepped = {name: run for name, run in first.items() if run.gradient_norm is None and run.reason != "solved"}
     solved = [name for name in paired.records if name not in stepped]
     notes = []
-    if stepped and solved:
+    # Of tuned rows another note says that they are optimistic, solved ones included.
+    if stepped and solved and not any(one.was_chosen for one in tuned.values()):
         notes.append(
             f"These rows chose their epoch on the very rows compared here and may look better than they are: "
             f"{_quoted(stepped)}; {_quoted(solved)} did not: {SETTLED}."
         )
-    budgets = {name: _budget(run) for name, run in stepped.items()}
+    # The members of an ensemble are rows themselves; it chose nothing besides.
+    budgets = {name: _budgets(run, tuned.get(name)) for name, run in stepped.items() if not run.members}
     others = [name for name, budget in budgets.items() if budget != next(iter(budgets.values()))]
     if others:
         notes.append(
             f"Rows differ in schedule or patience, and more epochs to choose from look better on these rows: "
-            f"{_quoted(others)} against {next(iter(budgets))!r}; equal budgets avoid that, or {SETTLED}."
+            f"{_quoted(others)} against {next(iter(budgets))!r}; equal schedules avoid that, or {SETTLED}."
         )
     return notes
 
 
-def _budget(run: RunRecord) -> tuple[object, object]:
-    stage = run.full_spec["train"]
-    return stage["schedule"], stage["early_stop"]["patience"]
+def _budgets(run: RunRecord, tuned: Tuned | None) -> set[str]:
+    """Schedule and patience of a row, or all those that its settings could choose from."""
+    specs = [run.full_spec] if tuned is None else [one.spec.model_dump(mode="json") for one in tuned.tried]
+    return {f"{spec['train']['schedule']} {spec['train']['early_stop']['patience']}" for spec in specs}
 
 
 def _quoted(names: Sequence[str] | dict[str, RunRecord]) -> str:

@@ -1,7 +1,6 @@
 """BenchSpec: a base, toggles, a grid and seeds, and the rows of runs they stand for."""
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,13 +8,22 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from benchmarks.plugins import translated
+from benchmarks.points import (
+    Name,
+    Settings,
+    check_ensembles,
+    check_equal,
+    check_named,
+    combinations,
+    names_of,
+    settings_of,
+)
 from benchmarks.settings import SettingsError, Tree, merge, parse, preset, with_changes
 from embedcache.splits import SplitSpec
 from heads.spec import Spec, canonical
 from training.conflicts import check
 from training.run import RunSpec
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
 FileName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
@@ -37,6 +45,13 @@ class BenchSpec(Spec):
     """Rows by name; each is a set of differences from the base, whose preset the key `preset` exchanges."""
     grid: Annotated[dict[Name, tuple[Any, ...]], Field(default_factory=dict, max_length=20)]
     """Values by dotted option; every combination is one row, and the one that equals the base is the base row."""
+    tune: Annotated[dict[Name, Settings], Field(default_factory=dict, max_length=1000)]
+    """Settings that each row may choose from: values by dotted option or a list; equally many, or {} for none."""
+    ensembles: Annotated[
+        dict[Name, Annotated[tuple[Name, ...], Field(min_length=2, max_length=1000)]],
+        Field(default_factory=dict, max_length=1000),
+    ]
+    """Names of two rows or more by name of the ensemble that averages their probabilities, seed by seed."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = (0, 1, 2)
     """Seeds that each row is trained with; all rows use the same."""
     plugins: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
@@ -49,41 +64,74 @@ class BenchSpec(Spec):
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a comparison.
+    """One row of a comparison, or one setting of it where the bench tunes its rows.
 
     Attributes:
-        name: how the table calls it.
+        name: how the table calls it, such as `arcface`, or `arcface @ lr=0.01` for a setting.
         specs: one run per seed, in the order of the bench's seeds.
         warnings: what is to be said about its combination of options.
+        row: name of the row that it is a setting of, or its own name.
+        setting: what the setting is called, such as lr=0.01; empty where the row has no other.
+        changes: what the setting changes of the row, by dotted option.
     """
 
     name: str
     specs: tuple[RunSpec, ...]
     warnings: tuple[str, ...]
+    row: str
+    setting: str
+    changes: Tree
 
 
 def expand(bench: BenchSpec) -> tuple[Row, ...]:
-    """The rows of a bench: the base first, then the toggles, then the grid.
+    """The rows of a bench, or all settings of each: the base first, then the toggles, then the grid.
 
     >>> bench = BenchSpec(preset="plain", grid={"train.optim.lr": (0.003, 0.01)}, seeds=(0, 1))
     >>> [(row.name, [spec.train.optim.lr for spec in row.specs]) for row in expand(bench)]
     [('plain', [0.003, 0.003]), ('lr=0.01', [0.01, 0.01])]
+    >>> bench = BenchSpec(preset="plain", tune={"plain": {"train.optim.lr": (0.003, 0.01)}})
+    >>> [row.name for row in expand(bench)]
+    ['plain @ lr=0.003', 'plain @ lr=0.01']
 
     Raises:
-        SettingsError: an option is unknown or not allowed, a row equals another, two rows share a name, or a row states
-            what the bench states for all of them.
+        SettingsError: an option is unknown or not allowed, a row or a setting equals another, two rows share a name, a
+            row states what the bench states for all of them, or the rows are not tuned over as many settings.
         ValueError: options of a row do not go together.
     """
     _check_once("seeds", bench.seeds, [str(seed) for seed in bench.seeds])
     _check_once("caches", bench.caches, [str(Path(cache).resolve()) for cache in bench.caches])
     _check_stated_once(bench)
     base = with_changes(_from_preset(bench.preset), bench.base)
-    rows = [_row(bench, bench.preset, base)]
-    rows += [_row(bench, name, _toggled(bench, base, name, changes)) for name, changes in bench.toggles.items()]
-    on_grid = [_row(bench, name, with_changes(base, changes)) for name, changes in _points(bench.grid)]
-    rows += [row for row in on_grid if row.specs != rows[0].specs]
+    trees = [(bench.preset, base)]
+    trees += [(name, _toggled(bench, base, name, changes)) for name, changes in bench.toggles.items()]
+    trees += _on_grid(bench, base)
+    _check_names([name for name, _ in trees])
+    check_ensembles(bench.ensembles, [name for name, _ in trees])
+    if bench.tune:
+        check_named(bench.tune, [name for name, _ in trees])
+        check_equal(bench.tune)
+    rows = [row for name, tree in trees for row in _tuned(bench, name, tree)]
     _check_different(rows)
     return tuple(rows)
+
+
+def _on_grid(bench: BenchSpec, base: Tree) -> list[tuple[str, Tree]]:
+    """The rows of the grid but the one that is the base."""
+    points = combinations(bench.grid)
+    trees = [(name, with_changes(base, point)) for name, point in zip(names_of(points), points, strict=True)]
+    own = _runs(bench, bench.preset, base) if trees else ()
+    return [(name, tree) for name, tree in trees if _runs(bench, name, tree) != own]
+
+
+def _tuned(bench: BenchSpec, row: str, tree: Tree) -> list[Row]:
+    """A row, or every setting of it."""
+    points = settings_of(bench.tune.get(row, {}))
+    settings = [""] if points == [{}] else names_of(points)
+    rows = []
+    for setting, changes in zip(settings, points, strict=True):
+        name = f"{row} @ {setting}" if setting else row
+        rows.append(Row(name, *_runs(bench, name, with_changes(tree, changes)), row, setting, changes))
+    return rows
 
 
 def _from_preset(name: str) -> Tree:
@@ -100,32 +148,13 @@ def _toggled(bench: BenchSpec, base: Tree, name: str, changes: Tree) -> Tree:
     return with_changes(base if start is None else with_changes(_from_preset(start), bench.base), rest)
 
 
-def _points(grid: dict[str, tuple[Any, ...]]) -> Iterator[tuple[str, Tree]]:
-    """Names and changes of every combination of the grid's values."""
-    empty = [path for path, values in grid.items() if not values]
-    if empty:
-        raise SettingsError(f"each option of a grid needs values, however: {empty} has none. Remove it or add some.")
-    if not grid:
-        return
-    last = [path.rsplit(".", 1)[-1] for path in grid]
-    short = [path if last.count(name) > 1 else name for path, name in zip(grid, last, strict=True)]
-    for values in itertools.product(*grid.values()):
-        name = ", ".join(f"{label}={_shown(value)}" for label, value in zip(short, values, strict=True))
-        yield name, dict(zip(grid, values, strict=True))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_shown(v) for v in value) + "]"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _row(bench: BenchSpec, name: str, tree: Tree) -> Row:
+def _runs(bench: BenchSpec, name: str, tree: Tree) -> tuple[tuple[RunSpec, ...], tuple[str, ...]]:
+    """The run of each seed, and what is to be said about its combination of options."""
     fixed = {"background": list(bench.background)} if bench.background else {}
     try:
         tree = translated(tree, bench.plugins, RunSpec)
         specs = tuple(parse(RunSpec, tree | fixed | {"seed": seed}) for seed in bench.seeds)
-        return Row(name, specs, check(specs[0]))
+        return specs, check(specs[0])
     except SettingsError as error:
         raise SettingsError(f"row {name!r}: {error}") from error
     except ValueError as error:
@@ -140,6 +169,14 @@ def _check_once(what: str, values: Sequence[Any], names: Sequence[str]) -> None:
 def _check_stated_once(bench: BenchSpec) -> None:
     """Refuse what would silently be overruled: a seed in a row, and a background where the bench has one for all."""
     places = {"base": bench.base, "grid": bench.grid} | {f"toggle {name!r}": c for name, c in bench.toggles.items()}
+    for name, settings in bench.tune.items():
+        changed = {path: value for changes in settings_of(settings) for path, value in changes.items()}
+        places[f"tune of {name!r}"] = changed
+        if "background" in changed:
+            raise SettingsError(
+                f"background classes say what is measured, so they are not tuned, however: tune of {name!r} states "
+                "them. Give `background` of the bench."
+            )
     for place, changes in places.items():
         if "seed" in changes:
             raise SettingsError(
@@ -152,17 +189,28 @@ def _check_stated_once(bench: BenchSpec) -> None:
             )
 
 
-def _check_different(rows: list[Row]) -> None:
-    seen: dict[str, str] = {}
-    names: set[str] = set()
+def _check_names(names: Sequence[str]) -> None:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise SettingsError(f"rows need different names, however: two are called {name!r}. Rename the toggle.")
+
+
+def _check_different(rows: Sequence[Row]) -> None:
+    """Refuse two settings of a row that are the same, and two rows with the same settings."""
+    known: dict[str, dict[str, str]] = {}
     for row in rows:
-        if row.name in names:
-            raise SettingsError(f"rows need different names, however: two are called {row.name!r}. Rename the toggle.")
-        same = seen.get(str(canonical(row.specs[0])))
-        if same is not None:
+        own, options = known.setdefault(row.row, {}), str(canonical(row.specs[0]))
+        if options in own:
             raise SettingsError(
-                f"rows must differ, however: {row.name!r} has the same options as {same!r}, and would be compared with "
+                f"settings of a row must differ, however: {row.name!r} has the same options as {own[options]!r}. "
+                "Change or remove it."
+            )
+        own[options] = row.name
+    seen: dict[frozenset[str], str] = {}
+    for name, own in known.items():
+        same = seen.setdefault(frozenset(own), name)
+        if same != name:
+            raise SettingsError(
+                f"rows must differ, however: {name!r} has the same options as {same!r}, and would be compared with "
                 "itself. Change or remove it."
             )
-        names.add(row.name)
-        seen[str(canonical(row.specs[0]))] = row.name

@@ -1,10 +1,12 @@
 """What is kept of a finished run, and which runs are the rows of a bench."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import ConfigDict
+
+from training.events import Chosen
 
 OUTCOMES = ("id", "role", "group", "label", "predicted", "confidence", "confidence_raw", "log_p", "brier")
 """Columns of outcomes: label and predicted index the classes; confidence_raw is that before any temperature."""
@@ -87,6 +89,8 @@ class RunRecord:
         curve: by epoch, the training loss and the metrics of the selection rows.
         environment: versions, threads and device.
         together: heads that were trained in the same stack, this one included; seconds are those of all of them.
+        chosen: what the selection rows, or held-out folds, chose for it.
+        members: of an ensemble, keys of the runs whose probabilities it averages; its settings hold the seed alone.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -107,6 +111,8 @@ class RunRecord:
     curve: dict[str, tuple[float | None, ...]]
     environment: dict[str, str]
     together: int = 1
+    chosen: Chosen = field(default_factory=Chosen)
+    members: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:

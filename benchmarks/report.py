@@ -210,5 +210,6 @@ def _warnings(paired: Paired) -> list[tuple[str, str]]:
     return [
         (name, warning)
         for name, records in paired.records.items()
+        if not records[0].members
         for warning in check(RunSpec.model_validate(records[0].full_spec))
     ]

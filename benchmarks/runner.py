@@ -3,12 +3,14 @@
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from benchmarks.canary import canary_of
+from benchmarks.ensembles import Place, averaged, check_judged
 from benchmarks.evaluate import data_facts, evaluate, record_of, with_recipes
 from benchmarks.evaluate import table_to_data as table_to_data
 from benchmarks.events import (
@@ -23,13 +25,15 @@ from benchmarks.events import (
     RunFold,
     RunSkipped,
 )
-from benchmarks.plan import BenchSpec, Row, expand
-from benchmarks.record import BenchRows
-from benchmarks.settings import SettingsError, run_key
+from benchmarks.failures import mark_failed
+from benchmarks.keys import bench_rows as bench_rows
+from benchmarks.keys import key_of, rows_of
+from benchmarks.plan import BenchSpec, Row
 from benchmarks.store import is_finished, save_run, stopped_key, write_records
+from benchmarks.streaming import Stream, opened_to_train
 from embedcache.backbones import resolve_device
-from embedcache.splits import Split, load_or_make_split
-from embedcache.table import FeatureTable, read_table
+from embedcache.splits import Split
+from embedcache.table import FeatureTable
 from heads.export import Canary
 from training.checkpoint import Checkpoints
 from training.checks import check_data
@@ -37,13 +41,13 @@ from training.crossval import CrossValidated, FoldFitted, check_runs, cross_vali
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
 from training.events import Epoch, Event, Failed, Finished
-from training.notes import notes_for
+from training.notes import notes_for, order_notes
 from training.run import RunSpec
 
 
 @dataclass(frozen=True)
 class _Work:
-    """One cache of a bench, and whether its stopped runs are kept."""
+    """One cache of a bench, why its vectors stay on disk where they do, and whether its stopped runs are kept."""
 
     cache: str
     table: FeatureTable
@@ -52,26 +56,38 @@ class _Work:
     canary: Canary | None
     device: str
     keep_stopped: bool
+    on_disk: str
 
     def key(self, spec: RunSpec) -> str:
-        return _key(self.table, self.split, spec)
+        return key_of(self.table, self.split, spec)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A run that the store lacks, and its row."""
+    """A run that the store lacks, and the rows that it stands in: more than one where settings of theirs are equal."""
 
-    row: str
+    rows: tuple[str, ...]
     spec: RunSpec
+
+    @property
+    def row(self) -> str:
+        return self.rows[0]
 
 
 def run_bench(
-    bench: BenchSpec, *, stop: Callable[[], bool] = never, device: str = "cpu", keep_stopped: bool = False
+    bench: BenchSpec,
+    *,
+    stop: Callable[[], bool] = never,
+    device: str = "cpu",
+    keep_stopped: bool = False,
+    stream: Stream = "auto",
 ) -> Iterator[BenchEvent]:
     """Train every run of a bench that its store lacks, and yield what happens.
 
     All missing runs of a cache are handed to the engine at once. It trains those of one skeleton as one stack and tells
-    their epochs by turns; a run is kept as soon as it ends. A run without a head has failed, and the others go on.
+    their epochs by turns; a run is kept as soon as it ends. A run without a head has failed, and the others go on. A
+    run that stands in several rows of a tuned bench is trained for the first; the others find it when it has ended.
+    Ensembles are judged last, from the heads of their rows.
 
     Args:
         bench: what to run.
@@ -79,20 +95,24 @@ def run_bench(
             last checkpoint of their stack where they took more than a minute.
         device: where training happens, such as cpu or cuda.
         keep_stopped: keep the best so far of a run that was stopped, under a key of its own (see `stopped_key`).
+        stream: whether vectors stay on disk; it changes no result (see `opened_to_train`).
 
     Raises:
         SettingsError: the bench names no cache, or one of its rows is not possible.
         ValueError: a cache is unfinished or damaged, its split is not possible, options do not go together, or a row
             cannot be trained on a cache; the last is found before the cache's first epoch.
     """
-    rows, store, where = _rows_of(bench), Path(bench.store), str(resolve_device(device))
+    rows, store, where = rows_of(bench), Path(bench.store), str(resolve_device(device))
     trained = skipped = 0
     failed: list[RunFailed] = []
     for cache in bench.caches:
-        table, split = _opened(cache, bench, verify=True)
-        work = _Work(cache, table, split, store, canary_of(Path(cache)), where, keep_stopped)
-        yield CacheOpened(cache, table.content_hash, split.hash, split.report.counts, split.report.warnings)
-        for event in _run_cache(work, rows, stop):
+        table, split, on_disk = opened_to_train(cache, bench, rows, where, stream)
+        check_judged(bench, split)
+        work = _Work(cache, table, split, store, canary_of(Path(cache)), where, keep_stopped, on_disk)
+        warnings = split.report.warnings + ((f"vectors stay on disk: {on_disk}",) if on_disk else ())
+        yield CacheOpened(cache, table.content_hash, split.hash, split.report.counts, warnings)
+        runs = _run_cache(work, rows, stop, len(rows) + len(bench.ensembles))
+        for event in chain(runs, averaged(bench, rows, Place(store, cache, table, split), len(rows), stop)):
             trained += isinstance(event, RunDone) and event.record.reason != "stopped"
             skipped += isinstance(event, RunSkipped)
             failed += [event] if isinstance(event, RunFailed) else []
@@ -103,61 +123,46 @@ def run_bench(
     yield BenchDone(bench.name, trained, skipped, *write_records(store), tuple(failed))
 
 
-def bench_rows(bench: BenchSpec) -> tuple[BenchRows, ...]:
-    """Which runs are the rows of a bench on each of its caches, as file and caches are now; trained or not.
-
-    Raises:
-        SettingsError: the bench names no cache, or one of its rows is not possible.
-        ValueError: a cache is unfinished or damaged, its split is not possible, or options do not go together.
-    """
-    rows, found = _rows_of(bench), []
-    for cache in bench.caches:
-        table, split = _opened(cache, bench)
-        found.append(BenchRows(cache, {row.name: tuple(_key(table, split, s) for s in row.specs) for row in rows}))
-    return tuple(found)
-
-
-def _rows_of(bench: BenchSpec) -> tuple[Row, ...]:
-    if not bench.caches:
-        raise SettingsError("a bench needs caches, however: none came. Write `caches: [FOLDER]`.")
-    return expand(bench)
-
-
-def _opened(cache: str, bench: BenchSpec, verify: bool = False) -> tuple[FeatureTable, Split]:
-    table = read_table(Path(cache), verify=verify)
-    return table, load_or_make_split(Path(cache), table, bench.split)
-
-
-def _key(table: FeatureTable, split: Split, spec: RunSpec) -> str:
-    return run_key(spec, table.content_hash, split.hash, ENGINE_VERSION)
-
-
-def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool]) -> Iterator[BenchEvent]:
+def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told: int) -> Iterator[BenchEvent]:
     """Train the missing runs of all rows; vectors are only copied where something is missing."""
-    missing = [_Run(row.name, s) for row in rows for s in row.specs if not is_finished(work.store, work.key(s))]
+    missing = _missing(work, rows)
     data: Data | None = None
     if missing:
         data = table_to_data(work.table, work.split, device=work.device)
-        _check(missing, data, work.split.folds is not None)
-    n_train = int((work.split.roles == "train").sum())
+        _check(work, list(missing.values()), data)
+    labels = torch.from_numpy(work.table.labels[work.split.roles == "train"])
     for number, row in enumerate(rows, start=1):
-        notes = row.warnings + notes_for(row.specs[0], n_train)
-        yield RowStarted(work.cache, row.name, number, len(rows), notes)
+        notes = row.warnings + notes_for(row.specs[0], len(labels)) + order_notes(row.specs[0], labels)
+        yield RowStarted(work.cache, row.name, number, told, notes)
         for spec in row.specs:
-            if _Run(row.name, spec) not in missing:
-                yield RunSkipped(work.cache, row.name, spec.seed, work.key(spec))
+            if (key := work.key(spec)) not in missing:
+                yield RunSkipped(work.cache, row.name, spec.seed, key)
     if data is not None:
-        yield from _train(work, missing, data, stop)
+        yield from _train(work, list(missing.values()), data, stop)
 
 
-def _check(runs: Sequence[_Run], data: Data, is_cross_validated: bool) -> None:
+def _missing(work: _Work, rows: Sequence[Row]) -> dict[str, _Run]:
+    """The runs that the store lacks by key, in the order of the rows."""
+    found: dict[str, _Run] = {}
+    for row in rows:
+        for spec in row.specs:
+            key = work.key(spec)
+            if key in found:
+                found[key] = replace(found[key], rows=(*found[key].rows, row.name))
+            elif not is_finished(work.store, key):
+                found[key] = _Run((row.name,), spec)
+    return found
+
+
+def _check(work: _Work, runs: Sequence[_Run], data: Data) -> None:
     """Refuse a row that cannot be trained before another has cost its time."""
     for row in dict.fromkeys(run.row for run in runs):
         specs = [run.spec for run in runs if run.row == row]
         try:
-            check_runs(specs, data) if is_cross_validated else check_data(specs, data)
+            check_data(specs, data) if work.split.folds is None else check_runs(specs, data)
         except ValueError as error:
-            raise ValueError(f"row {row!r}: {error}") from error
+            why = f" They stay on disk, for {work.on_disk}." if work.on_disk else ""
+            raise ValueError(f"row {row!r}: {error}{why}") from error
 
 
 def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], bool]) -> Iterator[BenchEvent]:
@@ -173,11 +178,12 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
         elif isinstance(event, FoldFitted):
             yield RunFold(*where, seed, event.done, event.fits)
         elif isinstance(event, Failed):
-            yield RunFailed(*where, seed, event.message)
+            mark_failed(work.store, work.key(run.spec), event.message)
+            yield from (RunFailed(work.cache, row, seed, event.message) for row in run.rows)
         elif isinstance(event, CrossValidated):
-            yield _keep(work, run, event.finished, curve, event.together, (event.logits, event.log_p))
+            yield from _kept(work, run, event.finished, curve, event.together, (event.logits, event.log_p))
         elif isinstance(event, Finished) and (event.reason != "stopped" or work.keep_stopped):
-            yield _keep(work, run, event, curve, event.together)
+            yield from _kept(work, run, event, curve, event.together)
 
 
 def _events(
@@ -191,15 +197,15 @@ def _events(
     return cross_validate(specs, data, torch.from_numpy(split.folds[:, split.roles == "train"]), stop)
 
 
-def _keep(
+def _kept(
     work: _Work,
     run: _Run,
     finished: Finished,
     curve: Sequence[Epoch],
     together: int,
     held_out: tuple[Tensor, Tensor] | None = None,
-) -> RunDone:
-    """Evaluate a run and put it into the store."""
+) -> Iterator[RunDone | RunSkipped]:
+    """Evaluate a run and put it into the store, where all its rows find it."""
     spec = run.spec
     background = tuple(work.table.class_names.index(name) for name in spec.background)
     head = with_recipes(finished.head, work.table)
@@ -211,4 +217,6 @@ def _keep(
     metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
     facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics}
     known = replace(head, facts=facts | {"environment": record.environment})
-    return RunDone(work.cache, run.row, record, save_run(work.store, record, outcomes, known, work.canary))
+    yield RunDone(work.cache, run.row, record, save_run(work.store, record, outcomes, known, work.canary))
+    if finished.reason != "stopped":
+        yield from (RunSkipped(work.cache, row, spec.seed, key) for row in run.rows[1:])

@@ -2,7 +2,7 @@
 
     STORE/runs/KEY/record.json        settings, data, metrics, per-class arrays, environment
     STORE/runs/KEY/outcomes.parquet   one row per evaluated image
-    STORE/runs/KEY/head/              the bundle of the trained head
+    STORE/runs/KEY/head/              the bundle of the trained head; an ensemble's heads lie with its members
     STORE/records.parquet             every record as one flat row
 
 A run folder gets its name when everything in it is written, so a run that is there is finished. One that was stopped
@@ -56,15 +56,16 @@ def save_run(
     store: Path,
     record: RunRecord,
     outcomes: pd.DataFrame,
-    head: TrainedHead,
+    head: TrainedHead | None,
     canary: Canary | None,
 ) -> Path:
-    """Put a finished run into the store, whole or not at all; returns its folder."""
+    """Put a finished run into the store, whole or not at all; returns its folder. An ensemble brings no head."""
     folder = run_folder(store, record.key)
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{record.key}-", dir=folder.parent))
     try:
-        export.save(head, partial / "head", canary)
+        if head is not None:
+            export.save(head, partial / "head", canary)
         outcomes[list(OUTCOMES)].to_parquet(partial / "outcomes.parquet", index=False)
         write_bytes(partial / "record.json", TypeAdapter(RunRecord).dump_json(record, indent=1))
         if not is_finished(store, record.key):
@@ -203,6 +204,7 @@ def _flat(record: RunRecord) -> dict[str, Any]:
     row |= {"engine": record.engine, "seed": record.seed, "columns": ",".join(data.columns)}
     row |= {"reason": record.reason, "epoch": record.epoch, "seconds": record.seconds}
     row |= {"temperature": record.temperature, "gradient_norm": record.gradient_norm}
+    row |= {"members": ",".join(record.members)}
     row |= {f"spec.{path}": value for path, value in leaves(record.spec).items()}
     for role, evaluation in record.evaluations.items():
         row |= {f"{role}.{name}": value for name, value in evaluation.metrics.items()}

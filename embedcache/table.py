@@ -1,7 +1,7 @@
-"""FeatureTable: the vectors of a finished cache in memory, with everything that belongs to each row."""
+"""FeatureTable: the vectors of a finished cache, in memory or on disk, with everything that belongs to each row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from embedcache.recipe import Recipe
 from embedcache.state import check_shard_hashes, read_recipe, read_shard_keys
 from embedcache.state import read_state as read_state
 from embedcache.store import shard_path
+from embedcache.stored import StoredColumn, stored_column
 from embedcache.vectors import read_vectors
 
 
@@ -25,7 +26,7 @@ class FeatureTable:
 
     Attributes:
         ids: unique names of the rows, str [N].
-        columns: the vectors by column name, float16 [N, D].
+        columns: the vectors by column name, float16 [N, D]; empty where they stay on disk.
         labels: index into `class_names`, int64 [N].
         class_names: all classes of the listing, also those without a row here.
         groups: rows of one group must not be split, str [N].
@@ -33,6 +34,7 @@ class FeatureTable:
         content: SHA-256 of the file (or vector) of each row, hex, str [N].
         split: the role that the listing gives to each row ("" where none), str [N]; None where it gives none at all.
         recipes: what made each column.
+        stored: the columns by name where they stay on disk; empty where they are in memory.
     """
 
     ids: np.ndarray
@@ -44,6 +46,7 @@ class FeatureTable:
     content: np.ndarray
     split: np.ndarray | None
     recipes: dict[str, Recipe]
+    stored: dict[str, StoredColumn] = field(default_factory=dict)
 
     @cached_property
     def rows_hash(self) -> str:
@@ -57,14 +60,16 @@ class FeatureTable:
         return hash_table({name: recipe.hash for name, recipe in self.recipes.items()}, self.rows_hash)
 
 
-def read_table(cache_dir: Path, columns: Sequence[str] | None = None, verify: bool = False) -> FeatureTable:
+def read_table(
+    cache_dir: Path, columns: Sequence[str] | None = None, verify: bool = False, stored: bool = False
+) -> FeatureTable:
     """Read a finished cache.
 
     Args:
         cache_dir: the cache.
         columns: the vector columns to read; None reads all.
-        verify: check the checksum of every page of these columns, that their vectors are finite, and that every shard
-            has the SHA-256 in the manifest: about three times the time.
+        verify: check the checksum of each page, the SHA-256 of each shard, and that vectors are finite: 3 times slower.
+        stored: leave the vectors on disk, as `FeatureTable.stored`.
 
     Raises:
         CacheError: the cache is unfinished, of another format, damaged, inconsistent, or lacks a column.
@@ -78,9 +83,11 @@ def read_table(cache_dir: Path, columns: Sequence[str] | None = None, verify: bo
     labels, groups, split = ([listing[name][row] for row in rows] for name in ("label", "group", "split"))
     recipes = {name: read_recipe(cache_dir, name, cache["columns"][name]) for name in names}
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
-    vectors = {name: read_vectors(paths, name, cache["columns"][name]["dim"], verify) for name in names}
+    dims = {name: cache["columns"][name]["dim"] for name in names}
+    on_disk = {name: stored_column(paths, name, dim) for name, dim in dims.items()} if stored else {}
+    vectors = {} if stored else {name: read_vectors(paths, name, dim, verify) for name, dim in dims.items()}
     if verify:
-        check_shard_hashes(cache_dir, manifest)
+        _verify(cache_dir, manifest, on_disk)
     return FeatureTable(
         ids=np.array(ids, dtype=str),
         columns=vectors,
@@ -91,7 +98,24 @@ def read_table(cache_dir: Path, columns: Sequence[str] | None = None, verify: bo
         content=np.array(content, dtype=str),
         split=np.array([role or "" for role in split], dtype=str) if any(listing["split"]) else None,
         recipes=recipes,
+        stored=on_disk,
     )
+
+
+def _verify(cache_dir: Path, manifest: dict[str, Any], on_disk: dict[str, StoredColumn]) -> None:
+    """Check the shards, and the columns that stay on disk; those in memory were checked when they were read."""
+    for column in on_disk.values():
+        column.verify()
+    check_shard_hashes(cache_dir, manifest)
+
+
+def verify_stored(cache_dir: Path, table: FeatureTable) -> None:
+    """Check what `read_table` checks when it verifies, for a table of this cache whose vectors stay on disk.
+
+    Raises:
+        CacheError: a shard is gone or has other bytes, or a vector is not finite.
+    """
+    _verify(cache_dir, read_state(cache_dir)[1], table.stored)
 
 
 def _choose_columns(cache: dict[str, Any], columns: Sequence[str] | None) -> list[str]:

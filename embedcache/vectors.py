@@ -24,18 +24,27 @@ def read_vectors(paths: Sequence[Path], name: str, dim: int, verify: bool = Fals
         CacheError: a page's checksum or a vector's length is wrong, or (with `verify`) a vector is not finite.
     """
     if len(paths) == 1:
-        with _opened(paths[0], name, verify) as file:
-            pieces = _pieces(file.read([name]).column(name), dim, paths[0])
+        with opened(paths[0], name, verify) as file:
+            pieces = pieces_of(file.read([name]).column(name), dim, paths[0])
         x = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty((0, dim), np.float16), *pieces])
     else:
         x = copy_vectors(paths, name, dim, verify)
-    if verify and not np.isfinite(x).all():
-        row = int(np.argmin(np.isfinite(x).all(axis=1)))
-        raise CacheError(
-            f"stored vectors must be finite, however: row {row} of column {name!r} is not. {remedy(paths[0])}"
-        )
+    if verify:
+        check_finite(x, name, paths[0])
     x.flags.writeable = False
     return x
+
+
+def check_finite(x: np.ndarray, name: str, path: Path, first_row: int = 0) -> None:
+    """Refuse vectors [n, D] of a column, the first of which is a row of that number, unless all are finite.
+
+    Raises:
+        CacheError: one is not.
+    """
+    finite = np.isfinite(x)
+    if not finite.all():
+        row = first_row + int(np.argmin(finite.all(axis=1)))
+        raise CacheError(f"stored vectors must be finite, however: row {row} of column {name!r} is not. {remedy(path)}")
 
 
 def copy_vectors(paths: Sequence[Path], name: str, dim: int, verify: bool = False) -> np.ndarray:
@@ -51,16 +60,16 @@ def copy_vectors(paths: Sequence[Path], name: str, dim: int, verify: bool = Fals
     out = np.frombuffer(pa.allocate_buffer(n * 2 * dim), dtype="<f2").reshape(n, dim)
     row = 0
     for path in paths:
-        with _opened(path, name, verify) as file:
+        with opened(path, name, verify) as file:
             for batch in file.iter_batches(max(1, BATCH_BYTES // (2 * dim)), columns=[name], use_threads=False):
-                for piece in _pieces(pa.chunked_array([batch.column(0)]), dim, path):
+                for piece in pieces_of(pa.chunked_array([batch.column(0)]), dim, path):
                     out[row : row + len(piece)] = piece
                     row += len(piece)
     return out
 
 
 @contextmanager
-def _opened(path: Path, name: str, verify: bool) -> Iterator[pq.ParquetFile]:
+def opened(path: Path, name: str, verify: bool = False) -> Iterator[pq.ParquetFile]:
     """A shard open for reading; what Arrow finds wrong in it is told with what to do."""
     try:
         with pq.ParquetFile(path, memory_map=True, page_checksum_verification=verify) as file:
@@ -74,7 +83,7 @@ def _opened(path: Path, name: str, verify: bool) -> Iterator[pq.ParquetFile]:
         ) from error
 
 
-def _pieces(column: pa.ChunkedArray, dim: int, path: Path) -> list[np.ndarray]:
+def pieces_of(column: pa.ChunkedArray, dim: int, path: Path) -> list[np.ndarray]:
     """Views of the chunks of a fixed-size binary column as float16 [n, dim]."""
     if column.type != pa.binary(2 * dim):
         raise CacheError(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from heads.ensemble import Ensemble
 from heads.head import HeadSpec
 from heads.trained import TrainedHead
 
@@ -47,6 +48,40 @@ class Card(BaseModel):
     """Versions of the packages that the numbers come from."""
     sha256: dict[str, str]
     """Digest of each other file of the bundle."""
+
+
+class EnsembleCard(BaseModel):
+    """The content of ensemble.json.
+
+    Raises:
+        pydantic.ValidationError: a field is missing, unknown or out of its bounds.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+    format_version: Literal[1] = FORMAT_VERSION
+    """Raised when the bundle's files change their meaning."""
+    class_names: Names
+    """In the order of the probabilities."""
+    columns: Names
+    """Vector columns that any member reads."""
+    members: Annotated[dict[Annotated[str, Field(pattern=r"^member-\d+$")], str], Field(min_length=2)]
+    """Folder of each member, a bundle, with the digest of its card; that has those of its other files."""
+    facts: dict[str, Any]
+    """Runs, data and metrics of the ensemble."""
+    versions: dict[str, str]
+    """Versions of the packages that the numbers come from."""
+
+
+def ensemble_card_of(ensemble: Ensemble, members: Mapping[str, str]) -> EnsembleCard:
+    """The card of an ensemble whose members' cards have these digests, by folder."""
+    return EnsembleCard(
+        class_names=ensemble.class_names,
+        columns=ensemble.columns,
+        members=dict(members),
+        facts=dict(ensemble.facts),
+        versions=versions(),
+    )
 
 
 def card_of(head: TrainedHead, sha256: Mapping[str, str]) -> Card:

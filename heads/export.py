@@ -3,6 +3,8 @@
 - card.json: class names in order, recipes, temperatures, priors, spec, metrics, versions, SHA-256 of the other files
 - head.safetensors: every number of the head
 - canary.png: an image whose vector and logits are known, where the recipe is known
+
+The bundle of an ensemble holds ensemble.json, and in member-0, member-1 … a bundle of each member.
 """
 
 import hashlib
@@ -12,6 +14,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from pydantic import ValidationError
@@ -20,10 +23,14 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensor_bytes
 from torch import Tensor
 
-from heads.card import FORMAT_VERSION, PRIOR_FIELDS, Card, card_of
+from heads.card import FORMAT_VERSION, PRIOR_FIELDS, Card, EnsembleCard, card_of, ensemble_card_of
+from heads.ensemble import Ensemble, Predictive
 from heads.trained import Calibration, Priors, TrainedHead
 
-CARD, TENSORS, PICTURE = "card.json", "head.safetensors", "canary.png"
+CARD, TENSORS, PICTURE, ENSEMBLE = "card.json", "head.safetensors", "canary.png", "ensemble.json"
+
+
+AnyCard = TypeVar("AnyCard", Card, EnsembleCard)
 
 
 class BundleError(ValueError):
@@ -45,14 +52,19 @@ class Canary:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A loaded bundle: the head and, where it travelled, the canary."""
+    """A loaded bundle: the head, or the ensemble of heads, and, where it travelled, the canary."""
 
-    head: TrainedHead
+    head: Predictive
     canary: Canary | None
 
 
-def save(head: TrainedHead, folder: Path, canary: Canary | None = None) -> None:
+def save(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
     """Write a bundle to a new folder, whole or not at all.
+
+    Args:
+        head: a head, or an ensemble, whose members are written as bundles of their own.
+        folder: where to.
+        canary: with the vectors of every column that is read.
 
     Raises:
         FileExistsError: the folder exists already.
@@ -64,13 +76,31 @@ def save(head: TrainedHead, folder: Path, canary: Canary | None = None) -> None:
     partial = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
+    if isinstance(head, Ensemble):
+        digests = {f"member-{n}": _write(each, partial / f"member-{n}", canary) for n, each in enumerate(head.members)}
+        _write_card(ensemble_card_of(head, digests), partial / ENSEMBLE)
+    else:
+        _write(head, partial, canary)
+    partial.rename(folder)
+
+
+def _write(head: TrainedHead, folder: Path, canary: Canary | None) -> str:
+    """Write the files of a head; the digest of its card."""
+    folder.mkdir(exist_ok=True)
     files = {TENSORS: tensor_bytes(_tensors(head, canary))} | ({PICTURE: canary.png} if canary else {})
     for name, content in files.items():
-        (partial / name).write_bytes(content)
-    card = card_of(head, {name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
-    text = json.dumps(card.model_dump(mode="json"), indent=1, sort_keys=True, allow_nan=False)
-    (partial / CARD).write_text(text, encoding="utf-8")
-    partial.rename(folder)
+        (folder / name).write_bytes(content)
+    return _write_card(card_of(head, {name: _digest(content) for name, content in files.items()}), folder / CARD)
+
+
+def _write_card(card: Card | EnsembleCard, path: Path) -> str:
+    text = json.dumps(card.model_dump(mode="json"), indent=1, sort_keys=True, allow_nan=False).encode()
+    path.write_bytes(text)
+    return _digest(text)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def load(folder: Path) -> Bundle:
@@ -79,7 +109,43 @@ def load(folder: Path) -> Bundle:
     Raises:
         BundleError: the folder is no bundle, of another format version, or was changed.
     """
-    card = _read_card(folder)
+    return _load_ensemble(folder) if (folder / ENSEMBLE).is_file() else _load_one(folder)[1]
+
+
+def load_head(folder: Path) -> TrainedHead:
+    """Read a bundle of one head, as `load` does.
+
+    Raises:
+        BundleError: as in `load`, or the bundle is one of an ensemble.
+    """
+    if (folder / ENSEMBLE).is_file():
+        raise BundleError(f"one head is needed here, however: {folder} holds an ensemble. Give one of its members.")
+    return _load_one(folder)[0]
+
+
+def _load_ensemble(folder: Path) -> Bundle:
+    card = _read_card(folder, EnsembleCard)
+    for name, digest in card.members.items():
+        _read_file(folder, f"{name}/{CARD}", digest)
+    found = [_load_one(folder / name) for name in sorted(card.members, key=lambda name: int(name.split("-")[1]))]
+    try:
+        ensemble = Ensemble(tuple(head for head, _ in found), card.facts)
+    except ValueError as error:
+        raise BundleError(f"the members in {folder} are no ensemble: {error} Export it again.") from error
+    if (ensemble.class_names, ensemble.columns) != (card.class_names, card.columns):
+        raise BundleError(
+            f"the members of an ensemble must fit {ENSEMBLE}, however: in {folder} they have other classes or columns. "
+            "Export it again."
+        )
+    canaries = [bundle.canary for _, bundle in found]
+    known = [canary for canary in canaries if canary is not None]
+    if len(known) < len(canaries):
+        return Bundle(ensemble, None)
+    return Bundle(ensemble, Canary(known[0].png, {name: v for each in known for name, v in each.vectors.items()}))
+
+
+def _load_one(folder: Path) -> tuple[TrainedHead, Bundle]:
+    card = _read_card(folder, Card)
     files = {name: _read_file(folder, name, digest) for name, digest in card.sha256.items()}
     try:
         tensors = load_tensors(files[TENSORS])
@@ -92,27 +158,28 @@ def load(folder: Path) -> Bundle:
         ) from error
     if canary is not None:
         _check_logits(head, canary, tensors["canary.logits"], folder)
-    return Bundle(head, canary)
+    return head, Bundle(head, canary)
 
 
-def _read_card(folder: Path) -> Card:
+def _read_card(folder: Path, kind: type[AnyCard]) -> AnyCard:
+    file = ENSEMBLE if kind is EnsembleCard else CARD
     try:
-        tree = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        tree = json.loads((folder / file).read_text(encoding="utf-8"))
         version = tree.get("format_version") if isinstance(tree, dict) else None
         if version != FORMAT_VERSION:
             raise BundleError(
                 f"this version reads bundles of format {FORMAT_VERSION}, however: {folder} has format {version!r}. "
                 "Export it again, or install the version that wrote it."
             )
-        return Card.model_validate(tree)
+        return kind.model_validate(tree)
     except OSError as error:
         raise BundleError(
-            f"a bundle is a folder with {CARD} and {TENSORS}, however: {folder} has no {CARD} that can be read. "
+            f"a bundle is a folder with {CARD} and {TENSORS}, however: {folder} has no {file} that can be read. "
             "Give the folder that `frostbench export` wrote."
         ) from error
     except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
         raise BundleError(
-            f"{CARD} must be as `frostbench export` wrote it, however: that of {folder} is not ({error}). "
+            f"{file} must be as `frostbench export` wrote it, however: that of {folder} is not ({error}). "
             "Export it again."
         ) from error
 
@@ -124,7 +191,7 @@ def _read_file(folder: Path, name: str, digest: str) -> bytes:
         raise BundleError(
             f"a bundle holds every file of its card, however: {name} of {folder} cannot be read. Export it again."
         ) from error
-    if hashlib.sha256(content).hexdigest() != digest:
+    if _digest(content) != digest:
         raise BundleError(
             f"the files of a bundle must be as they were exported, however: {name} of {folder} was changed. "
             "Export it again."

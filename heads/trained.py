@@ -69,6 +69,11 @@ class TrainedHead:
     recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def counts(self) -> Tensor:
+        """[C] training rows of each class."""
+        return self.priors.counts
+
     def features(self, columns: Mapping[str, Tensor]) -> Tensor:
         """The head's input, [N, D] or tokens [N, T, D]: its columns joined.
 

@@ -1,11 +1,13 @@
 """Feature augmentation: random changes of training vectors; evaluation never sees them."""
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from heads.preprocess import moments
 from heads.spec import SWEPT, Spec
 
 
@@ -32,8 +34,13 @@ class AugmentDraw(NamedTuple):
 
 def channels_of(x: Tensor) -> Channels:
     """The statistics of preprocessed training rows x [N, D], taken in float64 (ddof 0), in the dtype of x."""
-    exact = x.double()
-    return Channels(exact.mean(0).to(x.dtype), exact.std(0, correction=0).to(x.dtype))
+    return channels_in([x])
+
+
+def channels_in(pieces: Iterable[Tensor]) -> Channels:
+    """As `channels_of`, of rows that come in pieces [n, D]."""
+    mean, std, dtype = moments(pieces)
+    return Channels(mean.to(dtype), std.to(dtype))
 
 
 class FeatureAugment(Spec):

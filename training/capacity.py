@@ -9,12 +9,16 @@ import torch
 
 from heads.body import Blocks
 from heads.head import Closed, Core, linear_of
+from training.batches import Shuffled
 from training.checks import columns_of
-from training.data import Data
+from training.data import Data, Part
+from training.frofa import OUTSIDE, NoFrofa
 from training.run import RunSpec
 from training.second import Crt, Lws
 from training.terms import Terms
 
+COPIES_OF_ROWS = 3
+"""Joined, preprocessed, and once more on the way."""
 COPIES_OF_PARAMETERS = 6
 """Values, gradients, two averages of AdamW, and twice the best so far while one replaces the other."""
 COPIES_OF_ACTIVATIONS = 8
@@ -23,6 +27,10 @@ COPIES_OF_LOGITS = 4
 """Of the selection rows: logits, log-probabilities, and these again in float64."""
 COPIES_OF_FEATURES = 2
 """What the second stage reads of all rows, which each head has for itself; once more while the heads are joined."""
+COPIES_OF_BLOCK = 8
+"""A block as it is read, joined and preprocessed, and twice in float64 for its moments."""
+COPIES_OF_ENDS = 4
+"""The outermost values of channels, low and high, for frofa; once more while another block is compared with them."""
 SHARE = 0.8
 """Of the memory that is free, what is planned with."""
 
@@ -45,12 +53,11 @@ class Need:
 
 def need_of(run: RunSpec, data: Data) -> Need:
     """What a stack of heads like that of a run takes beside the data that is there already."""
-    columns = [data.train.columns[name] for name in columns_of(run, data)]
-    size = 8 if any(x.dtype == torch.float64 for x in columns) else 4
-    inside = columns[0].shape[1:-1]
-    width, classes = sum(x.shape[-1] for x in columns), len(data.class_names)
-    # Joined and preprocessed.
-    rows = 2 * size * (len(data.train) + len(data.select)) * prod(inside) * width
+    names, train = columns_of(run, data), data.train
+    shapes, classes = [train.shapes[name] for name in names], len(data.class_names)
+    size = 8 if any(train.columns[name].dtype == torch.float64 for name in names if not train.is_stored) else 4
+    width = sum(shape[-1] for shape in shapes)
+    rows = COPIES_OF_ROWS * size * (_rows_held(run, train) + len(data.select)) * prod(shapes[0][1:-1]) * width
     if isinstance(run.head.classifier, Closed):
         return Need(2 * rows, 1)
     nothing = torch.Generator()
@@ -58,14 +65,25 @@ def need_of(run: RunSpec, data: Data) -> Need:
     core = Core(body, run.head.classifier.build(body.width, classes, nothing))
     trained = [*core.parameters(), *Terms(run.train.loss, core, nothing).parameters()]
     hidden = [linear_of(linear).out_features for linear in body.linears] if isinstance(body, Blocks) else []
-    batch = min(run.train.schedule.batch_size, len(data.train))
+    batch = min(run.train.schedule.batch_size, len(train))
     numbers = COPIES_OF_PARAMETERS * sum(p.numel() for p in trained)
     numbers += COPIES_OF_ACTIVATIONS * batch * (sum(hidden) + classes)
     numbers += COPIES_OF_LOGITS * len(data.select) * classes
     if isinstance(run.second, Crt | Lws):
         seen = core.width if isinstance(run.second, Crt) else classes
-        numbers += COPIES_OF_FEATURES * (len(data.train) + len(data.select)) * seen
+        of_all = COPIES_OF_FEATURES * (len(data.select) + (0 if train.is_stored else len(train))) * seen
+        numbers += of_all + (batch * seen if train.is_stored else 0)
     return Need(rows, size * numbers)
+
+
+def _rows_held(run: RunSpec, train: Part) -> int:
+    """Training rows of which a stack holds its copies; of streamed ones as many as take that much."""
+    sampler = run.train.sampler
+    if not (train.is_stored and isinstance(sampler, Shuffled)):
+        return len(train)
+    ends = 0 if isinstance(run.train.frofa, NoFrofa) else int(COPIES_OF_ENDS * OUTSIDE * len(train))
+    buffer = sampler.blocks_at_once(len(train)) * sampler.block_rows
+    return (buffer + COPIES_OF_BLOCK * sampler.block_rows + ends) // COPIES_OF_ROWS + 1
 
 
 def parts_that_fit(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data, free: int) -> list[list[int]]:
@@ -77,21 +95,31 @@ def parts_that_fit(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data, 
     need = need_of(runs[numbers[0]], data)
     fitting = need.heads_within(free)
     if fitting == 0:
+        buffer = "train.sampler.buffer_rows, " if data.train.is_stored else ""
         raise ValueError(
-            f"a stack must fit into memory, however: its rows take {_gigabytes(need.rows)} and each head "
-            f"{_gigabytes(need.head)}, and of {_gigabytes(free)} free {SHARE:.0%} are used. Train on fewer rows or "
-            "columns, with a smaller train.schedule.batch_size or head.body, or on a machine with more memory."
+            f"a stack must fit into memory, however: its rows take {gigabytes(need.rows)} and each head "
+            f"{gigabytes(need.head)}, and of {gigabytes(free)} free {SHARE:.0%} are used. Train on fewer "
+            f"rows or columns, with a smaller {buffer}train.schedule.batch_size or head.body, or on a larger machine."
         )
     return [list(numbers[start : start + fitting]) for start in range(0, len(numbers), fitting)]
 
 
 def free_bytes(data: Data) -> int:
     """Memory that is free where data is."""
-    device = data.train.labels.device
+    return free_on(data.train.labels.device)
+
+
+def free_on(device: torch.device) -> int:
+    """Bytes of memory that are free on a device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(psutil.virtual_memory().available)
 
 
-def _gigabytes(count: int) -> str:
+def gigabytes(count: int) -> str:
+    """A number of bytes for a person.
+
+    >>> gigabytes(3 * 2**29)
+    '1.50 GiB'
+    """
     return f"{count / 2**30:.2f} GiB"

@@ -13,7 +13,7 @@ from training.events import Epoch
 from training.setting import Setting
 from training.stack import Stack
 
-FORMAT = 1
+FORMAT = 2
 """Raised when a checkpoint changes its meaning; one of another format is not read."""
 
 

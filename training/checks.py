@@ -1,6 +1,6 @@
 """Whether runs can be trained on data: asked before the first step, so that a mistake costs no training."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
 import torch
@@ -16,13 +16,17 @@ from heads.text_weights import text_weights
 from heads.zero_shot import ZeroShot
 from training.conflicts import check
 from training.data import Data
-from training.metrics import decision_metrics, to_raise
+from training.metrics import MANY_ABOVE, decision_metrics, to_raise
 from training.oversample import Smote
 from training.run import RunSpec
-from training.second import Refit, TauNorm
+from training.second import Crt, Lws, Refit, TauNorm
+from training.streamable import check_streams
+from training.views import images_per_class, rows_of_images
 
 MOST_PROTOTYPES = 2000
 """Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""
+ROWS_AT_ONCE = 4096
+"""Rows that are read at a time where they stay on disk."""
 
 
 def check_data(runs: Sequence[RunSpec], data: Data) -> None:
@@ -31,11 +35,13 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
     Raises:
         ValueError: options of a run do not go together; a column, a part, a background class, a class that its metric
             counts, a group, a file or a package that it asks for is missing; vectors are not finite or not of the form
-            that the head reads; or there are too few classes or too many.
+            that the head reads; there are too few classes or too many; or it needs all rows at once, which stay on
+            disk.
     """
     checked: set[tuple[str, ...]] = set()
     for run in runs:
         check(run)
+        check_streams(run, data)
         background_of(run, data)
         columns = columns_of(run, data)
         if columns not in checked:
@@ -44,6 +50,7 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
         _check_form(run, columns, data)
         _check_classes(run, data)
         _check_parts(run, data)
+        _check_views(run, data)
         _check_metric(run, data)
         _check_text_weights(run, columns, data)
         _check_packages(run)
@@ -73,9 +80,11 @@ def background_of(run: RunSpec, data: Data) -> tuple[int, ...]:
 
 def _check_finite(columns: tuple[str, ...], data: Data) -> None:
     for role, part in (("train", data.train), ("select", data.select), ("calibrate", data.calibrate)):
-        finite = part.features(columns).isfinite().flatten(1).all(1)
-        if not finite.all():
-            rows = (~finite).nonzero().squeeze(1).tolist()
+        rows, start = [], 0
+        for x in part.pieces(columns, ROWS_AT_ONCE):
+            rows += [start + row for row in (~x.isfinite().flatten(1).all(1)).nonzero().squeeze(1).tolist()]
+            start += len(x)
+        if rows:
             raise ValueError(
                 f"vectors must be finite, however: {len(rows)} {role} rows of column {', '.join(columns)} hold NaN or "
                 f"infinity, the first in row {rows[0]}. Run `frostbench cache verify`, and embed those images anew."
@@ -84,7 +93,7 @@ def _check_finite(columns: tuple[str, ...], data: Data) -> None:
 
 def _check_form(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
     """Tokens are pooled, and nothing else is."""
-    shapes, body = [data.train.columns[name].shape for name in columns], run.head.body
+    shapes, body = [data.train.shapes[name] for name in columns], run.head.body
     are_tokens, names = len(shapes[0]) == 3, ", ".join(columns)
     if are_tokens and not isinstance(body, AttentionPool):
         raise ValueError(
@@ -127,10 +136,13 @@ def _check_classes(run: RunSpec, data: Data) -> None:
             "images are embedded, pass Part(groups=...), or set train.loss.count=images."
         )
 
+    present = torch.bincount(data.train.labels).nonzero().squeeze(1)
+    run.train.loss.logit_adjustment.given_log_prior(data.class_names, present)
+
 
 def _width_of(run: RunSpec, data: Data) -> int:
     """Width of the classifier's input."""
-    width = sum(data.train.columns[name].shape[-1] for name in columns_of(run, data))
+    width = sum(data.train.shapes[name][-1] for name in columns_of(run, data))
     return run.head.body.hidden[-1] if isinstance(run.head.body, Mlp) else width
 
 
@@ -159,6 +171,20 @@ def _check_parts(run: RunSpec, data: Data) -> None:
         _check_known(data)
 
 
+def _check_views(run: RunSpec, data: Data) -> None:
+    """Views are of training rows, and are named where they are asked for."""
+    images = data.train.images
+    if any(part.images is not None for part in (data.select, data.calibrate)):
+        raise ValueError("rows that select or calibrate are one for each image, however: views came. Average them.")
+    if run.train.views != "samples" and images is None:
+        raise ValueError(
+            f"train.views={run.train.views} needs the image that each training row is a view of, however: none came. "
+            "Pass Part(images=...), or set train.views=samples."
+        )
+    if run.train.views == "together" and images is not None:
+        rows_of_images(images)
+
+
 def _check_known(data: Data) -> None:
     labels = data.calibrate.labels
     if not torch.isin(labels, data.train.labels).any():
@@ -175,10 +201,23 @@ def _check_metric(run: RunSpec, data: Data) -> None:
     is_judged = not isinstance(run.head.classifier, Closed) and stop.metric != "last" and stop.epoch is None
     if not (is_judged or is_tuned):
         return
-    counts = torch.bincount(data.train.labels.cpu(), minlength=len(data.class_names))
+    counts = images_per_class(data.train.labels, data.train.images, len(data.class_names)).cpu()
     found = decision_metrics(labels, labels, counts, background_of(run, data))
     found["nll"] = 0.0 if (counts[labels] > 0).any() else None
     to_raise(found, "macro_f1_fg" if stop.metric == "last" else stop.metric)
+    if isinstance(run.second, Crt | Lws):
+        _check_second(run.second, found)
+
+
+def _check_second(second: Crt | Lws, found: Mapping[str, float | None]) -> None:
+    """What the epochs of a second stage are judged by can be computed."""
+    if second.metric not in ("as_first", "last"):
+        to_raise(found, second.metric)
+    if second.max_head_loss is not None and found["recall_many"] is None:
+        raise ValueError(
+            f"second.max_head_loss limits the loss of classes with more than {MANY_ABOVE} training rows, however: no "
+            "such class has selection rows. Leave it out, or judge by second.metric=balanced_accuracy."
+        )
 
 
 def _needs_selection(run: RunSpec) -> str:
@@ -193,7 +232,7 @@ def _check_text_weights(run: RunSpec, columns: tuple[str, ...], data: Data) -> N
     for classifier in _classifiers(run):
         if isinstance(classifier, ZeroShot) or (isinstance(classifier, Cosine) and classifier.init == "weights"):
             weight = text_weights(classifier.file, classifier.sha256, data.class_names)
-            fitting(weight, sum(data.train.columns[name].shape[-1] for name in columns), classifier.file)
+            fitting(weight, sum(data.train.shapes[name][-1] for name in columns), classifier.file)
 
 
 def _check_packages(run: RunSpec) -> None:

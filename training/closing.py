@@ -10,7 +10,7 @@ from heads.head import Fitted, linear_of
 from heads.logreg import LogisticRegression, solve_path
 from heads.solved import solved_layer
 from training.events import Finished, Reason
-from training.finish import log_prior_in_logits, trained
+from training.finish import finished, log_prior_in_logits
 from training.losses.loss import objective
 from training.metrics import all_metrics, to_raise
 from training.second import TauNorm
@@ -21,18 +21,17 @@ POWERS = tuple(k / 10 for k in range(21))
 
 
 @torch.no_grad()
-def fitted(setting: Setting, epoch: int = 0) -> Finished:
+def fitted(setting: Setting, epochs: tuple[int, ...] = ()) -> Finished:
     """The head with its classifier fitted in closed form to the output of its body, which was kept after an epoch."""
     classifier, facts = setting.run.head.classifier, setting.facts
     if not isinstance(classifier, Fitted):
         raise TypeError(f"{classifier.kind} is not fitted in closed form.")
     rows = setting.rows.for_classifier(setting.head.body(setting.rows.x), facts, setting.data.class_names)
     setting.head.classifier = classifier.fit(rows)
-    head = trained(setting, facts, classifier.carried(facts.log_prior_effective))
-    return Finished(setting.number, head, "solved", epoch, setting.seconds)
+    return finished(setting, facts, classifier.carried(facts.log_prior_effective), "solved", sum(epochs), epochs)
 
 
-def solved(settings: Sequence[Setting], epoch: int = 0) -> list[Finished]:
+def solved(settings: Sequence[Setting], epochs: tuple[int, ...] = ()) -> list[Finished]:
     """The heads with logistic regression solved in float64, all of them at once, on the output of the first one's body.
 
     Several heads share their body, which is the identity; one alone may have a body that was kept after an epoch.
@@ -51,9 +50,9 @@ def solved(settings: Sequence[Setting], epoch: int = 0) -> list[Finished]:
     for setting, spec, solution in zip(settings, specs, found, strict=True):
         setting.head.classifier = solved_layer(solution.weight, solution.bias)
         is_solved, norm = solution.gradient_norm <= spec.tolerance, solution.gradient_norm
-        head = trained(setting, setting.facts, log_prior_in_logits(setting.run.train.loss, setting.facts))
+        facts, carried = setting.facts, log_prior_in_logits(setting.run.train.loss, setting.facts)
         reason: Reason = "solved" if is_solved else "not_converged"
-        results.append(Finished(setting.number, head, reason, epoch, setting.seconds, norm))
+        results.append(finished(setting, facts, carried, reason, sum(epochs), epochs, gradient_norm=norm))
     return results
 
 
@@ -62,7 +61,7 @@ def _mean_loss(setting: Setting, logits: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def normalised(setting: Setting, epoch: int) -> Finished:
+def normalised(setting: Setting, epochs: tuple[int, ...]) -> Finished:
     """The head with each class's weights [H] divided by a power of their length, and without biases."""
     spec = setting.run.second
     if not isinstance(spec, TauNorm):
@@ -81,7 +80,7 @@ def normalised(setting: Setting, epoch: int) -> Finished:
     linear.weight.copy_(tau_normalised(weight, power))
     linear.bias.zero_()
     carried = torch.full_like(setting.facts.log_prior_raw, -math.log(len(setting.facts.present)))
-    return Finished(setting.number, trained(setting, setting.facts, carried), "solved", epoch, setting.seconds)
+    return finished(setting, setting.facts, carried, "solved", sum(epochs), epochs, power=power)
 
 
 def tau_normalised(weight: Tensor, power: float) -> Tensor:

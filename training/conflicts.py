@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from training.rules.buffer import BUFFER_RULES
 from training.rules.contrast import CONTRAST_RULES
 from training.rules.margins import MARGIN_RULES
 from training.rules.mixing import MIXING_RULES
@@ -11,6 +12,7 @@ from training.rules.rule import Rule
 from training.rules.second import SECOND_RULES
 from training.rules.solved import SOLVED_RULES
 from training.rules.unread import UNREAD_RULES
+from training.rules.views import VIEW_RULES
 from training.run import RunSpec
 
 __all__ = ["RULES", "Rule", "check"]
@@ -24,6 +26,8 @@ RULES: tuple[Rule, ...] = (
     *MIXING_RULES,
     *SECOND_RULES,
     *UNREAD_RULES,
+    *VIEW_RULES,
+    *BUFFER_RULES,
 )
 
 

@@ -7,7 +7,7 @@ from heads.posthoc import PosthocSpec, PriorAdjustment
 from training.events import Epoch
 from training.metrics import to_raise
 from training.run import RunSpec
-from training.second import Crt, Lws, TauNorm
+from training.second import Crt, Lws, NoSecondStage, SecondStageSpec, TauNorm, metric_of
 from training.stage_spec import EarlyStop
 
 TO_THE_END = EarlyStop(metric="last", patience=100_000)
@@ -42,13 +42,15 @@ def paced(run: RunSpec, rows: int) -> RunSpec:
 
 def watching_first(run: RunSpec) -> RunSpec:
     """The run with its first stage trained to the end; a second of gradient steps is cut to one epoch."""
-    second = run.second.model_copy(update={"epochs": 1, "epoch": None}) if isinstance(run.second, Crt | Lws) else None
+    short = {"epochs": 1, "epoch": None, "metric": "last"}
+    second = run.second.model_copy(update=short) if isinstance(run.second, Crt | Lws) else None
     return _plain(run, TO_THE_END, second)
 
 
 def watching_second(run: RunSpec, first: int) -> RunSpec:
     """The run with its first stage ended at an epoch, and its second trained to the end."""
-    return _plain(run, TO_THE_END.model_copy(update={"epoch": first}), run.second.model_copy(update={"epoch": None}))
+    whole = run.second.model_copy(update={"epoch": None, "metric": "last"})
+    return _plain(run, TO_THE_END.model_copy(update={"epoch": first}), whole)
 
 
 def fixed(run: RunSpec, epochs: Sequence[int], power: float = 0.0, tau: float = 0.0) -> RunSpec:
@@ -57,7 +59,10 @@ def fixed(run: RunSpec, epochs: Sequence[int], power: float = 0.0, tau: float = 
     A stage without gradient steps has no epoch. It is not calibrated.
     """
     stop = TO_THE_END.model_copy(update={"epoch": epochs[0]}) if epochs else run.train.early_stop
-    second = run.second.model_copy(update={"epoch": epochs[1]}) if len(epochs) > 1 else None
+    second: SecondStageSpec | None = None
+    if len(epochs) > 1:
+        # No epoch of the second stage was good enough to keep where it is 0.
+        second = run.second.model_copy(update={"epoch": epochs[1]}) if epochs[1] else NoSecondStage()
     return _plain(run, stop, second, power, tau)
 
 
@@ -86,7 +91,9 @@ def kept_epoch(
     Raises:
         ValueError: no fold has a class that the metric counts.
     """
-    metric = run.train.early_stop.metric
+    metric: str = run.train.early_stop.metric
+    if stage and isinstance(run.second, Crt | Lws):
+        metric = metric_of(run.second, run.train.early_stop.metric)
     values = [[_value(event, metric) for event in course] for course in courses]
     second = run.second.epoch if isinstance(run.second, Crt | Lws) else None
     given = second if stage else run.train.early_stop.epoch

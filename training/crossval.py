@@ -26,6 +26,7 @@ from training.grouping import grouped
 from training.pooled import HeldOut, Pooled, pooled
 from training.run import RunSpec
 from training.second import Crt, Lws
+from training.streamable import check_folds_stream
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,17 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
     Raises:
         ValueError: as `training.checks.check_data`, save for missing rows that select or calibrate.
     """
+    check_folds_stream(data)
+    limited = [run for run in runs if isinstance(run.second, Crt | Lws) and run.second.max_head_loss is not None]
+    if limited:
+        raise ValueError(
+            "second.max_head_loss is judged on the selection rows of an ordinary split, however: it came with a split "
+            "into folds, whose heads lose more or less each. Leave it out, or cut the split without folds."
+        )
+    if data.train.images is not None:
+        raise ValueError(
+            "folds are cut by rows and groups, however: rows are views of images. Pass one row for each image."
+        )
     # As the folds train them: which classes a metric counts is another matter in each fold.
     check_data([watching_first(run) for run in runs], replace(data, select=data.train, calibrate=data.train))
 

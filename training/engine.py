@@ -1,7 +1,10 @@
 """The engine: runs and data in, events out; the last event of each run holds its head."""
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+
+from torch import nn
 
 from heads.head import Fitted
 from heads.logreg import LogisticRegression
@@ -11,7 +14,7 @@ from training.checks import check_data
 from training.closing import fitted, normalised, solved
 from training.data import Data
 from training.events import Event, Failed, Finished, Reason, Started
-from training.finish import log_prior_in_logits, trained
+from training.finish import finished, log_prior_in_logits
 from training.grouping import grouped, skeleton_of
 from training.objective import facts_at
 from training.run import RunSpec
@@ -20,7 +23,7 @@ from training.setting import Setting, settings_of
 from training.stages import Scaled, first_stage, fold, second_facts, second_spec, second_stage, stepped_second
 from training.steps import Ended, run_stage
 
-ENGINE_VERSION = 2
+ENGINE_VERSION = 3
 """Part of every run key; raised when a change here changes what a run returns."""
 
 
@@ -83,7 +86,7 @@ def _fit_stack(
 def _step(settings: Sequence[Setting], stop: Callable[[], bool], keeper: Keeper | None) -> Iterator[Event]:
     """Train heads of one skeleton by gradient steps, in one stage or two; of each the best epoch is kept."""
     for setting in settings:
-        yield Started(setting.number, setting.run.epochs_for(len(setting.data.train)))
+        yield Started(setting.number, setting.run.epochs_for(setting.rows.table_rows))
     later: list[Ended] = []
     is_whole = True
     for event in run_stage(first_stage(settings), [0] * len(settings), stop, keeper):
@@ -107,41 +110,53 @@ def _second(later: Sequence[Ended], stop: Callable[[], bool]) -> Iterator[Event]
     """What follows the first stage of heads whose second is alike."""
     second = later[0].setting.run.second
     if isinstance(second, TauNorm):
-        yield from (normalised(event.setting, event.epoch) for event in later)
+        yield from (normalised(event.setting, (event.epoch,)) for event in later)
     elif isinstance(second, Refit):
         for event in later:
             # Its own classifier, whose swept numbers may be others than those of the first.
             own = event.setting.run.second
             classifier = own.classifier if isinstance(own, Refit) else second.classifier
             setting, is_logreg = event.setting.with_classifier(classifier), isinstance(classifier, LogisticRegression)
-            yield from solved([setting], event.epoch) if is_logreg else [fitted(setting, event.epoch)]
+            yield from solved([setting], (event.epoch,)) if is_logreg else [fitted(setting, (event.epoch,))]
     else:
-        stage = second_stage([event.setting for event in later])
+        # The second stage changes the classifier or replaces it, and the first may have to come back.
+        before = {event.setting.number: copy.deepcopy(event.setting.head.classifier) for event in later}
+        stage = second_stage([event.setting for event in later], [event.recall_many for event in later])
+        first = {event.setting.number: event for event in later}
         for told in run_stage(stage, [event.last for event in later], stop):
-            yield _after_second(told) if isinstance(told, Ended) else told
+            if isinstance(told, Ended):
+                number = told.setting.number
+                yield _after_second(first[number], told, before[number])
+            else:
+                yield told
 
 
-def _after_first(event: Ended, reason: Reason | None = None) -> Finished | Failed:
+def _after_first(
+    event: Ended, reason: Reason | None = None, epochs: tuple[int, ...] | None = None
+) -> Finished | Failed:
     """What is told of a head whose last stage was the first."""
     setting, optim = event.setting, event.setting.run.train.optim
     if event.epoch == 0:
         return _failed(event, "train.optim.lr", optim.lr)
     facts = facts_at(setting.facts, setting.run.train, event.progress)
-    head = trained(setting, facts, log_prior_in_logits(setting.run.train.loss, facts))
-    return Finished(setting.number, head, reason or event.reason, event.epoch, setting.seconds)
+    carried = log_prior_in_logits(setting.run.train.loss, facts)
+    return finished(setting, facts, carried, reason or event.reason, event.epoch, epochs or (event.epoch,))
 
 
-def _after_second(event: Ended) -> Finished | Failed:
-    """What is told of a head that ended its second stage of gradient steps."""
+def _after_second(first: Ended, event: Ended, before: nn.Module) -> Finished | Failed:
+    """What is told of a head that ended its second stage of gradient steps, with the classifier from before it."""
     setting, second = event.setting, stepped_second(event.setting.run)
-    if event.epoch == 0:
+    if event.epoch == 0 and event.reason == "diverged":
         return _failed(event, "second.lr", second.lr)
+    if event.epoch == 0:
+        setting.head.classifier = before
+        return _after_first(first, event.reason, (first.epoch, 0))
     if isinstance(event.core.classifier, Scaled):
         fold(setting, event.core.classifier)
     spec = second_spec(setting.run)
     facts = facts_at(second_facts(setting.facts, second), spec, event.progress)
-    head = trained(setting, facts, log_prior_in_logits(spec.loss, facts))
-    return Finished(setting.number, head, event.reason, event.epoch, setting.seconds)
+    epochs = (first.epoch, event.epoch - first.last)
+    return finished(setting, facts, log_prior_in_logits(spec.loss, facts), event.reason, event.epoch, epochs)
 
 
 def _failed(event: Ended, option: str, value: float) -> Failed:

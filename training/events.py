@@ -1,7 +1,9 @@
 """What `fit` reports while it works; each event says which run it belongs to by its place in the list."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from pydantic import ConfigDict
 
 from heads.trained import TrainedHead
 
@@ -41,6 +43,23 @@ class Epoch:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """What the selection rows, or held-out folds, chose for a head.
+
+    Attributes:
+        epochs: the kept epoch of each stage of gradient steps, 1 for the stage's first; none for heads without steps.
+        power: of tau-normalisation; None where there is none.
+        tau: strength of the post-hoc shift, whether tuned or given; 0 where there is none.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    epochs: tuple[int, ...] = ()
+    power: float | None = None
+    tau: float = 0.0
+
+
+@dataclass(frozen=True)
 class Finished:
     """A run ended with a head.
 
@@ -52,6 +71,7 @@ class Finished:
         seconds: wall time of the run.
         gradient_norm: the solver's certificate; None for stepped runs.
         together: heads that were trained as one stack; its wall time is that of each of them.
+        chosen: what was chosen for it.
     """
 
     run: int
@@ -61,6 +81,7 @@ class Finished:
     seconds: float
     gradient_norm: float | None = None
     together: int = 1
+    chosen: Chosen = field(default_factory=Chosen)
 
 
 @dataclass(frozen=True)

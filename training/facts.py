@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ class Facts:
         weight: [C+] float64 loss weights.
         log_prior_raw: [C+] float64 log of the class shares of the rows, with those that were made up.
         log_prior_effective: [C+] float64 log of the prior that the loss sees: drawn shares times weights, normalised.
+        log_prior_given: [C+] float64 log of the prior that a person gave for logit adjustment; None where none did.
     """
 
     counts: Tensor
@@ -28,11 +30,23 @@ class Facts:
     weight: Tensor
     log_prior_raw: Tensor
     log_prior_effective: Tensor
+    log_prior_given: Tensor | None = None
 
     @property
     def has_all(self) -> bool:
         """Whether every class has training rows."""
         return len(self.present) == len(self.counts)
+
+    def log_prior(self, name: Literal["effective", "raw", "given"]) -> Tensor:
+        """The log [C+] of the prior of that name.
+
+        Raises:
+            ValueError: it is given, and none was.
+        """
+        found = {"effective": self.log_prior_effective, "raw": self.log_prior_raw, "given": self.log_prior_given}[name]
+        if found is None:
+            raise ValueError("a prior that is given must be there, however: the facts hold none. Pass log_prior_given.")
+        return found
 
     def weighted(self, weight: Tensor) -> "Facts":
         """The facts under other loss weights [C+]."""

@@ -9,6 +9,7 @@ from heads.head import Head
 from heads.posthoc import NoCalibration, fit_temperature
 from heads.trained import Calibration, Priors, TrainedHead
 from training.data import Data
+from training.events import Chosen, Finished, Reason
 from training.facts import Facts
 from training.losses.loss import LossSpec
 from training.metrics import all_metrics, to_raise
@@ -19,13 +20,28 @@ TAUS = tuple(k / 20 for k in range(31))
 """Strengths that the tuned post-hoc adjustment chooses from."""
 
 
-def trained(setting: Setting, facts: Facts, carried: Tensor) -> TrainedHead:
-    """The head of a setting with its priors, its post-hoc shift, and its temperature where calibration is asked for.
+def finished(
+    setting: Setting,
+    facts: Facts,
+    carried: Tensor,
+    reason: Reason,
+    epoch: int,
+    epochs: tuple[int, ...] = (),
+    *,
+    power: float | None = None,
+    gradient_norm: float | None = None,
+) -> Finished:
+    """The end of a run: its head with priors, its post-hoc shift, and its temperature where calibration is asked for.
 
     Args:
         setting: the run, with its trained head.
         facts: that the classifier was trained by, which are not the first stage's after a second.
         carried: log of the prior [C+] that the trained logits carry.
+        reason: why training ended.
+        epoch: the epoch that was kept, counted over both stages.
+        epochs: the same for each stage of gradient steps.
+        power: of tau-normalisation.
+        gradient_norm: the solver's certificate.
     """
     run, data = setting.run, setting.data
     head = setting.head.float().cpu().eval()
@@ -35,7 +51,9 @@ def trained(setting: Setting, facts: Facts, carried: Tensor) -> TrainedHead:
         if run.posthoc.adjustment.rule == "tuned"
         else run.posthoc.adjustment.tau
     )
-    return _calibrated(run, _with_shift(setting, head, facts, carried, tau), data)
+    whole = _calibrated(run, _with_shift(setting, head, facts, carried, tau), data)
+    chosen = Chosen(epochs, power, tau)
+    return Finished(setting.number, whole, reason, epoch, setting.seconds, gradient_norm, chosen=chosen)
 
 
 def _with_shift(setting: Setting, head: Head, facts: Facts, carried: Tensor, tau: float) -> TrainedHead:
@@ -74,8 +92,9 @@ def tuned_tau(setting: Setting, head: TrainedHead, carried: Tensor, facts: Facts
 def log_prior_in_logits(loss: LossSpec, facts: Facts) -> Tensor:
     """Log of the prior [C+] that trained logits carry: what the loss saw, less what training added for it."""
     adjustment = loss.logit_adjustment
-    added = facts.log_prior_raw if adjustment.prior == "raw" else facts.log_prior_effective
-    return (facts.log_prior_effective - adjustment.tau * added).log_softmax(0)
+    if adjustment.tau == 0:
+        return facts.log_prior_effective
+    return (facts.log_prior_effective - adjustment.tau * facts.log_prior(adjustment.prior)).log_softmax(0)
 
 
 def _spread(log_prior: Tensor, facts: Facts) -> Tensor:

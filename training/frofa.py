@@ -5,6 +5,7 @@ an image in front of attention pooling. One pooled vector has no tokens, so its 
 that of each channel over the training rows. It acts on cached vectors, before they are standardised.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
@@ -38,8 +39,19 @@ class FrofaDraw(NamedTuple):
 
 def ranges_of(x: Tensor) -> Ranges:
     """The ranges of training rows x [N, D] as they go into the augmentation, without the outermost rows."""
-    outside = int(OUTSIDE * (len(x) - 1))
-    return Ranges(x.kthvalue(1 + outside, dim=0).values, x.kthvalue(len(x) - outside, dim=0).values)
+    return ranges_in([x], len(x))
+
+
+def ranges_in(pieces: Iterable[Tensor], rows: int) -> Ranges:
+    """As `ranges_of`, of that many rows that come in pieces [n, D]; only values that may be an end are remembered."""
+    kept = 1 + int(OUTSIDE * (rows - 1))
+    low = high = torch.empty(0)
+    for place, piece in enumerate(pieces):
+        both = (torch.cat([low, piece]), torch.cat([high, piece])) if place else (piece, piece)
+        most = min(kept, len(both[0]))
+        low = both[0].topk(most, dim=0, largest=False).values
+        high = both[1].topk(most, dim=0).values
+    return Ranges(low.amax(0), high.amin(0))
 
 
 class NoFrofa(Spec):

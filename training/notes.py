@@ -1,8 +1,13 @@
 """What is to be said about a run before it is trained."""
 
+import torch
+from torch import Tensor
+
 from heads.head import Closed
 from heads.knn import Neighbours
+from training.batches import Shuffled
 from training.optim import Schedule
+from training.randomness import generator
 from training.run import RunSpec
 from training.second import Crt, Lws, Refit
 
@@ -26,6 +31,27 @@ def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
     if isinstance(run.second, Refit):
         found += _too_few("second.classifier.k", run.second.classifier, rows)
     return found
+
+
+def order_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
+    """How well a run's buffer mixes training rows with labels [N], where it does not hold all of them.
+
+    >>> sampler = {"kind": "shuffled", "buffer_rows": 600, "block_rows": 200}
+    >>> order_notes(RunSpec.model_validate({"train": {"sampler": sampler}}), torch.arange(10).repeat_interleave(600))
+    ('train.sampler.buffer_rows=600 mixes 10% of the training rows at a time, of as few as 3 of their 10 classes',)
+    """
+    sampler, rows = run.train.sampler, len(labels)
+    if isinstance(run.head.classifier, Closed) or not isinstance(sampler, Shuffled) or sampler.buffer_rows is None:
+        return ()
+    if sampler.blocks_at_once(rows) * sampler.block_rows >= rows:
+        return ()
+    share = sampler.blocks_at_once(rows) * sampler.block_rows / rows
+    buffers = sampler.buffers(torch.arange(rows), rows, generator(run.order, "order", 1))
+    # The last buffer may hold one block alone, which says little.
+    pairs = torch.unique(buffers * (1 + int(labels.max())) + labels) // (1 + int(labels.max()))
+    few, classes = int(torch.bincount(pairs)[: int(buffers.max())].min()), len(torch.unique(labels))
+    told = f"train.sampler.buffer_rows={sampler.buffer_rows} mixes {share:.0%} of the training rows at a time"
+    return (told + (f", of as few as {few} of their {classes} classes" if few < classes else ""),)
 
 
 def _too_few(option: str, classifier: Closed, rows: int) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What one stage of gradient steps minimises, written for one head and lifted over many by `training.stack`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -13,13 +13,14 @@ from heads.external import ExternalClassifier
 from heads.head import ClassifierSpec, Core, Margined
 from heads.preprocess import Affine
 from heads.spec import with_numbers
-from training.augment import AugmentDraw, Channels, channels_of
+from training.augment import AugmentDraw, Channels, channels_in
 from training.batches import Shuffled, shares_of
 from training.facts import Facts
-from training.frofa import FrofaDraw, NoFrofa, Ranges, ranges_of
+from training.frofa import FrofaDraw, NoFrofa, Ranges, ranges_in
 from training.losses.loss import Branch, Margin, branched_objective
 from training.mixup import Mix
 from training.stage_spec import StageSpec
+from training.stream import StreamedRows
 from training.terms import Terms, Updates
 from training.weights import ConstantSchedule
 
@@ -71,6 +72,11 @@ def facts_at(facts: Facts, spec: StageSpec, progress: float) -> Facts:
     return facts
 
 
+def _pieces(x: Tensor | StreamedRows, rows: int) -> Iterable[Tensor]:
+    """The first rows of a tensor, or all rows of the table where these are streamed, for none are made up then."""
+    return x.pieces() if isinstance(x, StreamedRows) else [x[:rows]]
+
+
 class Objective(nn.Module):
     """The scalar that a stage minimises for one head, whose trainable parts are its submodules.
 
@@ -100,19 +106,24 @@ class Objective(nn.Module):
         return frozenset(name for name, p in self.named_parameters() if p.ndim > 1 and name not in cosine)
 
     @torch.no_grad()
-    def prepare(self, x: Tensor, labels: Tensor, affine: Affine | None, rows: int) -> None:
-        """Take what the stage needs to know of all its training rows.
+    def measure(self, x: Tensor | StreamedRows, affine: Affine, rows: int) -> None:
+        """Take the statistics of training rows that augmentation needs; they are those of all heads of a stack.
 
         Args:
             x: preprocessed features [N, D].
-            labels: [N].
             affine: what preprocessed them.
             rows: how many of them are rows of the table; the rest was made up, and is in no statistic.
         """
         if not self.spec.augment.is_neutral:
-            self.channels = channels_of(x[:rows])
-        if not isinstance(self.spec.frofa, NoFrofa) and affine is not None:
-            self.cached = Cached(affine.mean, affine.scale, ranges_of(x[:rows] * affine.scale + affine.mean))
+            self.channels = channels_in(_pieces(x, rows))
+        if not isinstance(self.spec.frofa, NoFrofa):
+            cached = (piece * affine.scale + affine.mean for piece in _pieces(x, rows))
+            self.cached = Cached(affine.mean, affine.scale, ranges_in(cached, rows))
+
+    @torch.no_grad()
+    def prepare(self, x: Tensor | StreamedRows, labels: Tensor, measured: "Objective") -> None:
+        """Take the statistics that the first head of a stack measured, and what the terms start from."""
+        self.channels, self.cached = measured.channels, measured.cached
         if self.spec.loss.center.weight > 0:
             self.terms.prepare(self.core.body(x), labels, self.facts)
 

@@ -8,12 +8,14 @@ from torch import Tensor
 
 from heads.preprocess import Affine
 from heads.rows import Rows
-from training.batches import shares_of
+from training.batches import Shuffled, shares_of
 from training.checks import columns_of
 from training.data import Data
 from training.facts import Facts, facts_of
 from training.randomness import generator
 from training.run import RunSpec
+from training.stream import StreamedRows, streamed
+from training.views import averaged, images_per_class, rows_of_first_views
 
 
 @dataclass(frozen=True)
@@ -23,25 +25,30 @@ class TrainRows:
     Attributes:
         columns: the columns that were read.
         preprocess: fitted to the rows of the table.
-        x: [N, D].
+        x: [N, D]; streamed where the rows stay on disk.
         labels: [N].
         groups: [N]; None where they are not known.
-        counts: [C] rows of the table in each class, without those made up.
+        counts: [C] rows of the table in each class, without those made up; of several views of an image one counts.
+        table_rows: how many of the rows were not made up.
+        images: [N] number of the image that each row is a view of; None where each row is an image of its own.
     """
 
     columns: tuple[str, ...]
     preprocess: Affine
-    x: Tensor
+    x: Tensor | StreamedRows
     labels: Tensor
     groups: Tensor | None
     counts: Tensor
+    table_rows: int
+    images: Tensor | None = None
 
     def facts(self, run: RunSpec) -> Facts:
         """What the losses of a run need to know of the rows, as its sampler shows them at the end of training."""
         loss = run.train.loss
-        groups = self.groups if loss.count == "groups" else None
-        found = facts_of(self.labels, len(self.counts), loss.class_weight, groups)
-        return found.under_sampler(shares_of(run.train.sampler, found.counts, 1.0))
+        counted = self.groups if loss.count == "groups" else self.images
+        found = facts_of(self.labels, len(self.counts), loss.class_weight, counted)
+        drawn = self.counts if run.train.views == "together" else found.counts
+        return found.under_sampler(shares_of(run.train.sampler, drawn, 1.0))
 
     def for_classifier(self, hidden: Tensor, facts: Facts, class_names: Sequence[str]) -> Rows:
         """The rows as a classifier without gradient steps takes them, from its inputs [N, H]."""
@@ -52,12 +59,18 @@ class TrainRows:
 @torch.no_grad()
 def train_rows(run: RunSpec, data: Data) -> TrainRows:
     """The training rows of a run."""
-    columns = columns_of(run, data)
-    x, labels = data.train.features(columns), data.train.labels
-    counts = torch.bincount(labels, minlength=len(data.class_names))
+    columns, labels, images, groups = columns_of(run, data), data.train.labels, data.train.images, data.train.groups
+    counts = images_per_class(labels, images, len(data.class_names))
+    if data.train.is_stored and isinstance(run.train.sampler, Shuffled):
+        affine, rows = streamed(data.train, columns, run.head.preprocess, run.train.sampler)
+        return TrainRows(columns, affine, rows, labels, groups, counts, len(labels), images)
+    x = data.train.features(columns)
+    if images is not None and run.train.views == "averaged":
+        first = rows_of_first_views(images)
+        x, labels, groups, images = averaged(x, images), labels[first], None if groups is None else groups[first], None
     preprocess = run.head.preprocess.build(x.cpu()).to(x.device)
-    seen = preprocess(x)
+    seen, table_rows = preprocess(x), len(labels)
     new_x, new_labels = run.train.oversample.extra_rows(seen, labels, generator(run.order, "start", 3))
     if len(new_x) > 0:
         seen, labels = torch.cat([seen, new_x]), torch.cat([labels, new_labels])
-    return TrainRows(columns, preprocess, seen, labels, data.train.groups, counts)
+    return TrainRows(columns, preprocess, seen, labels, groups, counts, table_rows, images)

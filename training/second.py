@@ -9,6 +9,9 @@ from heads.means import NearestMean
 from heads.spec import SWEPT, Spec, Tier
 from training.optim import AdamW, Schedule
 from training.samplers import Sampler
+from training.stage_spec import StopMetric
+
+SecondMetric = Literal["as_first", "macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"]
 
 
 class NoSecondStage(Spec):
@@ -37,6 +40,13 @@ class Crt(Spec):
     """How often a class is drawn: alike for all, by the square root of its size, or by its size."""
     epoch: int | None = Field(default=None, ge=1, le=10_000_000)
     """Epoch of this stage to end at and keep, as cross-validation found it; null judges by the metric."""
+    metric: SecondMetric = "as_first"
+    """Metric of the selection rows by which an epoch of this stage is kept; as_first takes train.early_stop.metric."""
+    max_head_loss: float | None = Field(default=None, ge=0, le=1)
+    """Most recall of classes of over 100 training rows that this stage may lose, as a share; null sets no limit.
+
+    Where no epoch keeps to it, the head of the first stage is the result.
+    """
 
     @property
     def optim(self) -> AdamW:
@@ -65,6 +75,13 @@ class Lws(Spec):
     """How often a class is drawn: alike for all, by the square root of its size, or by its size."""
     epoch: int | None = Field(default=None, ge=1, le=10_000_000)
     """Epoch of this stage to end at and keep, as cross-validation found it; null judges by the metric."""
+    metric: SecondMetric = "as_first"
+    """Metric of the selection rows by which an epoch of this stage is kept; as_first takes train.early_stop.metric."""
+    max_head_loss: float | None = Field(default=None, ge=0, le=1)
+    """Most recall of classes of over 100 training rows that this stage may lose, as a share; null sets no limit.
+
+    Where no epoch keeps to it, the head of the first stage is the result.
+    """
 
     @property
     def optim(self) -> AdamW:
@@ -104,3 +121,8 @@ class Refit(Spec):
 SecondStageSpec = Annotated[NoSecondStage | Crt | Lws | TauNorm | Refit, Field(discriminator="kind")]
 SteppedSecond = Crt | Lws
 """Second stages of gradient steps."""
+
+
+def metric_of(second: SteppedSecond, first: StopMetric) -> StopMetric:
+    """The metric that judges the epochs of a second stage, after a first that was judged by another."""
+    return first if second.metric == "as_first" else second.metric

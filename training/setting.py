@@ -64,6 +64,8 @@ def settings_of(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data) -> 
 
 def _setting(number: int, run: RunSpec, data: Data, rows: TrainRows) -> Setting:
     start, facts = generator(run.seed, "start", 0), rows.facts(run)
+    given = run.train.loss.logit_adjustment.given_log_prior(data.class_names, facts.present)
+    facts = replace(facts, log_prior_given=given)
     head = _untrained(run, rows, len(data.class_names), start).to(rows.x.device, rows.x.dtype)
     return Setting(number, run, data, rows, background_of(run, data), facts, head, start, time.perf_counter())
 

@@ -11,6 +11,7 @@ from torch.func import functional_call, vmap
 from training.lifting import first, leading, own_of, sources_of, wide_copy
 from training.objective import Moment, Objective, Own
 from training.optimisers import Average, of_the_kind_of, optimiser_for
+from training.stream import FrontedRows, StreamedRows
 
 LOGITS_AT_ONCE = 16_777_216
 """Numbers of logits that an evaluation holds at a time; heads beyond that are evaluated in turn."""
@@ -22,22 +23,28 @@ class Features:
     """What the heads of a stack read.
 
     Attributes:
-        train: features of the training rows, [N, D] for all heads, or [K, N, D] where each reads its own.
-        select: features of the selection rows, likewise.
+        train: features of the training rows, [N, D] for all heads, or [K, N, D] where each reads its own; in memory, or
+            streamed.
+        select: features of the selection rows, likewise; in memory.
         is_shared: which of the two.
     """
 
-    train: Tensor
+    train: Tensor | StreamedRows | FrontedRows
     select: Tensor
     is_shared: bool
 
-    def each(self, heads: int) -> list[Tensor]:
-        """The training features [N, D] of each head."""
-        return [self.train] * heads if self.is_shared else list(self.train)
+    def batch(self, rows: Tensor) -> Tensor:
+        """The features [B, D], or [K, B, D], of training rows with these numbers [B]."""
+        if isinstance(self.train, FrontedRows):
+            return self.train.batch(rows)
+        return self.train[rows] if isinstance(self.train, StreamedRows) or self.is_shared else self.train[:, rows]
 
     def of(self, chosen: Tensor) -> "Features":
         """The features of the chosen heads [K']."""
-        return self if self.is_shared else Features(self.train[chosen], self.select[chosen], False)
+        if self.is_shared or isinstance(self.train, StreamedRows):
+            return self
+        train = self.train.of(chosen) if isinstance(self.train, FrontedRows) else self.train[chosen]
+        return Features(train, self.select[chosen], False)
 
 
 class Stack:
@@ -82,9 +89,8 @@ class Stack:
             moment: what the heads share.
             factor: from the schedule.
         """
-        is_shared = self.features.is_shared
-        x = self.features.train[rows] if is_shared else self.features.train[:, rows]
-        some = x if is_shared else x[0]
+        x = self.features.batch(rows)
+        some = x if self.features.is_shared else x[0]
         draws = [self.objectives[self._source.index(i)].draw(some, labels, g) for i, g in enumerate(self._noises)]
         if self._alone:
             found, updates = self._template(some, labels, draws[0], first(self._own), moment)

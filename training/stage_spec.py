@@ -15,11 +15,13 @@ from training.oversample import NoOversample, OversampleSpec
 from training.samplers import ClassBatches
 from training.weights import DeferredSchedule, RampSchedule
 
+StopMetric = Literal["macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"]
+
 
 class EarlyStop(Spec):
     """Which epoch is kept, judged on the selection rows."""
 
-    metric: Literal["macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"] = "macro_f1_fg"
+    metric: StopMetric = "macro_f1_fg"
     """Metric of the selection rows that decides, nll by falling; last keeps the last epoch and never stops early."""
     patience: int = Field(default=20, ge=1, le=100_000)
     """Epochs without a better value after which training ends; counted from when late weights and samplers act."""
@@ -34,6 +36,8 @@ class StageSpec(Spec):
     """What is minimised."""
     oversample: OversampleSpec = NoOversample()
     """Rows that are made up for small classes before training."""
+    views: Literal["samples", "together", "averaged"] = "samples"
+    """Several views of an image: each a row of its own, all in one batch (together), or their mean as one row."""
     sampler: SamplerSpec = Shuffled()
     """Which rows come together in a batch, and how often."""
     frofa: FrofaSpec = NoFrofa()

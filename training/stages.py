@@ -9,16 +9,20 @@ from torch import Tensor, nn
 from heads.body import Pass
 from heads.cosine import CosineLayer
 from heads.head import Closed, Core, Placed, linear_of
-from training.batches import Shuffled, batches_of, shares_of
+from training.batches import SamplerSpec, Shuffled, batches_of, shares_of
 from training.facts import Facts
 from training.objective import Objective
 from training.optim import Schedule
 from training.randomness import generator
+from training.rows import TrainRows
 from training.run import RunSpec
-from training.second import Crt, Lws
+from training.samplers import Sampler
+from training.second import Crt, Lws, metric_of
 from training.setting import Setting
 from training.stack import Features, Stack
 from training.stage_spec import EarlyStop, StageSpec
+from training.stream import fronted
+from training.views import rows_of_images
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Stage:
     Attributes:
         settings: the runs.
         early_stops: which epoch each keeps.
+        floors: the least recall of frequent classes that an epoch of each must have to be kept; None asks for none.
         stack: their heads.
         labels: [N] of the training rows, made-up ones included.
         batches: draws the row numbers of one pass, batch by batch, at a progress from 0 to 1.
@@ -38,6 +43,7 @@ class Stage:
 
     settings: Sequence[Setting]
     early_stops: Sequence[EarlyStop]
+    floors: Sequence[float | None]
     stack: Stack
     labels: Tensor
     batches: Callable[[float], Sequence[Tensor]]
@@ -63,7 +69,7 @@ class Scaled(nn.Module):
 
 def first_stage(settings: Sequence[Setting]) -> Stage:
     """The stage that trains whole heads."""
-    one = settings[0]
+    one, x = settings[0], settings[0].rows.x
     with torch.no_grad():
         select = one.head.preprocess(one.data.select.features(one.rows.columns))
     objectives = []
@@ -71,7 +77,10 @@ def first_stage(settings: Sequence[Setting]) -> Stage:
         _place(setting)
         core = Core(setting.head.body, setting.head.classifier)
         objectives.append(_objective(setting.run.train, setting, core, setting.facts))
-    return _stage(settings, objectives, Features(one.rows.x, select, True), 1)
+    objectives[0].measure(x, one.head.preprocess, one.rows.table_rows)
+    for objective in objectives:
+        objective.prepare(x, one.rows.labels, objectives[0])
+    return _stage(settings, objectives, Features(x, select, True), 1, [None] * len(settings))
 
 
 @torch.no_grad()
@@ -79,22 +88,29 @@ def _place(setting: Setting) -> None:
     """Start a classifier from the training rows, where its spec says how."""
     classifier, head = setting.run.head.classifier, setting.head
     if isinstance(classifier, Placed) and isinstance(head.classifier, CosineLayer):
-        rows = setting.rows.for_classifier(head.body(setting.rows.x), setting.facts, setting.data.class_names)
+        x = setting.rows.x
+        # Where rows are streamed, a start that reads more than their labels was refused (training.streamable).
+        hidden = head.body(x) if isinstance(x, Tensor) else torch.empty(0, head.body.width)
+        rows = setting.rows.for_classifier(hidden, setting.facts, setting.data.class_names)
         classifier.start(head.classifier, rows, setting.start)
 
 
 @torch.no_grad()
-def second_stage(settings: Sequence[Setting]) -> Stage:
+def second_stage(settings: Sequence[Setting], recalls: Sequence[float | None]) -> Stage:
     """The stage that trains classifiers, or factors on their logits, with all before them frozen.
 
     A fresh classifier takes the place of the old one in its head.
+
+    Args:
+        settings: the runs, with their heads as the first stage left them.
+        recalls: of frequent classes, by these heads; None where no class is frequent.
     """
-    train, select, objectives = [], [], []
+    fronts, select, objectives = [], [], []
     for setting in settings:
         head, rows, second = setting.head, setting.rows, stepped_second(setting.run)
         spec, facts = second_spec(setting.run), second_facts(setting.facts, second)
         front = head.body if isinstance(second, Crt) else nn.Sequential(head.body, head.classifier)
-        train.append(front(rows.x))
+        fronts.append(front)
         select.append(front(head.preprocess(setting.data.select.features(rows.columns))))
         if isinstance(second, Crt):
             _renew(setting, second)
@@ -103,7 +119,14 @@ def second_stage(settings: Sequence[Setting]) -> Stage:
             classes = len(setting.data.class_names)
             core = Core(Pass(classes), Scaled(classes))
         objectives.append(_objective(spec, setting, core, facts))
-    return _stage(settings, objectives, Features(torch.stack(train), torch.stack(select), False), 2)
+    features = Features(fronted(settings[0].rows.x, fronts), torch.stack(select), False)
+    floors = [_floor(stepped_second(s.run), recall) for s, recall in zip(settings, recalls, strict=True)]
+    return _stage(settings, objectives, features, 2, floors)
+
+
+def _floor(second: Crt | Lws, recall: float | None) -> float | None:
+    """The least recall of frequent classes that a second stage may leave of what the first had."""
+    return None if second.max_head_loss is None or recall is None else recall - second.max_head_loss
 
 
 def _renew(setting: Setting, crt: Crt) -> None:
@@ -127,9 +150,16 @@ def second_spec(run: RunSpec) -> StageSpec:
     return StageSpec(
         optim=second.optim,
         schedule=second.schedule(first.schedule),
-        early_stop=first.early_stop.model_copy(update={"epoch": second.epoch}),
-        sampler=Shuffled(draw=second.sampler),
+        early_stop=first.early_stop.model_copy(
+            update={"epoch": second.epoch, "metric": metric_of(second, first.early_stop.metric)}
+        ),
+        sampler=_drawing(first.sampler, second.sampler),
     )
+
+
+def _drawing(sampler: SamplerSpec, draw: Sampler) -> Shuffled:
+    """Rows that are drawn otherwise than in the first stage, through the same buffer."""
+    return sampler.model_copy(update={"draw": draw}) if isinstance(sampler, Shuffled) else Shuffled(draw=draw)
 
 
 def second_facts(facts: Facts, second: Crt | Lws) -> Facts:
@@ -146,27 +176,63 @@ def fold(setting: Setting, scaled: Scaled) -> None:
         linear.bias.mul_(factors)
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    """What a sampler draws: rows, or images whose views come together.
+
+    Attributes:
+        rows: [U, V] row numbers of the views of each, one where rows are drawn.
+        labels: [U].
+    """
+
+    rows: Tensor
+    labels: Tensor
+
+    @classmethod
+    def of(cls, spec: StageSpec, rows: TrainRows) -> "_Drawn":
+        """What the sampler of a stage draws of rows."""
+        labels = rows.labels.cpu()
+        if spec.views == "together" and rows.images is not None:
+            found = rows_of_images(rows.images.cpu())
+            return cls(found, labels[found[:, 0]])
+        return cls(torch.arange(len(labels))[:, None], labels)
+
+    @property
+    def views(self) -> int:
+        """Rows of each."""
+        return self.rows.shape[1]
+
+    def batches(self, spec: StageSpec, order: torch.Generator, progress: float) -> list[Tensor]:
+        """Row numbers of the batches of one pass at a progress from 0 to 1."""
+        size = max(1, spec.schedule.batch_size // self.views)
+        return [self.rows[each].flatten() for each in batches_of(spec.sampler, self.labels, size, order, progress)]
+
+
 def _objective(spec: StageSpec, setting: Setting, core: Core, facts: Facts) -> Objective:
     objective = Objective(spec, setting.run.head.classifier, core, facts, setting.start)
     return objective.to(setting.rows.x.device, setting.rows.x.dtype)
 
 
-def _stage(settings: Sequence[Setting], objectives: Sequence[Objective], features: Features, place: int) -> Stage:
+def _stage(
+    settings: Sequence[Setting],
+    objectives: Sequence[Objective],
+    features: Features,
+    place: int,
+    floors: Sequence[float | None],
+) -> Stage:
     """The stage of runs that share all but their numbers."""
     one, spec = settings[0], objectives[0].spec
     labels, device = one.rows.labels, features.train.device
-    affine = one.head.preprocess if place == 1 else None
-    for objective, x in zip(objectives, features.each(len(objectives)), strict=True):
-        objective.prepare(x, labels, affine, len(one.data.train))
     order = generator(one.run.order, "order", place)
     noises = [generator(s.run.seed, "noise", place, device) for s in settings]
-    on_cpu = labels.cpu()
+    drawn = _Drawn.of(spec, one.rows)
+    for objective in objectives:
+        objective.terms.views = drawn.views
 
     def batches(progress: float) -> Sequence[Tensor]:
-        found = batches_of(spec.sampler, on_cpu, spec.schedule.batch_size, order, progress)
-        return [rows.to(device) for rows in found]
+        return [rows.to(device) for rows in drawn.batches(spec, order, progress)]
 
     early_stops = [o.spec.early_stop for o in objectives]
     stack = Stack(objectives, noises, features)
-    epochs = spec.epochs_for(len(one.data.train))
-    return Stage(settings, early_stops, stack, labels, batches, order, spec.schedule, epochs)
+    epochs = spec.epochs_for(one.rows.table_rows)
+    return Stage(settings, early_stops, floors, stack, labels, batches, order, spec.schedule, epochs)

@@ -34,6 +34,7 @@ class Ended:
         epoch: the epoch that was kept, and that its head is as after; 0 where it diverged before there was one.
         last: the last epoch that was done.
         progress: of the stage, from 0 to 1, in the last step before the kept epoch ended.
+        recall_many: of the selection rows of frequent classes at the kept epoch; None where there are none.
     """
 
     setting: Setting
@@ -42,6 +43,7 @@ class Ended:
     epoch: int
     last: int
     progress: float
+    recall_many: float | None
 
 
 @dataclass
@@ -52,23 +54,27 @@ class _Head:
         setting: its run.
         early_stop: which epoch it keeps.
         done: epochs before this stage.
+        floor: the least recall of frequent classes that an epoch must have to be kept; None asks for none.
         best: parameters of its best epoch so far; empty where there is none.
         best_value: the metric there, as a number to be raised.
         best_epoch: which epoch that was, 0 where there is none.
         best_pass: the same, counted from the stage's first.
+        recall_many: of frequent classes at that epoch.
     """
 
     setting: Setting
     early_stop: EarlyStop
     done: int
+    floor: float | None = None
     best: dict[str, Tensor] = field(default_factory=dict)
     best_value: float = -math.inf
     best_epoch: int = 0
     best_pass: int = 0
+    recall_many: float | None = None
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""
-        best = {"best": self.best, "best_value": self.best_value}
+        best = {"best": self.best, "best_value": self.best_value, "recall_many": self.recall_many}
         return best | {"run": key_of(self.setting), "best_epoch": self.best_epoch, "best_pass": self.best_pass}
 
 
@@ -80,7 +86,8 @@ def run_stage(
     A head that ends is left as it was after its best epoch, and the others go on. With a keeper, a stage that was cut
     off goes on from its checkpoint, and tells its epochs once more.
     """
-    heads = [_Head(s, e, d) for s, e, d in zip(stage.settings, stage.early_stops, done, strict=True)]
+    each = zip(stage.settings, stage.early_stops, done, stage.floors, strict=True)
+    heads = [_Head(setting, early_stop, before, floor) for setting, early_stop, before, floor in each]
     waiting: list[dict[str, Any]] = []
     last, first = stage.epochs, 1
     state = keeper.load(stage.settings) if keeper else None
@@ -115,6 +122,7 @@ def _resumed(
         tree = ended.get(key_of(head.setting)) or state["heads"][places[key_of(head.setting)]]
         head.best, head.best_value = tree["best"], tree["best_value"]
         head.best_epoch, head.best_pass = tree["best_epoch"], tree["best_pass"]
+        head.recall_many = tree["recall_many"]
         if key_of(head.setting) in ended:
             yield _ended(stage, place, head, tree["reason"], tree["last"])
     remaining = [place for place, head in enumerate(heads) if key_of(head.setting) not in ended]
@@ -153,7 +161,8 @@ def _ended(stage: Stage, place: int, head: _Head, reason: Reason, last: int) -> 
         stage.stack.put_back(place, head.best)
     # The epoch after begins at best_pass / epochs, and what comes in there has not acted on this one.
     progress = math.nextafter(head.best_pass / stage.epochs, 0.0)
-    return Ended(head.setting, stage.stack.objectives[place].core, reason, head.best_epoch, last, progress)
+    core = stage.stack.objectives[place].core
+    return Ended(head.setting, core, reason, head.best_epoch, last, progress, head.recall_many)
 
 
 def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tuple[list[float], bool]:
@@ -167,9 +176,10 @@ def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tu
     asked, is_cut = time.monotonic(), False
     for step, rows in enumerate(batches):
         progress = (epoch - 1 + step / len(batches)) / epochs
-        after = (epoch - 1 + (step + 1) / len(batches)) / epochs
+        # Between its start and its end: no step stands still, were it the only one.
+        middle = (epoch - 1 + (step + 0.5) / len(batches)) / epochs
         moment = Moment(template.spec.mixup.draw_layer(template.core.body.depth, stage.order), progress)
-        losses.append(stage.stack.step(rows, labels[rows], moment, stage.schedule.factor(after)))
+        losses.append(stage.stack.step(rows, labels[rows], moment, stage.schedule.factor(middle)))
         if time.monotonic() - asked > SECONDS_BETWEEN_QUESTIONS and len(losses) < len(batches):
             asked, is_cut = time.monotonic(), stop()
             if is_cut:
@@ -183,8 +193,11 @@ def _after_epoch(
     """Keep the head where it is better than before; what is to be told."""
     name, given = head.early_stop.metric, head.early_stop.epoch
     value = float(epoch) if given or name == "last" else to_raise(metrics, name)
-    if value > head.best_value:
-        head.best, head.best_value = stage.stack.parameters_of(place), value
+    many = metrics["recall_many"]
+    # Shares are sums of some ten numbers: a limit that is met exactly is met.
+    is_allowed = given or head.floor is None or many is None or many >= head.floor - 1e-9
+    if is_allowed and value > head.best_value:
+        head.best, head.best_value, head.recall_many = stage.stack.parameters_of(place), value, many
         head.best_epoch, head.best_pass = head.done + epoch, epoch
     return Epoch(head.setting.number, head.done + epoch, loss, metrics, head.best_epoch)
 

@@ -21,6 +21,7 @@ class Terms(nn.Module):
         projector: what supcon compares.
         projectors: what bcl compares, of rows and of the classifier's weights.
         centers: [C+, H] of the centre loss.
+        views: of each image, one after another in a batch; 1 where rows are drawn one by one.
     """
 
     centers: Tensor
@@ -28,7 +29,7 @@ class Terms(nn.Module):
     def __init__(self, spec: LossSpec, core: Core, generator: torch.Generator) -> None:
         super().__init__()
         width = core.width
-        self.spec = spec
+        self.spec, self.views = spec, 1
         self.projector = spec.supcon.projector.build(width, generator) if spec.supcon.weight > 0 else nn.Identity()
         pair = [spec.bcl.projector.build(width, generator) for _ in range(2)] if spec.bcl.weight > 0 else []
         self.projectors = nn.ModuleList(pair)
@@ -71,6 +72,8 @@ class Terms(nn.Module):
             updates["terms.centers"] = spec.center.moved(hidden, own, self.centers).detach()
         if self.spec.lade.weight > 0:
             total = total + spec.lade.weight * spec.lade(of_present(logits, facts), own, facts.drawn.log())
+        if self.spec.consistency.weight > 0:
+            total = total + spec.consistency.weight * spec.consistency(of_present(logits, facts), self.views)
         return total, updates
 
 

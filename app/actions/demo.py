@@ -5,10 +5,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Literal
 
-from app.actions.benches import compare_bench, export_row, run_rows, save_comparisons
+from app.actions.benches import compare_bench, run_rows, save_comparisons
 from app.actions.embedding import embed_listing
 from app.demo_data import digits, solar_cells
 from benchmarks.compare import Comparison
+from benchmarks.exporting import export_row
 from benchmarks.inference import open_predictor, predict_images
 from benchmarks.plan import BenchSpec
 from benchmarks.settings import packaged_bench, parse

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.commands.common import Device, Plugins
+from app.commands.common import Device, Plugins, Stream
 
 app = typer.Typer(help="Train the rows of a bench.", no_args_is_help=True)
 BenchFile = Annotated[Path, typer.Argument(help="YAML file of a bench.")]
@@ -24,11 +24,12 @@ def run(
     overrides: Overrides = None,
     device: Device = "cpu",
     plugins: Plugins = None,
+    stream: Stream = "auto",
 ) -> None:
     """Train every run of a bench that its store lacks."""
     from app.actions.benches import read_bench_file, run_rows
 
-    run_rows(read_bench_file(bench, overrides, plugins or []), device)
+    run_rows(read_bench_file(bench, overrides, plugins or []), device, stream)
 
 
 def compare(
@@ -60,10 +61,20 @@ def export(
     row: Annotated[str, typer.Argument(help="Name of the row.")],
     out: Annotated[Path, typer.Option(help="New folder of the bundle.")],
     cache: Annotated[str | None, typer.Option(help="Which cache, where the bench has several.")] = None,
+    seeds: Annotated[
+        Literal["best", "all"],
+        typer.Option(help="The seed that is best on the selection rows, or all: an ensemble of their heads."),
+    ] = "best",
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Train it anew on training and selection rows, with all that was chosen.")
+    ] = False,
     overrides: Overrides = None,
+    device: Device = "cpu",
     plugins: Plugins = None,
 ) -> None:
-    """Export the head of a row, of the seed that is best on the selection rows."""
-    from app.actions.benches import export_row, read_bench_file
+    """Export the head of a row or an ensemble, of the seed that is best on the selection rows or of all seeds."""
+    from app.actions.benches import read_bench_file
+    from benchmarks.exporting import export_row
 
-    print(export_row(read_bench_file(bench, overrides, plugins or []), row, out, cache))
+    spec = read_bench_file(bench, overrides, plugins or [])
+    print(export_row(spec, row, out, cache, seeds=seeds, refit=refit, device=device))

@@ -1,12 +1,16 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")]
 Plugins = Annotated[
     list[Path] | None, typer.Option("--plugin", help="Python file with losses or heads of your own; it is run. Repeat.")
+]
+Stream = Annotated[
+    Literal["auto", "always", "never"],
+    typer.Option(help="Whether vectors stay on disk while heads train: where they do not fit into memory, or as said."),
 ]
 Weights = Annotated[Path | None, typer.Option(help="Weights file of the backbone, instead of the hub (timm).")]

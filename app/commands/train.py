@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.common import Device, Plugins
+from app.commands.common import Device, Plugins, Stream
 
 
 def train(
@@ -24,8 +24,9 @@ def train(
     out: Annotated[Path | None, typer.Option(help="New folder for the head's bundle.")] = None,
     device: Device = "cpu",
     plugins: Plugins = None,
+    stream: Stream = "auto",
 ) -> None:
     """Train one head on a cache and say how it does on the selection rows."""
     from app.actions.benches import train_one
 
-    train_one(cache, preset, overrides or [], seed, store, out, device, plugins or [], split or [])
+    train_one(cache, preset, overrides or [], seed, store, out, device, plugins or [], split or [], stream)

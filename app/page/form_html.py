@@ -27,6 +27,7 @@ TITLES = {
     "train.loss.bcl": "Contrast",
     "train.loss.center": "Contrast",
     "train.loss.lade": "Contrast",
+    "train.loss.consistency": "Contrast",
     "train.oversample": "Rows",
     "train.sampler": "Rows",
     "train.frofa": "Rows",

@@ -5,12 +5,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from benchmarks.speed import app, cache, extract, heads
+from benchmarks.speed import app, cache, extract, heads, stream
 from benchmarks.speed.harness import Benchmark, run
 
 # Another benchmark is a function in a file of its own, and a line here.
 REGISTRY: Mapping[str, Benchmark] = MappingProxyType(
-    {"app": app.figures, "cache": cache.figures, "extract": extract.figures, "heads": heads.figures}
+    {
+        "app": app.figures,
+        "cache": cache.figures,
+        "extract": extract.figures,
+        "heads": heads.figures,
+        "stream": stream.figures,
+    }
 )
 
 

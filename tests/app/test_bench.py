@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from app.actions.benches import told
+from app.actions.telling import told
 from app.demo_data import digits, solar_cells
 from heads.export import load
 
@@ -160,6 +160,7 @@ def test_a_run_that_needs_a_second_look_is_told():
         seed=1,
         seconds=2.0,
         together=4,
+        members=(),
     )
     said = told(SimpleNamespace(record=record, row="full"))
     assert "DIVERGED, the best epoch before is kept" in said

@@ -27,7 +27,13 @@ def moved(row: Row, value):
     if row.control == "line":
         return "0" * 64 if row.path.endswith("sha256") else "other"
     if row.control == "text":
-        return "{a: [1]}" if row.key == "grid" else {"{}": "{a: {b: 1}}"}.get(value, "other")
+        shaped = {
+            "grid": "{a: [1]}",
+            "tune": "{a: {b: [1]}}",
+            "ensembles": "{a: [b, c]}",
+            "train.loss.logit_adjustment.given": "{a: 1.0, b: 2.5}",
+        }
+        return shaped.get(row.key) or {"{}": "{a: {b: 1}}"}.get(value, "other")
     return other_values(row, value)[0]
 
 

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from app.trial import Trial, probabilities, try_image
-from benchmarks.inference import open_predictor, predict_images
+from benchmarks.inference import Predictor, open_predictor, predict_images
 from benchmarks.store import read_records
+from heads.ensemble import Ensemble
+from heads.export import load
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +48,11 @@ def test_a_file_that_is_no_image_is_told(store, photos):
     keys = {int(row.seed): row.key for row in read_records(store).itertuples()}
     with pytest.raises(ValueError, match="is not an image"):
         try_image(str(photos / "digit 0" / "broken.png"), store, keys, "cpu")
+
+
+def test_an_ensemble_is_not_tried(store, photos, monkeypatch):
+    keys = {int(row.seed): row.key for row in read_records(store).itertuples()}
+    members = tuple(load(store / "runs" / key / "head").head for key in keys.values())
+    monkeypatch.setattr("app.trial._predictor", lambda folder, device: Predictor(Ensemble(members), None))
+    with pytest.raises(ValueError, match=r"one head is tried at a time, however: run .* is an ensemble"):
+        try_image(str(photos / "digit 8"), store, keys, "cpu")

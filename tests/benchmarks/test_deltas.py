@@ -129,6 +129,8 @@ class TestVerdicts:
         [
             ({}, "better"),
             ({"metric": "nll"}, "worse"),
+            ({"delta": 0.0009, "low": 0.0008, "high": 0.001}, "can't tell (size)"),
+            ({"delta": -0.0011, "low": -0.0012, "high": -0.001}, "worse"),
             ({"p_holm": 0.06}, "can't tell (rows)"),
             ({"p_seeds": 0.06, "p_holm": 0.3}, "can't tell (seeds)"),
             ({"p": 0.06, "p_holm": 0.3}, "can't tell (groups)"),

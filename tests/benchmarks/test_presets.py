@@ -29,9 +29,12 @@ NEUTRAL = {
     "train.loss.bcl.weight": 0,
     "train.loss.center.weight": 0,
     "train.loss.lade.weight": 0,
+    "train.loss.consistency.weight": 0,
+    "train.views": "samples",
     "train.oversample.kind": "none",
     "train.sampler.kind": "shuffled",
     "train.sampler<shuffled>.draw": "instance",
+    "train.sampler<shuffled>.buffer_rows": None,
     "train.frofa.kind": "none",
     "train.augment.noise": 0,
     "train.augment.channel_scale": 0,
@@ -47,6 +50,8 @@ NEUTRAL = {
 READ_WITH_A_METHOD = (
     "train.loss.smoothing.spread",
     "train.loss.logit_adjustment.prior",
+    "train.loss.logit_adjustment.given",
+    "train.sampler<shuffled>.block_rows",
     *(f"train.loss.{term}." for term in ("hardmine", "supcon", "bcl", "center", "lade")),
     "train.mixup.",
 )

@@ -210,13 +210,15 @@ def test_training_never_sees_test_rows(cache):
 def test_changed_test_vectors_change_nothing_but_the_test_figures(cache, tmp_path, monkeypatch):
     done = kinds(run_bench(bench_of(cache, seeds=(0,))), RunDone)[0].record
 
-    def spoiled(folder, verify):
-        table = read_table(folder, verify=verify)
+    def spoiled(folder, verify=False, stored=False):
+        table = read_table(folder, verify=verify, stored=stored)
+        if stored:
+            return table
         vectors = table.columns["toy"].copy()
         vectors[load_or_make_split(cache, table, SplitSpec()).roles == "test"] *= -1
         return replace(table, columns={"toy": vectors})
 
-    monkeypatch.setattr(runner, "read_table", spoiled)
+    monkeypatch.setattr("benchmarks.streaming.read_table", spoiled)
     other = kinds(run_bench(bench_of(cache, seeds=(0,), store=str(tmp_path / "other"))), RunDone)[0].record
     assert other.curve == done.curve
     assert other.evaluations["select"] == done.evaluations["select"]
@@ -291,7 +293,7 @@ def test_the_facts_of_a_run_name_the_classes_that_the_split_treats_apart(cache, 
         known = {"missing": {"test": ("fir",)}, "small": ("elm & oak",), "forced": ("ash",)}
         return replace(split, report=split.report.model_copy(update=known))
 
-    monkeypatch.setattr(runner, "load_or_make_split", told)
+    monkeypatch.setattr("benchmarks.streaming.load_or_make_split", told)
     data = kinds(run_bench(bench_of(cache, seeds=(0,))), RunDone)[0].record.data
     assert (data.missing, data.small, data.forced) == ({"test": ("fir",)}, ("elm & oak",), ("ash",))
 
@@ -331,7 +333,7 @@ def test_another_split_gives_a_new_key(cache):
 
 def test_a_raised_engine_version_gives_a_new_key(cache, monkeypatch):
     first = keys_of(cache)
-    monkeypatch.setattr(runner, "ENGINE_VERSION", ENGINE_VERSION + 1)
+    monkeypatch.setattr("benchmarks.keys.ENGINE_VERSION", ENGINE_VERSION + 1)
     second = keys_of(cache)
     assert len(first + second) == len({*first, *second}) == 2
 

@@ -37,13 +37,14 @@ BASE = {
         "early_stop": {"metric": "last"},
     }
 }
-NOT_TRAINED = ("posthoc", "train.early_stop", "train.schedule.epochs")
-"""Places without a case here: what acts after training, and when it ends."""
+NOT_TRAINED = ("posthoc", "train.early_stop", "train.schedule.epochs", "train.views", "train.loss.consistency")
+"""Places without a case here: what acts after training, when it ends, and what needs views (in test_views.py)."""
 SHALLOW = "second=refit.classifier="
 """Its classifiers have a case each, and their options have theirs as heads."""
 
 MLP = {"head": {"body": {"kind": "mlp", "hidden": [8, 6]}}}
 UNEVEN = {"train": {"loss": {"class_weight": {"kind": "inverse"}}}}
+GIVEN = {"ash": 0.4, "beech": 0.3, "cedar": 0.2, "elm": 0.1}
 NEEDS: dict[str, dict[str, Any]] = {
     "head.body=attention_pool": {"columns": ["tokens"]},
     "head.classifier=arcface.centers": {"head": {"classifier": {"centers": 3}}},
@@ -54,7 +55,9 @@ NEEDS: dict[str, dict[str, Any]] = {
     "train.loss.center": MLP,
     "train.loss.weight_schedule": UNEVEN,
     "train.loss.count": UNEVEN,
-    "train.loss.logit_adjustment.prior": {"train": {"loss": {"class_weight": {"kind": "power"}}}},
+    "train.loss.logit_adjustment.prior": {
+        "train": {"loss": {"class_weight": {"kind": "power"}, "logit_adjustment": {"given": GIVEN}}}
+    },
     "train.loss.smoothing.spread": {"train": {"loss": {"class_weight": {"kind": "power"}}}},
     "train.mixup.where": MLP,
 }

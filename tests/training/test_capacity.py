@@ -18,7 +18,7 @@ def data(rows: int, dim: int = 10, classes: int = 3) -> Data:
 def test_a_linear_head_counts_parameters_logits_and_rows() -> None:
     run = RunSpec.model_validate({"train": {"schedule": {"batch_size": 8}}})
     need = need_of(run, data(100))
-    assert need.rows == 2 * 4 * (100 + 4) * 10
+    assert need.rows == 3 * 4 * (100 + 4) * 10
     assert need.head == 4 * (6 * (3 * 10 + 3) + 8 * 8 * 3 + 4 * 4 * 3)
 
 
@@ -38,7 +38,7 @@ def test_stacks_are_cut_to_what_fits() -> None:
 
 
 def test_too_little_memory_is_told_with_figures() -> None:
-    with pytest.raises(ValueError, match=r"its rows take 0\.07 GiB and each head .* of 0\.06 GiB free 80% are used"):
+    with pytest.raises(ValueError, match=r"its rows take 0\.11 GiB and each head .* of 0\.06 GiB free 80% are used"):
         parts_that_fit([0], [RunSpec()], data(1_000_000), 2**26)
 
 

@@ -100,6 +100,53 @@ def test_two_runs_are_the_same_bit_for_bit(long_tail):
     assert torch.equal(a, b)
 
 
+def losing(limit, **second):
+    """A run whose second stage turns to rare classes at once, with its own metric."""
+    return run({"lr": 0.1, "metric": "recall_few", "max_head_loss": limit} | second)
+
+
+def test_epochs_that_lose_more_of_the_frequent_classes_than_allowed_are_not_kept(long_tail):
+    free = epochs_of(fit([losing(None)], long_tail))
+    before, second = free[free[5].best_epoch - 1].metrics["recall_many"], free[6:]
+    lost = [before - e.metrics["recall_many"] for e in second]
+    limit = sorted(lost)[len(lost) // 2]
+    allowed = [e for e, each in zip(second, lost, strict=True) if each <= limit + 1e-9]
+    assert 0 < len(allowed) < len(second)
+    wanted = max(allowed, key=lambda e: e.metrics["recall_few"])
+    end = ended(long_tail, losing(limit))
+    assert end.epoch == wanted.epoch
+    assert end.chosen.epochs == (free[5].best_epoch, wanted.epoch - 6)
+    predicted = end.head.logits(long_tail.select.columns).argmax(1)
+    found = decision_metrics(long_tail.select.labels, predicted, COUNTS)
+    assert found["recall_many"] == pytest.approx(wanted.metrics["recall_many"])
+    assert found["recall_few"] == pytest.approx(wanted.metrics["recall_few"])
+
+
+@pytest.mark.parametrize("second", [{}, {"init": "keep"}, {"kind": "lws"}])
+def test_the_first_stage_is_the_result_where_no_epoch_keeps_to_the_limit(long_tail, monkeypatch, second):
+    monkeypatch.setattr("training.stages._floor", lambda *_: 2.0)
+    first, both = ended(long_tail, run()), ended(long_tail, losing(0, **second))
+    assert both.chosen.epochs == (first.epoch, 0)
+    assert both.epoch == first.epoch
+    states = [end.head.head.state_dict() for end in (first, both)]
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    assert torch.equal(first.head.priors.implied, both.head.priors.implied)
+
+
+def test_a_metric_of_its_own_decides_which_epoch_is_kept(long_tail):
+    events = list(fit([run({"metric": "nll"})], long_tail))
+    second = epochs_of(events)[6:]
+    assert events[-1].epoch == min(second, key=lambda e: e.metrics["nll"]).epoch
+
+
+def test_a_limit_needs_frequent_classes(long_tail):
+    few = long_tail.train.labels > 0
+    train = Part({"avg": long_tail.train.columns["avg"][few]}, long_tail.train.labels[few])
+    with pytest.raises(ValueError, match="no such class has selection rows"):
+        list(fit([losing(0.1)], replace(long_tail, train=train)))
+
+
 @pytest.mark.parametrize(
     ("sampler", "wanted"),
     [

@@ -1,11 +1,16 @@
 """Logit adjustment in training."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
 from heads.spec import SWEPT, Spec
+
+ClassName = Annotated[str, Field(min_length=1, max_length=1000)]
+Share = Annotated[float, Field(gt=0)]
 
 
 class LogitAdjustment(Spec):
@@ -19,11 +24,31 @@ class LogitAdjustment(Spec):
     kind: Literal["logit_adjustment"] = "logit_adjustment"
     tau: float = Field(default=0.0, ge=0, le=3, json_schema_extra=SWEPT)
     """Strength; 0 leaves the logits alone, 1 is consistent for the balanced error."""
-    prior: Literal["effective", "raw"] = "effective"
-    """Prior that the loss sees after class weights, or the raw class shares, which corrects twice beside weights."""
+    prior: Literal["effective", "raw", "given"] = "effective"
+    """Prior that the loss sees after class weights; raw class shares, which correct twice beside weights; or given."""
+    given: dict[ClassName, Share] = Field(default_factory=dict, max_length=100_000)
+    """Share of each class by name, where prior is given: of the world that the training rows stand for, say."""
 
     def __call__(self, logits: Tensor, log_prior: Tensor) -> Tensor:
         """Logits [N, C] shifted by tau * log_prior [C]."""
         if not isinstance(self.tau, Tensor) and self.tau == 0:
             return logits
         return logits + self.tau * log_prior
+
+    def given_log_prior(self, class_names: Sequence[str], present: Tensor) -> Tensor | None:
+        """Log of the given prior [C+] over the present classes, whose indices came; float64, None where none is read.
+
+        Raises:
+            ValueError: a trained class has no share, or a share names no class.
+        """
+        if self.prior != "given" or self.tau == 0:
+            return None
+        names = [class_names[index] for index in present.tolist()]
+        missing, unknown = [n for n in names if n not in self.given], sorted(set(self.given) - set(class_names))
+        if missing or unknown:
+            raise ValueError(
+                f"a given prior holds a share above 0 for each trained class, however: {missing[:10]} are missing and "
+                f"{unknown[:10]} are no classes of this table. Correct train.loss.logit_adjustment.given."
+            )
+        shares = torch.tensor([self.given[name] for name in names], dtype=torch.float64, device=present.device)
+        return (shares / shares.sum()).log()

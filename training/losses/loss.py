@@ -12,6 +12,7 @@ from heads.spec import SWEPT, Spec
 from training.facts import Facts
 from training.losses.bcl import Bcl
 from training.losses.center import Center
+from training.losses.consistency import Consistency
 from training.losses.cross_entropy import CrossEntropy
 from training.losses.external import ExternalLoss
 from training.losses.focal import Focal, SigmoidFocal
@@ -55,6 +56,8 @@ class LossSpec(Spec):
     """A term that draws rows to the centre of their class."""
     lade: Lade = Lade()
     """A term that fits logits to ratios of densities."""
+    consistency: Consistency = Consistency()
+    """A term that draws the predictions for all views of an image together."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,10 @@ def of_present(logits: Tensor, facts: Facts) -> Tensor:
 
 def scores(spec: LossSpec, raw: Tensor, margined: Tensor, facts: Facts) -> Scores:
     """The stages for logits [N, C+] of the classes with training rows, before and after a margin."""
-    log_prior = facts.log_prior_raw if spec.logit_adjustment.prior == "raw" else facts.log_prior_effective
-    adjusted = spec.logit_adjustment(margined, log_prior.to(raw.dtype))
+    adjustment = spec.logit_adjustment
+    # At strength 0 no prior is read, and one that would be given may not be there.
+    is_read = isinstance(adjustment.tau, Tensor) or adjustment.tau > 0
+    adjusted = adjustment(margined, facts.log_prior(adjustment.prior).to(raw.dtype)) if is_read else margined
     return Scores(raw, adjusted, adjusted.log_softmax(-1))
 
 

@@ -21,6 +21,16 @@ SECOND_RULES: tuple[Rule, ...] = (
         "head.body.kind=mlp, or second.init=keep",
     ),
     Rule(
+        "idle",
+        lambda run: (
+            isinstance(run.second, Crt | Lws)
+            and run.second.epoch is not None
+            and (run.second.metric != "as_first" or run.second.max_head_loss is not None)
+        ),
+        "second.epoch is kept whatever the selection rows say, so second.metric and second.max_head_loss have no "
+        "effect: leave them out, or leave second.epoch out",
+    ),
+    Rule(
         "warn",
         lambda run: isinstance(run.second, Refit) and is_bare(run),
         "a head without a body keeps nothing of its first stage under refit: use head.body.kind=mlp, or take "

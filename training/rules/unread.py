@@ -66,6 +66,16 @@ UNREAD_RULES: tuple[Rule, ...] = (
     Rule(
         "idle",
         lambda run: (
+            run.train.loss.logit_adjustment.prior != "given"
+            and bool(run.train.loss.logit_adjustment.given)
+            and not is_fitted(run)
+        ),
+        "logit adjustment reads another prior, so the shares given have no effect: set "
+        "train.loss.logit_adjustment.prior=given, or leave them out",
+    ),
+    Rule(
+        "idle",
+        lambda run: (
             run.train.loss.smoothing.epsilon == 0
             and run.train.loss.smoothing.spread != "uniform"
             and not is_fitted(run)

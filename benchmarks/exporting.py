@@ -1,0 +1,132 @@
+"""Taking a row of a bench away: the bundle of its best seed or of all seeds together, refitted if asked."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.canary import canary_of
+from benchmarks.ensembles import ensemble_of
+from benchmarks.evaluate import environment
+from benchmarks.plan import BenchSpec
+from benchmarks.record import RunRecord, best_of
+from benchmarks.refit import refitted_on
+from benchmarks.settings import SettingsError
+from benchmarks.store import read_record, require_runs, run_folder
+from benchmarks.tuning import chosen_rows
+from heads import export
+from heads.ensemble import Ensemble, Predictive
+
+Seeds = Literal["best", "all"]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of a bench on one cache: its runs or ensembles, one per seed, and the setting that won if it is tuned."""
+
+    cache: str
+    records: list[RunRecord]
+    setting: str
+
+
+def export_row(
+    bench: BenchSpec,
+    row: str,
+    out: Path,
+    cache: str | None = None,
+    *,
+    seeds: Seeds = "best",
+    refit: bool = False,
+    device: str = "cpu",
+) -> str:
+    """Write the bundle of a row to a new folder; returns a sentence about it.
+
+    Args:
+        bench: the bench, whose runs are in its store.
+        row: name of the row, or of an ensemble.
+        out: a new folder.
+        cache: which cache, where the bench has several.
+        seeds: the run that is best on the selection rows, or an ensemble of those of all seeds.
+        refit: train each run anew on training and selection rows (see `benchmarks.refit`).
+        device: where a refit happens.
+
+    Raises:
+        SettingsError: the bench has no such row or cache.
+        StoreError: a run of the row is not in the store.
+        FileExistsError: the folder exists already.
+        ValueError: there is one seed and all are asked for, or a run cannot be refitted.
+    """
+    found = _found(bench, row, cache)
+    if out.exists():
+        raise FileExistsError(f"an export is a new folder, however: {out} exists. Choose another name or remove it.")
+    taken = [best_of(found.records)] if seeds == "best" else found.records
+    _check_several(seeds, taken)
+    runs = _runs(Path(bench.store), taken)
+    told = f"{out}: row {row!r}{found.setting}, {_seeds_in_words(seeds, taken)}"
+    if len(runs) == 1 and not refit:
+        shutil.copytree(run_folder(Path(bench.store), runs[0].key) / "head", out)
+        return told
+    head = _refitted(bench, found.cache, runs, device) if refit else ensemble_of(Path(bench.store), runs)
+    if isinstance(head, Ensemble):
+        head = replace(head, facts=_facts(row, taken, runs, is_refitted=refit))
+    export.save(head, out, canary_of(Path(found.cache)))
+    return told + (f", refitted to {int(head.counts.sum())} rows" if refit else "")
+
+
+def _found(bench: BenchSpec, row: str, cache: str | None) -> _Row:
+    name = cache or (bench.caches[0] if len(bench.caches) == 1 else "")
+    if name not in bench.caches:
+        raise SettingsError(
+            f"a cache of this bench is one of {list(bench.caches)}, however: {name!r} came. Give --cache."
+        )
+    (part,) = chosen_rows(bench.model_copy(update={"caches": (name,)}), [row])
+    store, tuned = Path(bench.store), part.tuned.get(row)
+    require_runs(store, part.rows, name)
+    setting = f" with {tuned.winner.name}" if tuned and tuned.was_chosen else ""
+    return _Row(name, [read_record(store, key) for key in part.rows[row]], setting)
+
+
+def _check_several(seeds: Seeds, records: Sequence[RunRecord]) -> None:
+    if seeds == "all" and len(records) < 2:
+        raise ValueError(
+            f"an ensemble of all seeds needs two or more, however: the bench has seed {records[0].seed} alone. Add "
+            "seeds and run it again, or export without --seeds."
+        )
+
+
+def _runs(store: Path, records: Sequence[RunRecord]) -> list[RunRecord]:
+    """The runs themselves, those of ensembles by their members."""
+    members = [[read_record(store, key) for key in record.members] or [record] for record in records]
+    return [run for each in members for run in each]
+
+
+def _seeds_in_words(seeds: Seeds, records: Sequence[RunRecord]) -> str:
+    if seeds == "all":
+        return f"mean of seeds {', '.join(str(record.seed) for record in records)}"
+    (best,) = records
+    unchosen = "" if best.selection_value is not None else " (the first seed, for want of selection rows)"
+    return f"seed {best.seed}{unchosen}, run {best.key}"
+
+
+def _refitted(bench: BenchSpec, cache: str, runs: Sequence[RunRecord], device: str) -> Predictive:
+    heads = refitted_on(bench, cache, runs, device)
+    return heads[0] if len(heads) == 1 else Ensemble(heads)
+
+
+def _facts(row: str, taken: Sequence[RunRecord], runs: Sequence[RunRecord], *, is_refitted: bool) -> Mapping[str, Any]:
+    """What is kept with an ensemble; figures only where one was judged as it is, or before its refit."""
+    first = taken[0]
+    facts: dict[str, Any] = {"row": row, "seeds": [record.seed for record in taken], "runs": [run.key for run in runs]}
+    facts |= {"data": asdict(first.data), "environment": environment("cpu")}
+    if len(taken) > 1:
+        note = "This ensemble of several seeds was not judged; each member's card has the figures of its run."
+        return facts | {"note": note}
+    metrics = {role: evaluation.metrics for role, evaluation in first.evaluations.items()}
+    if not is_refitted:
+        return facts | {"key": first.key, "metrics": metrics}
+    note = (
+        f"The members were refitted to training and selection rows. metrics_before are those of ensemble {first.key}, "
+        "of the heads before; none were computed of these."
+    )
+    return facts | {"metrics_before": metrics, "note": note}

@@ -1,0 +1,65 @@
+"""Which runs the rows of a bench are: their keys from settings, table and split."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.plan import BenchSpec, Row, expand
+from benchmarks.record import BenchRows
+from benchmarks.settings import SettingsError, run_key
+from embedcache.splits import Split, load_or_make_split
+from embedcache.table import FeatureTable, read_table
+from training.engine import ENGINE_VERSION
+from training.run import RunSpec
+
+ENSEMBLE_VERSION = 1
+"""Part of the key of every ensemble; raised when a change here changes what one says."""
+
+
+def bench_rows(bench: BenchSpec) -> tuple[BenchRows, ...]:
+    """Which runs are the rows of a bench on each of its caches, as file and caches are now; trained or not.
+
+    Of a bench that tunes its rows, these are all settings by name; `benchmarks.tuning.chosen_rows` has the winners.
+
+    Raises:
+        SettingsError: the bench names no cache, or one of its rows is not possible.
+        ValueError: a cache is unfinished or damaged, its split is not possible, or options do not go together.
+    """
+    rows, found = rows_of(bench), []
+    for cache in bench.caches:
+        table = read_table(Path(cache), stored=True)
+        split = load_or_make_split(Path(cache), table, bench.split)
+        found.append(BenchRows(cache, {row.name: tuple(key_of(table, split, s) for s in row.specs) for row in rows}))
+    return tuple(found)
+
+
+def rows_of(bench: BenchSpec) -> tuple[Row, ...]:
+    """The rows of a bench that names a cache.
+
+    Raises:
+        SettingsError: it names none, or one of its rows is not possible.
+    """
+    if not bench.caches:
+        raise SettingsError("a bench needs caches, however: none came. Write `caches: [FOLDER]`.")
+    return expand(bench)
+
+
+def key_of(table: FeatureTable, split: Split, spec: RunSpec) -> str:
+    """The key of a run on a table and a split."""
+    return run_key(spec, table.content_hash, split.hash, ENGINE_VERSION)
+
+
+def ensemble_key(members: Sequence[str]) -> str:
+    """The name of an ensemble of runs, 16 hex digits, whatever their order.
+
+    >>> ensemble_key(["5d1f", "77c1"]) == ensemble_key(["77c1", "5d1f"])
+    True
+    """
+    parts = {"ensemble": ENSEMBLE_VERSION, "members": sorted(members)}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def ensemble_keys(members: Sequence[str], rows: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The keys of an ensemble of rows, one per seed, from the keys of each row."""
+    return tuple(map(ensemble_key, zip(*(rows[name] for name in members), strict=True)))

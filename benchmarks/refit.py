@@ -1,0 +1,143 @@
+"""Training runs anew on training and selection rows together, with what the selection rows chose for them kept."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.evaluate import environment, part_of, table_to_data, with_recipes
+from benchmarks.keys import rows_of
+from benchmarks.plan import BenchSpec
+from benchmarks.record import RunRecord
+from benchmarks.streaming import opened_to_train
+from embedcache.splits import Split
+from embedcache.table import FeatureTable
+from heads.trained import TrainedHead
+from training.courses import fixed, paced
+from training.data import Data
+from training.engine import fit
+from training.events import Chosen, Failed, Finished
+from training.run import RunSpec
+
+CUT_SHORT = ("stopped", "diverged")
+"""Ends of a run that never did all that its settings say, so that it cannot be repeated."""
+
+
+def refitted_on(
+    bench: BenchSpec, cache: str, records: Sequence[RunRecord], device: str = "cpu"
+) -> tuple[TrainedHead, ...]:
+    """Heads of runs of a bench on one of its caches, trained anew as `refitted` does it.
+
+    Raises:
+        ValueError: as `refitted`, or the cache is damaged.
+    """
+    table, split, _ = opened_to_train(cache, bench, rows_of(bench), device)
+    return refitted(records, table, split, device)
+
+
+def refitted(
+    records: Sequence[RunRecord], table: FeatureTable, split: Split, device: str = "cpu"
+) -> tuple[TrainedHead, ...]:
+    """Heads of runs, trained anew on the training and selection rows of their split.
+
+    Settings, the kept epoch of each stage, the power of tau-normalisation and the post-hoc strength are those of the
+    runs. The number of epochs is that of the training rows alone, so that the kept epoch is at the same point of the
+    schedule as it was (as cross-validation does it); with more rows an epoch has more steps. Class priors and weights
+    follow the rows, temperatures are fitted anew on the calibration rows, and test rows are not touched. Nothing is
+    judged: the heads have seen the selection rows, and the facts of each say whose metrics they carry.
+
+    Args:
+        records: finished runs on this table and split.
+        table: their table.
+        split: the role of each of its rows.
+        device: where training happens, such as cpu or cuda.
+
+    Raises:
+        ValueError: the split is cross-validated or has no selection rows, a run is of another table or split or did not
+            end by itself, or training fails.
+    """
+    _check(records, table, split)
+    rows = {role: int((split.roles == role).sum()) for role in ("train", "select")}
+    runs = [repeated(RunSpec.model_validate(r.full_spec), r.chosen, rows["train"]) for r in records]
+    heads = _trained(runs, joined(table, split, device))
+    return tuple(
+        replace(with_recipes(head, table), facts=_facts(record, head, rows, device))
+        for record, head in zip(records, heads, strict=True)
+    )
+
+
+def repeated(run: RunSpec, chosen: Chosen, rows: int) -> RunSpec:
+    """The run with everything given that was chosen for it on that many training rows, save its temperature."""
+    spec = fixed(paced(run, rows), chosen.epochs, chosen.power or 0.0, chosen.tau)
+    posthoc = spec.posthoc.model_copy(update={"calibration": run.posthoc.calibration})
+    return spec.model_copy(update={"posthoc": posthoc})
+
+
+def joined(table: FeatureTable, split: Split, device: str = "cpu") -> Data:
+    """Data whose training part holds the selection rows too, in the order of the table.
+
+    The engine watches selection rows, so these are passed once more: with the epoch given they choose nothing.
+    """
+    roles = np.where(split.roles == "select", "train", split.roles)
+    select = part_of(table, split.roles == "select", device=device)
+    return replace(table_to_data(table, replace(split, roles=roles), device=device), select=select)
+
+
+def _check(records: Sequence[RunRecord], table: FeatureTable, split: Split) -> None:
+    if split.folds is not None:
+        raise ValueError(
+            "a refit adds the selection rows to the training rows, however: this split is cross-validated, and its "
+            "heads were fitted to all of these rows already. Export without --refit."
+        )
+    if not (split.roles == "select").any():
+        raise ValueError(
+            "a refit adds the selection rows to the training rows, however: this split has no selection rows, so the "
+            "head has seen all that it can be trained on. Export without --refit."
+        )
+    for record in records:
+        if (record.data.table, record.data.split) != (table.content_hash, split.hash):
+            raise ValueError(
+                f"a refit needs the table and the split of its run, however: those of run {record.key} are others. Run "
+                "the bench again; it trains what is not there."
+            )
+        if record.reason in CUT_SHORT:
+            raise ValueError(
+                f"a refit repeats a run that ended by itself, however: run {record.key} {record.reason} at epoch "
+                f"{record.epoch}. Export it without --refit, or train it again, with a lower learning rate if it "
+                "diverged."
+            )
+
+
+def _trained(runs: Sequence[RunSpec], data: Data) -> list[TrainedHead]:
+    """The heads of the runs, in their order.
+
+    Raises:
+        ValueError: one diverged.
+    """
+    found: dict[int, TrainedHead] = {}
+    for event in fit(runs, data):
+        if isinstance(event, Failed) or (isinstance(event, Finished) and event.reason in CUT_SHORT):
+            why = event.message if isinstance(event, Failed) else f"it {event.reason} after epoch {event.epoch}."
+            raise ValueError(
+                f"a refit trains to the epoch that was chosen, however, seed {runs[event.run].seed}: {why} Export "
+                "without --refit, or lower the learning rate in the bench."
+            )
+        if isinstance(event, Finished):
+            found[event.run] = event.head
+    return [found[number] for number in range(len(runs))]
+
+
+def _facts(record: RunRecord, head: TrainedHead, rows: dict[str, int], device: str) -> dict[str, Any]:
+    """What is kept with a refitted head: its run's facts, and that their metrics are of the head before."""
+    total = sum(rows.values())
+    note = (
+        f"Refitted to {total} rows: {rows['train']} for training and {rows['select']} for selection. metrics_before "
+        f"are those of run {record.key}, trained on the {rows['train']} alone; its selection rows have since been seen "
+        "by this head, of which no metrics were computed. Those on test rows would be another look at them."
+    )
+    refit = {"of": record.key, "rows": total, "rows_by_role": rows, "chosen": asdict(record.chosen), "note": note}
+    before = {role: evaluation.metrics for role, evaluation in record.evaluations.items()}
+    data = asdict(record.data) | {"train_counts": head.priors.counts.tolist()}
+    facts = {"run": record.full_spec, "refit": refit, "metrics_before": before, "data": data}
+    return facts | {"environment": environment(device)}

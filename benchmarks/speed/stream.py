@@ -1,0 +1,163 @@
+"""Training on vectors that stay on disk, against the same training on the same vectors in memory.
+
+The table is sorted by class, 1024 float16 a row, in shards of 4,096 rows, as the embed command writes; its files are in
+the page cache. Both sides take the same batches in the same order, so they end with the same head; the largest
+difference is part of the unit. A buffer holds a quarter of the rows of the timed table.
+
+- linear, mlp: one pass of steps of one head; a stack shares what reading costs.
+- memory: what the process grows by at its peak, from when the table's keys are read to when a linear head and an MLP
+  are trained for one pass and judged, each side in a process of its own. The buffer holds 16,384 rows.
+"""
+
+import multiprocessing
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import torch
+
+from benchmarks.evaluate import part_of
+from benchmarks.speed.harness import Figure, compare, figure
+from embedcache.files import write_json
+from embedcache.items import Item
+from embedcache.recipe import Recipe
+from embedcache.store import FORMAT_VERSION, describe_columns, write_items, write_manifest, write_shard
+from embedcache.table import FeatureTable, read_table
+from training.data import Data
+from training.engine import fit
+from training.events import Failed
+from training.objective import Moment
+from training.run import RunSpec
+from training.setting import settings_of
+from training.stages import Stage, first_stage
+
+DIM, CLASSES, SHARD_ROWS = 1_024, 50, 4_096
+ROWS, ROWS_QUICK, BATCH = 100_000, 40_000, 1_024
+LARGE, LARGE_QUICK = 600_000, 100_000
+"""Rows of the table whose memory is measured: 1.2 GB of float16, or 0.2 GB."""
+LARGE_BUFFER = 16_384
+BODIES = {"linear": {"kind": "identity"}, "mlp": {"kind": "mlp", "hidden": [128]}}
+
+
+def figures(quick: bool) -> Iterator[Figure]:
+    """Two figures of time and one of memory; `quick` repeats less and measures a smaller table."""
+    with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
+        cache = write_table(Path(folder) / "timed", ROWS_QUICK if quick else ROWS)
+        stored, held = data_of(read_table(cache, stored=True)), data_of(read_table(cache))
+        for name, goal in (("linear", 0.5), ("mlp", 0.7)):
+            yield from timed(name, held, stored, goal, 3 if quick else 5)
+        del stored, held
+        yield memory(write_table(Path(folder) / "large", LARGE_QUICK if quick else LARGE))
+
+
+def timed(name: str, held: Data, stored: Data, goal: float, repeats: int) -> Iterator[Figure]:
+    """The seconds of a pass in memory over those of a streamed one."""
+    buffer = len(held.train) // 4 // SHARD_ROWS * SHARD_ROWS
+    run = run_of(name, buffer)
+    sides = [Pass(first_stage(settings_of([0], [run], data))) for data in (stored, held)]
+    unit = f"seconds in memory / streamed, a pass over {len(held.train)} rows, buffer {buffer}"
+    found = compare(f"stream.{name}", *sides, goal=goal, repeats=repeats, unit=unit)
+    weights = [torch.cat([p.flatten() for p in side.stage.stack.judged.values()]) for side in sides]
+    yield replace(found, unit=f"{unit}; heads differ by {float((weights[0] - weights[1]).abs().max()):.1e}")
+
+
+class Pass:
+    """A stage; each call is one more pass of its steps."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    def __call__(self) -> None:
+        """Take the steps of a pass."""
+        for rows in self.stage.batches(0.0):
+            self.stage.stack.step(rows, self.stage.labels[rows], Moment(0, 0.0), 1.0)
+
+
+def memory(cache: Path) -> Figure:
+    """What training in memory grows a process by, over what streamed training does."""
+    grown = []
+    for stored in (True, False):
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            grown.append(pool.submit(peak_of, cache, stored).result())
+    streamed, held = grown
+    rows = len(read_table(cache, stored=True).ids)
+    unit = f"peak growth in bytes in memory / streamed, {rows} rows, {2 * rows * DIM:.2g} bytes, buffer {LARGE_BUFFER}"
+    return figure("stream.memory", [(streamed, held)], [held / streamed], goal=4.0, unit=unit)
+
+
+def peak_of(cache: Path, stored: bool) -> float:
+    """Bytes that this process grows by while it reads a table's vectors, or leaves them, and trains on them."""
+    runs = [run_of(name, LARGE_BUFFER) for name in BODIES]
+    table = read_table(cache, stored=True)
+    with Peak() as peak:
+        data = data_of(table if stored else replace(read_table(cache), ids=table.ids))
+        failed = [event.message for event in fit(runs, data) if isinstance(event, Failed)]
+    if failed:
+        raise ValueError(failed[0])
+    return float(peak.grown)
+
+
+class Peak:
+    """The most that this process grows by within a block, looked at every 5 ms; in bytes, in `grown`."""
+
+    def __init__(self) -> None:
+        self.grown = 0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Peak":
+        """Begin to look."""
+        self._process = psutil.Process()
+        self._before = self._process.memory_info().rss
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(0.005):
+            self.grown = max(self.grown, self._process.memory_info().rss - self._before)
+
+
+def run_of(name: str, buffer: int) -> RunSpec:
+    """A run of one pass through a buffer."""
+    sampler = {"kind": "shuffled", "buffer_rows": buffer, "block_rows": SHARD_ROWS}
+    schedule = {"epochs": 1, "min_steps": 0, "batch_size": BATCH}
+    head = {"body": BODIES[name], "preprocess": {"center": True, "std": True}}
+    return RunSpec.model_validate({"head": head, "train": {"sampler": sampler, "schedule": schedule}})
+
+
+def data_of(table: FeatureTable) -> Data:
+    """A table's rows, of which every 40th selects and the one after it calibrates."""
+    place = np.arange(len(table.labels)) % 40
+    train = part_of(table, place > 1, on_disk=bool(table.stored))
+    return Data(train, part_of(table, place == 0), part_of(table, place == 1), table.class_names)
+
+
+def write_table(folder: Path, rows: int) -> Path:
+    """A cache of random vectors about class means, sorted by class."""
+    draw = np.random.default_rng(0)
+    labels = np.arange(rows) * CLASSES // rows
+    means = 0.2 * draw.standard_normal((CLASSES, DIM), dtype=np.float32)
+    recipes, dims = {"x": Recipe(provider="external", model="random numbers")}, {"x": DIM}
+    names = [f"{label:02d}" for label in range(CLASSES)]
+    state = {"format_version": FORMAT_VERSION, "class_names": names, "shard_rows": SHARD_ROWS}
+    write_json(folder / "cache.json", state | {"columns": describe_columns(recipes, dims)})
+    items = [Item(f"{row:08d}", None, names[label], None, None) for row, label in enumerate(labels.tolist())]
+    write_items(folder, items)
+    for shard, start in enumerate(range(0, rows, SHARD_ROWS)):
+        own = labels[start : start + SHARD_ROWS]
+        x = (means[own] + draw.standard_normal((len(own), DIM), dtype=np.float32)).astype(np.float16)
+        ids = [item.id for item in items[start : start + len(own)]]
+        content = [row.to_bytes(32, "big") for row in range(start, start + len(own))]
+        write_shard(folder, shard, ids, content, {"x": x}, [], recipes, dims)
+    write_manifest(folder)
+    return folder

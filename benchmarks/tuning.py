@@ -1,0 +1,220 @@
+"""Equal tuning budgets: the winner among the settings of a row, by the selection rows."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from annotated_types import Ge, Le
+
+from benchmarks.failures import failure_of
+from benchmarks.keys import bench_rows, ensemble_keys
+from benchmarks.plan import BenchSpec, Row, expand
+from benchmarks.settings import SettingsError
+from benchmarks.store import StoreError, is_finished, read_record, require_runs
+from heads.spec import Spec
+from training.run import RunSpec
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One setting of a row, trained with every seed.
+
+    Attributes:
+        name: what it is called, such as `lr=0.01, margin=0.3`; empty for a row that is not tuned.
+        changes: what it changes of the row, by dotted option.
+        spec: the run of its first seed.
+        keys: its runs, one per seed.
+        value: mean over the seeds of macro F1 on the selection rows; None where it cannot win.
+        problem: why it cannot; empty where it can.
+    """
+
+    name: str
+    changes: dict[str, Any]
+    spec: RunSpec
+    keys: tuple[str, ...]
+    value: float | None
+    problem: str
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What became of the settings of a row.
+
+    Attributes:
+        tried: its settings, as listed.
+        winner: the one with the highest value; the first listed among equals.
+        edges: where the winner has the smallest or largest of the values tried, in words; a better one may lie beyond.
+    """
+
+    tried: tuple[Tried, ...]
+    winner: Tried
+    edges: tuple[str, ...]
+
+    @property
+    def was_chosen(self) -> bool:
+        """Whether there was more than one setting to choose from."""
+        return len(self.tried) > 1
+
+
+@dataclass(frozen=True)
+class ChosenRows:
+    """The rows of a bench on one cache, each with the runs that stand for it.
+
+    Attributes:
+        cache: folder of the cache.
+        rows: row name to its run keys, one per seed; of a tuned row, those of its winner. The first row is the base,
+            and ensembles come last, with keys of their own.
+        tuned: row name to what became of its settings; empty where the bench does not tune.
+    """
+
+    cache: str
+    rows: dict[str, tuple[str, ...]]
+    tuned: dict[str, Tuned]
+
+
+def chosen_rows(bench: BenchSpec, only: Sequence[str] | None = None) -> tuple[ChosenRows, ...]:
+    """The rows of a bench on each of its caches; where it tunes them, each by the setting that won on that cache.
+
+    A setting wins by `RunRecord.selection_value`: macro F1 on selection rows, or on held-out rows after
+    cross-validation. Test rows choose nothing.
+
+    Args:
+        bench: the bench; without `tune` its runs need not be trained.
+        only: names of the rows to take; None takes all.
+
+    Raises:
+        SettingsError: a row is not in the bench, or one of its rows is not possible.
+        StoreError: a run of a tuned row is missing, or none of its settings can win.
+        ValueError: as `bench_rows`.
+    """
+    rows = expand(bench)
+    names = [*dict.fromkeys(row.row for row in rows), *bench.ensembles]
+    for name in only or ():
+        if name not in names:
+            raise SettingsError(f"a row of this bench is one of {names}, however: {name!r} came.")
+    asked = names if only is None else [name for name in names if name in only]
+    needed = {row for name in asked for row in bench.ensembles.get(name, (name,))}
+    taken = [row for row in rows if row.row in needed]
+    found = [rows_on_cache(bench, part.cache, part.rows, taken) for part in bench_rows(bench)]
+    return tuple(_with_ensembles(bench, part, asked) for part in found)
+
+
+def _with_ensembles(bench: BenchSpec, part: ChosenRows, asked: Sequence[str]) -> ChosenRows:
+    """The rows that were asked for, ensembles last: their members are runs of the rows' winners."""
+    keys = {name: ensemble_keys(bench.ensembles[name], part.rows) for name in asked if name in bench.ensembles}
+    rows = {name: part.rows[name] for name in asked if name not in keys} | keys
+    return ChosenRows(part.cache, rows, {name: one for name, one in part.tuned.items() if name in rows})
+
+
+def rows_on_cache(bench: BenchSpec, cache: str, keys: dict[str, tuple[str, ...]], rows: Sequence[Row]) -> ChosenRows:
+    """Some rows of a bench on one cache, without its ensembles, by the keys of all rows, or of all their settings.
+
+    Raises:
+        StoreError: as `chosen_rows`.
+    """
+    if not bench.tune:
+        return ChosenRows(cache, {row.name: keys[row.name] for row in rows}, {})
+    store = Path(bench.store)
+    untold = {row.name: [key for key in keys[row.name] if failure_of(store, key) is None] for row in rows}
+    require_runs(store, untold, cache)
+    tried: dict[str, list[Tried]] = {}
+    for row in rows:
+        tried.setdefault(row.row, []).append(_tried(store, row, keys[row.name]))
+    tuned = {name: _decided(store, name, settings) for name, settings in tried.items()}
+    return ChosenRows(cache, {name: one.winner.keys for name, one in tuned.items()}, tuned)
+
+
+def _tried(store: Path, row: Row, keys: tuple[str, ...]) -> Tried:
+    values, problems = [], []
+    for spec, key in zip(row.specs, keys, strict=True):
+        found = failure_of(store, key) or _value(store, key)
+        if isinstance(found, str):
+            problems.append(f"seed {spec.seed}: {found}")
+        else:
+            values.append(found)
+    value = None if problems else sum(values) / len(values)
+    return Tried(row.setting, row.changes, row.specs[0], keys, value, problems[0] if problems else "")
+
+
+def _value(store: Path, key: str) -> float | str:
+    """What a run is judged by, or why it cannot be."""
+    record = read_record(store, key)
+    if record.selection_value is None:
+        return "there are no selection rows of a foreground class to choose by"
+    # A head that answers NaN still names a class for each row; its probabilities give it away.
+    brier = record.evaluations["select"].metrics["brier"]
+    return "its predictions are not numbers" if brier is None or math.isnan(brier) else record.selection_value
+
+
+def _decided(store: Path, row: str, tried: Sequence[Tried]) -> Tuned:
+    """The setting that won; one that has no rival needs no value, only its runs."""
+    able = [one for one in tried if one.value is not None]
+    if len(tried) == 1 and all(is_finished(store, key) for key in tried[0].keys):
+        able = list(tried)
+    if not able:
+        raise StoreError(
+            f"a row needs a setting that gave macro F1 with every seed, however: none of the {len(tried)} of row "
+            f"{row!r} did; {tried[0].problem} Tune over other values, or give the split a share to select."
+        )
+    winner = max(able, key=lambda one: -1.0 if one.value is None else one.value)
+    return Tuned(tuple(tried), winner, edges(tried, winner))
+
+
+def edges(tried: Sequence[Tried], winner: Tried) -> tuple[str, ...]:
+    """Numbers of which the winner has the smallest or largest value tried; a bound of the option is no such edge.
+
+    Values of other kinds do not count: a learning rate of SGD says nothing about one of AdamW.
+    """
+    found = []
+    for path in dict.fromkeys(path for one in tried for path in one.changes):
+        kind, value = type(_owner(winner.spec, path)[0]), _number(winner.spec, path)
+        alike = [_number(one.spec, path) for one in tried if type(_owner(one.spec, path)[0]) is kind]
+        others = {number for number in alike if number is not None}
+        if value is None or len(others) < 2 or value in _bounds(winner.spec, path):
+            continue
+        for word, end in (("smallest", min(others)), ("largest", max(others))):
+            if value == end:
+                found.append(f"{path.rsplit('.', 1)[-1]}={value:g} ({word} of {len(others)})")
+    return tuple(found)
+
+
+def _owner(spec: RunSpec, path: str) -> tuple[Spec | None, str]:
+    """The spec that has an option, and the option's name there; None where the branch has no such spec."""
+    *parts, name = path.split(".")
+    owner: Any = spec
+    for part in parts:
+        owner = getattr(owner, part) if isinstance(owner, Spec) and part in type(owner).model_fields else None
+    return (owner, name) if isinstance(owner, Spec) and name in type(owner).model_fields else (None, name)
+
+
+def _number(spec: RunSpec, path: str) -> float | None:
+    """The value of an option where it is a number."""
+    owner, name = _owner(spec, path)
+    value = None if owner is None else getattr(owner, name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _bounds(spec: RunSpec, path: str) -> tuple[float, ...]:
+    """The least and largest value that an option may have, as far as they are values of it."""
+    owner, name = _owner(spec, path)
+    rules: list[Any] = [] if owner is None else type(owner).model_fields[name].metadata
+    found: list[Any] = [r.ge for r in rules if isinstance(r, Ge)] + [r.le for r in rules if isinstance(r, Le)]
+    return tuple(map(float, found))
+
+
+def lines_of(tuned: Mapping[str, Tuned]) -> tuple[dict[str, Any], ...]:
+    """One line for each setting tried: row, setting, value, won, runs and problem."""
+    return tuple(
+        {
+            "row": name,
+            "setting": tried.name,
+            "value": tried.value,
+            "won": tried is one.winner,
+            "runs": list(tried.keys),
+            "problem": tried.problem,
+        }
+        for name, one in tuned.items()
+        for tried in one.tried
+    )

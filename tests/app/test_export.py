@@ -1,0 +1,92 @@
+import json
+
+import pandas as pd
+import pytest
+
+from heads.export import load
+
+
+@pytest.fixture(scope="module")
+def ran(bench_file, tmp_path_factory):
+    """The bench with a store of its own, with every run in it."""
+    from app.actions.benches import read_bench_file, run_rows
+
+    own = tmp_path_factory.mktemp("export") / "bench.yaml"
+    own.write_text(bench_file.read_text().replace(str(bench_file.parent), str(own.parent)))
+    run_rows(read_bench_file(own, []))
+    return own
+
+
+def test_a_refitted_head_is_exported_and_predicts(frostbench, ran, photos, tmp_path):
+    plain = frostbench("export", ran, "weighted", "--out", tmp_path / "plain")
+    said = frostbench("export", ran, "weighted", "--out", tmp_path / "refit", "--refit")
+    assert said.status == 0, said.err
+    before, after = (json.loads((tmp_path / name / "card.json").read_text()) for name in ("plain", "refit"))
+    rows = sum(before["facts"]["data"]["rows"][role] for role in ("train", "select"))
+    assert said.out.strip() == (
+        plain.out.strip().replace(str(tmp_path / "plain"), str(tmp_path / "refit")) + f", refitted to {rows} rows"
+    )
+    assert (sum(after["priors"]["counts"]), after["facts"]["refit"]["rows"]) == (rows, rows)
+    assert after["facts"]["refit"]["of"] == before["facts"]["key"]
+    assert after["facts"]["metrics_before"] == before["facts"]["metrics"]
+    assert "metrics" not in after["facts"]
+    assert after["recipes"] == before["recipes"]
+    assert load(tmp_path / "refit").canary is not None
+    predicted = frostbench("predict", tmp_path / "refit", photos / "digit 8", "--out", tmp_path / "new.csv")
+    assert predicted.status == 0, predicted.err
+    assert len(pd.read_csv(tmp_path / "new.csv")) == 12
+
+
+def test_what_cannot_be_refitted_is_told_in_words(frostbench, ran, tmp_path):
+    few = ("--set", "seeds=[0]", "--set", f"store={tmp_path / 'runs'}", "--set", "toggles={}")
+    solved = ("--set", "base={'head.classifier.kind': logreg}")
+    for split, told in (
+        ("split={folds: 3}", "this split is cross-validated, and its heads were fitted to all of these rows already"),
+        ("split={select: 0}", "this split has no selection rows"),
+    ):
+        words = (*few, *solved, "--set", split)
+        assert frostbench("bench", "run", ran, *words).status == 0
+        said = frostbench("export", ran, "plain", "--out", tmp_path / "head", "--refit", *words)
+        assert said.status == 2
+        assert told in said.err
+        assert not (tmp_path / "head").exists()
+
+
+def test_ensembles_are_run_compared_exported_and_predict(frostbench, ran, cache, photos, tmp_path):
+    words = ("--set", "ensembles={mean: [weighted, solved]}")
+    run = frostbench("bench", "run", ran, *words)
+    assert run.status == 0, run.err
+    assert run.out.count("mean, seed ") == 2
+    assert "(mean of 2 heads)" in run.out
+    assert "digits: 2 runs trained, 6 found" in run.out
+    compared = frostbench("compare", ran, *words, "--out", tmp_path / "compare")
+    assert compared.status == 0, compared.err
+    assert "mean" in set(pd.read_csv(tmp_path / "compare" / "table.csv")["row"])
+    said = frostbench("export", ran, "mean", "--out", tmp_path / "head", *words)
+    assert said.status == 0, said.err
+    assert len(load(tmp_path / "head").head.members) == 2
+    for source in (photos / "digit 8", cache):
+        predicted = frostbench("predict", tmp_path / "head", source, "--prior", "uniform", "--out", tmp_path / "p.csv")
+        assert predicted.status == 0, predicted.err
+        table = pd.read_csv(tmp_path / "p.csv")
+        assert table[[f"p:digit {d}" for d in (0, 1, 8)]].sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-5)
+
+
+def test_all_seeds_of_a_row_are_exported_as_one_bundle(frostbench, ran, cache, tmp_path):
+    said = frostbench("export", ran, "plain", "--out", tmp_path / "all", "--seeds", "all")
+    assert said.status == 0, said.err
+    assert said.out.strip() == f"{tmp_path / 'all'}: row 'plain', mean of seeds 0, 1"
+    frostbench("predict", tmp_path / "all", cache, "--out", tmp_path / "mean.csv")
+    each = []
+    for number in (0, 1):
+        out = tmp_path / f"{number}.csv"
+        assert frostbench("predict", tmp_path / "all" / f"member-{number}", cache, "--out", out).status == 0
+        each.append(pd.read_csv(out)["p:digit 8"])
+    wanted = (each[0] + each[1]) / 2
+    assert pd.read_csv(tmp_path / "mean.csv")["p:digit 8"].to_numpy() == pytest.approx(wanted.to_numpy(), abs=1e-6)
+
+
+def test_an_unknown_member_is_told_with_the_rows(frostbench, ran):
+    said = frostbench("bench", "run", ran, "--set", "ensembles={mean: [weighted, solvd]}")
+    assert said.status == 2
+    assert "averages rows of this bench, ['plain', 'weighted', 'solved'], however: 'mean' names ['solvd']" in said.err
