@@ -69,7 +69,7 @@ def export_row(
         return told
     head = _refitted(bench, found.cache, runs, device) if refit else ensemble_of(Path(bench.store), runs)
     if isinstance(head, Ensemble):
-        head = replace(head, facts=_facts(row, taken, runs, is_refitted=refit))
+        head = replace(head, facts=_facts(row, taken, runs, head if refit else None))
     export.save(head, out, canary_of(Path(found.cache)))
     return told + (f", refitted to {int(head.counts.sum())} rows" if refit else "")
 
@@ -114,16 +114,21 @@ def _refitted(bench: BenchSpec, cache: str, runs: Sequence[RunRecord], device: s
     return heads[0] if len(heads) == 1 else Ensemble(heads)
 
 
-def _facts(row: str, taken: Sequence[RunRecord], runs: Sequence[RunRecord], *, is_refitted: bool) -> Mapping[str, Any]:
+def _facts(
+    row: str, taken: Sequence[RunRecord], runs: Sequence[RunRecord], refitted: Ensemble | None
+) -> Mapping[str, Any]:
     """What is kept with an ensemble; figures only where one was judged as it is, or before its refit."""
     first = taken[0]
     facts: dict[str, Any] = {"row": row, "seeds": [record.seed for record in taken], "runs": [run.key for run in runs]}
     facts |= {"data": asdict(first.data), "environment": environment("cpu")}
+    if refitted is not None:
+        facts["data"] |= {"train_counts": refitted.counts.tolist()}
     if len(taken) > 1:
-        note = "This ensemble of several seeds was not judged; each member's card has the figures of its run."
+        before = "" if refitted is None else ", before its refit to training and selection rows"
+        note = f"This ensemble of several seeds was not judged; each member's card has the figures of its run{before}."
         return facts | {"note": note}
     metrics = {role: evaluation.metrics for role, evaluation in first.evaluations.items()}
-    if not is_refitted:
+    if refitted is None:
         return facts | {"key": first.key, "metrics": metrics}
     note = (
         f"The members were refitted to training and selection rows. metrics_before are those of ensemble {first.key}, "

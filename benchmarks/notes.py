@@ -146,6 +146,12 @@ def _on_rows(paired: Paired) -> list[str]:
         if damaged:
             notes.append(f"The figures of {name!r} are left out, for seed {', '.join(damaged)} gave NaN.")
     for name, records in paired.records.items():
+        unkept = [str(run.seed) for run in records if run.chosen.epochs[1:] == (0,)]
+        if unkept:
+            notes.append(
+                f"No epoch of the second stage of {name!r} kept to second.max_head_loss, so the head is that of the "
+                f"first stage, for seed {', '.join(unkept)}."
+            )
         notes += [told for run in records if (told := _on_ending(name, run))]
     if len({run.data.train_counts for records in paired.records.values() for run in records}) > 1:
         notes.append("The runs were trained on other labels: their classes have other numbers of training rows.")

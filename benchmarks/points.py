@@ -117,11 +117,12 @@ def with_base_called(name: str, tune: Mapping[str, Any], rows: Sequence[str]) ->
 
 
 def check_ensembles(ensembles: Mapping[str, Sequence[str]], rows: Sequence[str]) -> None:
-    """Refuse ensembles that are called as a row is, or of rows that are not there or come twice.
+    """Refuse ensembles that are called as a row is, that equal another, or of rows that are not there or come twice.
 
     Raises:
         SettingsError: that is so.
     """
+    known: dict[frozenset[str], str] = {}
     for name, members in ensembles.items():
         if name in rows:
             raise SettingsError(f"an ensemble has a name of its own, however: {name!r} is a row. Rename the ensemble.")
@@ -134,4 +135,10 @@ def check_ensembles(ensembles: Mapping[str, Sequence[str]], rows: Sequence[str])
         if len(set(members)) < len(members):
             raise SettingsError(
                 f"the members of an ensemble differ, however: {name!r} has {list(members)}. Name each row once."
+            )
+        same = known.setdefault(frozenset(members), name)
+        if same != name:
+            raise SettingsError(
+                f"ensembles must differ, however: {name!r} has the same members as {same!r}, and would be compared "
+                "with itself. Change or remove it."
             )

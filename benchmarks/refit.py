@@ -11,6 +11,7 @@ from benchmarks.keys import rows_of
 from benchmarks.plan import BenchSpec
 from benchmarks.record import RunRecord
 from benchmarks.streaming import opened_to_train
+from embedcache.backbones import resolve_device
 from embedcache.splits import Split
 from embedcache.table import FeatureTable
 from heads.trained import TrainedHead
@@ -30,10 +31,11 @@ def refitted_on(
     """Heads of runs of a bench on one of its caches, trained anew as `refitted` does it.
 
     Raises:
-        ValueError: as `refitted`, or the cache is damaged.
+        ValueError: as `refitted`, the cache is damaged, or there is no such device here.
     """
-    table, split, _ = opened_to_train(cache, bench, rows_of(bench), device)
-    return refitted(records, table, split, device)
+    where = str(resolve_device(device))
+    table, split, _ = opened_to_train(cache, bench, rows_of(bench), where)
+    return refitted(records, table, split, where)
 
 
 def refitted(

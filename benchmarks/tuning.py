@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ class Tuned:
         tried: its settings, as listed.
         winner: the one with the highest value; the first listed among equals.
         edges: where the winner has the smallest or largest of the values tried, in words; a better one may lie beyond.
+            Empty where all settings are equally good.
     """
 
     tried: tuple[Tried, ...]
@@ -56,6 +57,11 @@ class Tuned:
     def was_chosen(self) -> bool:
         """Whether there was more than one setting to choose from."""
         return len(self.tried) > 1
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether several settings all have the same value, as they do where nothing reads what they change."""
+        return self.was_chosen and len({one.value for one in self.tried}) == 1
 
 
 @dataclass(frozen=True)
@@ -159,7 +165,8 @@ def _decided(store: Path, row: str, tried: Sequence[Tried]) -> Tuned:
             f"{row!r} did; {tried[0].problem} Tune over other values, or give the split a share to select."
         )
     winner = max(able, key=lambda one: -1.0 if one.value is None else one.value)
-    return Tuned(tuple(tried), winner, edges(tried, winner))
+    found = Tuned(tuple(tried), winner, ())
+    return found if found.is_tied else replace(found, edges=edges(tried, winner))
 
 
 def edges(tried: Sequence[Tried], winner: Tried) -> tuple[str, ...]:

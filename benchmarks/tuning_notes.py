@@ -10,7 +10,7 @@ SHOWN = 10
 
 
 def notes_on_tuning(tuned: Mapping[str, Tuned], seeds: int, *, is_select: bool) -> list[str]:
-    """Notes on the budget, the winners, their edges and what could not win; none where no row had a choice.
+    """Notes on the budget, the winners, ties, edges and what could not win; none where no row had a choice.
 
     Args:
         tuned: what became of the settings of each row.
@@ -25,6 +25,12 @@ def notes_on_tuning(tuned: Mapping[str, Tuned], seeds: int, *, is_select: bool) 
     fewer = [f"{name!r} ({len(one.tried)} against {most})" for name, one in tuned.items() if len(one.tried) < most]
     if fewer:
         notes.append(f"These rows had fewer settings to choose from: {', '.join(fewer)}.")
+    tied = [repr(name) for name, one in tuned.items() if one.is_tied]
+    if tied:
+        notes.append(
+            f"All settings of these rows are equally good, so the first listed stands for them, and what they change "
+            f"may have no effect: {', '.join(tied)}."
+        )
     ends = [f"{name!r} {edge}" for name, one in tuned.items() for edge in one.edges]
     if ends:
         notes.append(f"Won at the edge of the values tried, so a better one may lie beyond: {'; '.join(ends)}.")

@@ -6,7 +6,9 @@ from math import prod
 
 import psutil
 import torch
+from torch import nn
 
+from heads.attention_pool import Pool
 from heads.body import Blocks
 from heads.head import Closed, Core, linear_of
 from training.batches import Shuffled
@@ -64,16 +66,29 @@ def need_of(run: RunSpec, data: Data) -> Need:
     body = run.head.body.build(width, nothing)
     core = Core(body, run.head.classifier.build(body.width, classes, nothing))
     trained = [*core.parameters(), *Terms(run.train.loss, core, nothing).parameters()]
-    hidden = [linear_of(linear).out_features for linear in body.linears] if isinstance(body, Blocks) else []
-    batch = min(run.train.schedule.batch_size, len(train))
+    inside, batch = _inside(body, prod(shapes[0][1:-1]), width), min(run.train.batch_rows, len(train))
     numbers = COPIES_OF_PARAMETERS * sum(p.numel() for p in trained)
-    numbers += COPIES_OF_ACTIVATIONS * batch * (sum(hidden) + classes)
-    numbers += COPIES_OF_LOGITS * len(data.select) * classes
+    numbers += COPIES_OF_ACTIVATIONS * batch * (inside + classes + _compared(run, batch, classes))
+    numbers += len(data.select) * (COPIES_OF_LOGITS * classes + inside)
     if isinstance(run.second, Crt | Lws):
         seen = core.width if isinstance(run.second, Crt) else classes
         of_all = COPIES_OF_FEATURES * (len(data.select) + (0 if train.is_stored else len(train))) * seen
         numbers += of_all + (batch * seen if train.is_stored else 0)
     return Need(rows, size * numbers)
+
+
+def _inside(body: nn.Module, tokens: int, width: int) -> int:
+    """Numbers of one row within a body."""
+    if isinstance(body, Blocks):
+        return sum(linear_of(linear).out_features for linear in body.linears)
+    # Attention and the tokens it gathers, for each attention head; the vector, its map, and twice its residual.
+    return body.heads * (tokens + width) + 4 * width if isinstance(body, Pool) else 0
+
+
+def _compared(run: RunSpec, batch: int, classes: int) -> int:
+    """Numbers of one row in terms that compare it with the others of its batch, and with prototypes."""
+    loss = run.train.loss
+    return (batch if loss.supcon.weight > 0 else 0) + (batch + classes if loss.bcl.weight > 0 else 0)
 
 
 def _rows_held(run: RunSpec, train: Part) -> int:

@@ -1,6 +1,6 @@
 """Whether runs can be trained on data: asked before the first step, so that a mistake costs no training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 import torch
@@ -16,12 +16,12 @@ from heads.text_weights import text_weights
 from heads.zero_shot import ZeroShot
 from training.conflicts import check
 from training.data import Data
-from training.metrics import MANY_ABOVE, decision_metrics, to_raise
+from training.measurable import check_metrics
 from training.oversample import Smote
 from training.run import RunSpec
-from training.second import Crt, Lws, Refit, TauNorm
+from training.second import Refit
 from training.streamable import check_streams
-from training.views import images_per_class, rows_of_images
+from training.views import rows_of_images
 
 MOST_PROTOTYPES = 2000
 """Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""
@@ -42,7 +42,7 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
     for run in runs:
         check(run)
         check_streams(run, data)
-        background_of(run, data)
+        background = background_of(run, data)
         columns = columns_of(run, data)
         if columns not in checked:
             _check_finite(columns, data)
@@ -51,7 +51,7 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
         _check_classes(run, data)
         _check_parts(run, data)
         _check_views(run, data)
-        _check_metric(run, data)
+        check_metrics(run, data, background)
         _check_text_weights(run, columns, data)
         _check_packages(run)
 
@@ -181,8 +181,11 @@ def _check_views(run: RunSpec, data: Data) -> None:
             f"train.views={run.train.views} needs the image that each training row is a view of, however: none came. "
             "Pass Part(images=...), or set train.views=samples."
         )
-    if run.train.views == "together" and images is not None:
-        rows_of_images(images)
+    if run.train.views == "together" and images is not None and rows_of_images(images).shape[1] == 1:
+        raise ValueError(
+            "views come together where an image has several, however: each image has one row. Pass more views, or set "
+            "train.views=samples."
+        )
 
 
 def _check_known(data: Data) -> None:
@@ -191,32 +194,6 @@ def _check_known(data: Data) -> None:
         raise ValueError(
             f"a temperature is fitted on rows of trained classes, however: none of the {len(labels)} calibration rows "
             "belongs to one. Change the split, or set posthoc.calibration.kind to none."
-        )
-
-
-def _check_metric(run: RunSpec, data: Data) -> None:
-    """The metric that a run is judged by counts a class of the selection rows, whatever is predicted for these."""
-    stop, labels = run.train.early_stop, data.select.labels.cpu()
-    is_tuned = run.posthoc.adjustment.rule == "tuned" or (isinstance(run.second, TauNorm) and run.second.tau is None)
-    is_judged = not isinstance(run.head.classifier, Closed) and stop.metric != "last" and stop.epoch is None
-    if not (is_judged or is_tuned):
-        return
-    counts = images_per_class(data.train.labels, data.train.images, len(data.class_names)).cpu()
-    found = decision_metrics(labels, labels, counts, background_of(run, data))
-    found["nll"] = 0.0 if (counts[labels] > 0).any() else None
-    to_raise(found, "macro_f1_fg" if stop.metric == "last" else stop.metric)
-    if isinstance(run.second, Crt | Lws):
-        _check_second(run.second, found)
-
-
-def _check_second(second: Crt | Lws, found: Mapping[str, float | None]) -> None:
-    """What the epochs of a second stage are judged by can be computed."""
-    if second.metric not in ("as_first", "last"):
-        to_raise(found, second.metric)
-    if second.max_head_loss is not None and found["recall_many"] is None:
-        raise ValueError(
-            f"second.max_head_loss limits the loss of classes with more than {MANY_ABOVE} training rows, however: no "
-            "such class has selection rows. Leave it out, or judge by second.metric=balanced_accuracy."
         )
 
 

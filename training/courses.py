@@ -91,9 +91,7 @@ def kept_epoch(
     Raises:
         ValueError: no fold has a class that the metric counts.
     """
-    metric: str = run.train.early_stop.metric
-    if stage and isinstance(run.second, Crt | Lws):
-        metric = metric_of(run.second, run.train.early_stop.metric)
+    metric = watched_metric(run, stage)
     values = [[_value(event, metric) for event in course] for course in courses]
     second = run.second.epoch if isinstance(run.second, Crt | Lws) else None
     given = second if stage else run.train.early_stop.epoch
@@ -105,6 +103,12 @@ def kept_epoch(
         others = [place for other, place in judged.items() if other != fold]
         without[fold] = best_epoch([values[i] for i in others], [rows[i] for i in others])
     return Kept(best_epoch(values, rows), without)
+
+
+def watched_metric(run: RunSpec, stage: int) -> str:
+    """The metric that an epoch of a stage, 0 or 1, is chosen by."""
+    first = run.train.early_stop.metric
+    return metric_of(run.second, first) if stage and isinstance(run.second, Crt | Lws) else first
 
 
 def _value(event: Epoch, metric: str) -> float | None:

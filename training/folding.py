@@ -9,7 +9,7 @@ from torch import Tensor
 from heads.trained import TrainedHead
 from training.checks import background_of
 from training.closing import POWERS, tau_normalised
-from training.courses import Kept, fixed, kept_epoch, mean_course
+from training.courses import Kept, fixed, kept_epoch, mean_course, watched_metric
 from training.data import Data, Part
 from training.engine import fit
 from training.events import Epoch, Event, Failed, Finished
@@ -155,7 +155,7 @@ def _chosen(study: Study, stage: int, courses: Mapping[int, Sequence[Sequence[Ep
         except ValueError as error:
             yield study.failed(number, str(error))
             continue
-        yield from mean_course(number, courses[number], rows, before, run.train.early_stop.metric)
+        yield from mean_course(number, courses[number], rows, before, watched_metric(run, stage))
 
 
 def held_out(study: Study) -> Iterator[Event | FoldFitted | tuple[int, HeldOut]]:

@@ -30,7 +30,8 @@ class TrainRows:
         groups: [N]; None where they are not known.
         counts: [C] rows of the table in each class, without those made up; of several views of an image one counts.
         table_rows: how many of the rows were not made up.
-        images: [N] number of the image that each row is a view of; None where each row is an image of its own.
+        images: [N] number of the image that each row is a view of, made-up rows each of one of their own; None where
+            each row is an image of its own.
     """
 
     columns: tuple[str, ...]
@@ -73,4 +74,10 @@ def train_rows(run: RunSpec, data: Data) -> TrainRows:
     new_x, new_labels = run.train.oversample.extra_rows(seen, labels, generator(run.order, "start", 3))
     if len(new_x) > 0:
         seen, labels = torch.cat([seen, new_x]), torch.cat([labels, new_labels])
+        images = None if images is None else _with_own(images, len(new_x))
     return TrainRows(columns, preprocess, seen, labels, groups, counts, table_rows, images)
+
+
+def _with_own(images: Tensor, rows: int) -> Tensor:
+    """Numbers of images with as many new ones behind them, one for each of the rows that were made up."""
+    return torch.cat([images, images.max() + 1 + torch.arange(rows, device=images.device)])

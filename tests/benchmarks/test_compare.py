@@ -15,6 +15,7 @@ from benchmarks.settings import SettingsError
 from benchmarks.store import StoreError, read_record
 from benchmarks.tables import save, to_text
 from embedcache.splits import SplitSpec
+from training.events import Chosen
 
 
 def benches(folder):
@@ -195,6 +196,17 @@ class TestNotes:
         assert not any("missing from train" in note for note in found)
         assert any("got a group back" in note and note.endswith("elm & oak.") for note in found)
         assert any("too few rows for every fold" in note and note.endswith("cedar.") for note in found)
+
+    def test_a_second_stage_of_which_nothing_was_kept_is_told(self, store):
+        def reverted(name, run):
+            kept = (0 if name == "calibrated" and run.seed > 0 else 3,)
+            return replace(run, chosen=Chosen(run.chosen.epochs + kept))
+
+        (found,) = [note for note in self.notes(store, reverted) if "second stage" in note]
+        assert found == (
+            "No epoch of the second stage of 'calibrated' kept to second.max_head_loss, so the head is that of the "
+            "first stage, for seed 1, 2."
+        )
 
     def test_a_row_without_effect_is_told(self, store):
         rows = rows_of(store)

@@ -189,6 +189,11 @@ def test_an_ensemble_is_refitted_member_by_member(ran, tmp_path):
     assert {member.facts["refit"]["of"] for member in head.members} == set(head.facts["runs"])
     assert "metrics" not in head.facts
     assert "none were computed of these" in head.facts["note"]
+    assert sum(head.facts["data"]["train_counts"]) == 186
+    export_row(bench, "plain", tmp_path / "all", seeds="all", refit=True)
+    facts = load(tmp_path / "all").head.facts
+    assert facts["note"].endswith("figures of its run, before its refit to training and selection rows.")
+    assert sum(facts["data"]["train_counts"]) == 186
 
 
 def test_an_ensemble_whose_member_failed_is_skipped_and_tried_again(cache, monkeypatch):
@@ -279,6 +284,7 @@ def test_rows_whose_winners_are_one_run_are_no_ensemble(cache):
         ({"both": ("plain", "logregg")}, r"averages rows of this bench, \['plain', 'logreg', 'ncm'\], .*\['logregg'\]"),
         ({"both": ("plain", "plain")}, "the members of an ensemble differ"),
         ({"ncm": ("plain", "logreg")}, "'ncm' is a row"),
+        ({"one": ("plain", "ncm"), "two": ("ncm", "plain")}, "'two' has the same members as 'one'"),
         ({"one": ("plain", "logreg"), "two": ("one", "plain")}, r"'two' names \['one'\]"),
     ],
 )

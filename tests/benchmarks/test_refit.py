@@ -12,7 +12,7 @@ from benchmarks.api import fit as fit_in_python
 from benchmarks.evaluate import part_of
 from benchmarks.events import RunDone
 from benchmarks.plan import BenchSpec
-from benchmarks.refit import refitted, repeated
+from benchmarks.refit import refitted, refitted_on, repeated
 from benchmarks.runner import run_bench
 from embedcache.splits import load_or_make_split
 from embedcache.table import read_table
@@ -189,6 +189,11 @@ def test_what_cannot_be_refitted_is_refused(ran, monkeypatch):
     monkeypatch.setattr("benchmarks.refit.fit", lambda runs, data: iter([Failed(0, "it diverged in epoch 1.")]))
     with pytest.raises(ValueError, match=r"seed 0: it diverged in epoch 1\. Export without --refit"):
         refitted([record], table, split)
+
+
+def test_a_device_that_is_not_here_is_told(cache):
+    with pytest.raises(ValueError, match="the device must be cpu, cuda, cuda:N or mps, however: 'auto' came"):
+        refitted_on(bench_of(cache), str(cache), [], "auto")
 
 
 def test_a_refit_that_diverges_gives_no_head(ran):

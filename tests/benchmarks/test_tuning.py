@@ -349,6 +349,19 @@ class TestComparing:
         assert "chose their epoch on the very rows" not in notes
         assert "Rows differ in schedule" not in notes
 
+    def test_settings_that_are_equally_good_have_no_edge_and_are_told(self, folder):
+        bench = tuned_bench(folder)
+        for row in ("plain @ lr=1e-06", "plain @ lr=0.1"):
+            for key in bench_rows(bench)[0].rows[row]:
+                change_metric(folder, key, "macro_f1_fg", 0.25)
+        notes = "\n".join(self.found(SimpleNamespace(folder=folder)).notes)
+        assert (
+            "All settings of these rows are equally good, so the first listed stands for them, and what they change "
+            "may have no effect: 'plain'."
+        ) in notes
+        assert "'plain' lr=" not in notes
+        assert "'smooth' lr=0.05 (largest of 2)" in notes
+
     def test_on_test_rows_nothing_is_called_optimistic(self, trained):
         notes = "\n".join(self.found(trained, "test").notes)
         assert "Each row is the best of 2 settings by validation macro F1" in notes
@@ -446,6 +459,8 @@ def test_the_bench_of_the_documentation_runs(trained, tmp_path):
     own = {"caches": [str(trained.folder / "cache")], "store": str(tmp_path / "s"), "seeds": [0], "base": SHORT}
     bench = parse(BenchSpec, yaml.safe_load(text) | own)
     assert len(expand(bench)) == 6 + 6 + 6 + 1
+    # Of no option that is tuned is it said that it has no effect.
+    assert not [warning for row in expand(bench) for warning in row.warnings if "strength" in warning]
     list(run_bench(bench))
     (chosen,) = chosen_rows(bench)
     assert [len(one.tried) for one in chosen.tuned.values()] == [6, 6, 6, 1]

@@ -27,7 +27,31 @@ def test_an_mlp_counts_its_hidden_layers() -> None:
         {"head": {"body": {"kind": "mlp", "hidden": [7]}}, "train": {"schedule": {"batch_size": 8}}}
     )
     parameters = (7 * 10 + 7) + 2 * 7 + (3 * 7 + 3)
-    assert need_of(run, data(100)).head == 4 * (6 * parameters + 8 * 8 * (7 + 3) + 4 * 4 * 3)
+    assert need_of(run, data(100)).head == 4 * (6 * parameters + 8 * 8 * (7 + 3) + 4 * (4 * 3 + 7))
+
+
+def test_terms_count_the_pairs_of_a_batch_of_the_size_that_comes() -> None:
+    def head(loss: dict[str, object]) -> int:
+        sampler = {"kind": "pxk", "classes": 3, "rows": 5}
+        tree = {"head": {"body": {"kind": "mlp", "hidden": [7]}}, "train": {"sampler": sampler, "loss": loss}}
+        return need_of(RunSpec.model_validate(tree), data(100)).head
+
+    none = {"projector": {"kind": "none"}}
+    assert head({"supcon": {"weight": 1} | none}) - head({}) == 4 * 8 * 15 * 15
+    assert head({"bcl": {"weight": 1} | none}) - head({}) == 4 * 8 * 15 * (15 + 3)
+
+
+def test_attention_counts_its_weights_and_the_tokens_it_gathers() -> None:
+    run = RunSpec.model_validate(
+        {"head": {"body": {"kind": "attention_pool", "heads": 2}}, "train": {"schedule": {"batch_size": 8}}}
+    )
+    part = Part({"x": torch.zeros(100, 6, 10)}, torch.arange(100) % 3)
+    held = Part({"x": torch.zeros(4, 6, 10)}, torch.arange(4) % 3)
+    need = need_of(run, Data(part, held, held, ("a", "b", "c")))
+    parameters = 10 + 10 * 10 + 2 * (10 * 10 + 10) + (3 * 10 + 3)
+    inside = 2 * (6 + 10) + 4 * 10
+    assert need.rows == 3 * 4 * (100 + 4) * 6 * 10
+    assert need.head == 4 * (6 * parameters + 8 * 8 * (inside + 3) + 4 * (4 * 3 + inside))
 
 
 def test_stacks_are_cut_to_what_fits() -> None:

@@ -205,6 +205,16 @@ def test_a_second_stage_gets_its_own_epoch(data, folds, second, epochs):
     assert torch.allclose(end.head.logits(data.train.columns), wanted, atol=1e-5)
 
 
+def test_the_best_epoch_of_a_second_stage_is_told_by_its_own_metric(data, folds):
+    spec = run(second={"kind": "crt", "epochs": 5, "lr": 0.5, "metric": "nll"})
+    events = list(cross_validate([spec], data, folds))
+    later = [event for event in events if isinstance(event, Epoch)][7:]
+    lowest = [min(later[: place + 1], key=lambda event: event.metrics["nll"]).epoch for place in range(5)]
+    highest = [max(later[: place + 1], key=lambda event: event.metrics["macro_f1_fg"]).epoch for place in range(5)]
+    assert [event.best_epoch for event in later] == lowest != highest
+    assert events[-1].finished.epoch == lowest[-1]
+
+
 def test_the_power_of_tau_normalisation_is_chosen_on_held_out_rows(data, folds):
     spec = run(second={"kind": "tau_norm"})
     end = ends([spec], data, folds)[0].finished

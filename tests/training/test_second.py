@@ -140,11 +140,18 @@ def test_a_metric_of_its_own_decides_which_epoch_is_kept(long_tail):
     assert events[-1].epoch == min(second, key=lambda e: e.metrics["nll"]).epoch
 
 
-def test_a_limit_needs_frequent_classes(long_tail):
-    few = long_tail.train.labels > 0
-    train = Part({"avg": long_tail.train.columns["avg"][few]}, long_tail.train.labels[few])
-    with pytest.raises(ValueError, match="no such class has selection rows"):
-        list(fit([losing(0.1)], replace(long_tail, train=train)))
+@pytest.mark.parametrize("stop", [{}, {"metric": "last"}, {"epoch": 2}])
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [({"max_head_loss": 0.1}, "no such class has selection rows"), ({"metric": "recall_few"}, "recall_few")],
+)
+def test_what_judges_a_second_stage_must_be_there_before_the_first_begins(long_tail, stop, second, told):
+    """One class of 40 rows and another of 40: none is frequent, and none is rare."""
+    kept = (long_tail.train.labels < 2) & (torch.arange(180) >= 80)
+    train = Part({"avg": long_tail.train.columns["avg"][kept]}, long_tail.train.labels[kept])
+    assert train.labels.bincount().tolist() == [40, 40]
+    with pytest.raises(ValueError, match=told):
+        list(fit([run(second, {"early_stop": stop})], replace(long_tail, train=train)))
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,19 @@ def test_counts_and_weights_are_of_images(viewed, views):
     assert ended(spec, viewed).head.priors.counts.tolist() == COUNTS.tolist()
 
 
+def test_rows_that_are_made_up_are_images_of_their_own(viewed):
+    loss = {"class_weight": {"kind": "effective", "beta": 0.9}}
+    spec = run({"oversample": {"kind": "gaussian"}, "loss": loss})
+    rows = train_rows(spec, viewed)
+    made = torch.bincount(rows.labels, minlength=4) - VIEWS * COUNTS
+    assert made.sum() > 0
+    assert rows.counts.tolist() == COUNTS.tolist()
+    weight = rows.facts(spec).weight
+    wanted = 1 / (1 - 0.9 ** (COUNTS + made).double())
+    assert (weight / weight.sum()).tolist() == pytest.approx((wanted / wanted.sum()).tolist())
+    assert ended(spec, viewed).head.priors.counts.tolist() == COUNTS.tolist()
+
+
 class TestConsistency:
     def test_it_is_the_squared_jensen_shannon_distance_of_two_views(self):
         p = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4], [0.3, 0.4, 0.3]], dtype=torch.float64)
@@ -210,6 +223,7 @@ def test_supcon_finds_the_other_views_where_an_image_is_alone_in_its_class(viewe
         ({"views": "together"}, None, "train.views=together needs the image"),
         ({"views": "averaged"}, None, "train.views=averaged needs the image"),
         ({"views": "together"}, "uneven", "from 2 to 4 views"),
+        ({"views": "together"}, "single", "each image has one row"),
         ({"loss": {"consistency": {"weight": 1}}}, "even", "set train.views=together"),
     ],
 )
@@ -218,7 +232,8 @@ def test_what_cannot_be_is_refused(viewed, change, images, told):
     uneven = part.images.clone()
     first = (uneven == 0).nonzero()[0]
     uneven[first] = 1
-    chosen = {"even": part.images, "uneven": uneven, None: None}[images]
+    single = torch.arange(len(part))
+    chosen = {"even": part.images, "uneven": uneven, "single": single, None: None}[images]
     data = replace(viewed, train=Part(part.columns, part.labels, images=chosen))
     with pytest.raises(ValueError, match=told):
         list(fit([run(change)], data))
