@@ -77,10 +77,17 @@ def test_commands_of_the_readme_name_options_that_exist():
             assert option in run.stdout, f"{option} of `{line}`"
 
 
-@pytest.mark.parametrize("name", ["heads", "layers"])
-def test_benches_behind_the_results_are_valid(name):
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("heads", "heads_at_defaults.md"),
+        ("layers", "heads_at_defaults.md"),
+        ("tuned", "heads.md"),
+    ],
+)
+def test_benches_behind_the_results_are_valid(name, page):
     text = (ROOT / "docs" / "results" / "benches" / f"{name}.yaml").read_text(encoding="utf-8")
     rows = expand(parse(BenchSpec, yaml.safe_load(text)))
     assert len(rows[0].specs) == 5
-    page = (ROOT / "docs" / "results" / "heads.md").read_text(encoding="utf-8")
-    assert [row.name for row in rows if f"\n{row.name} " not in page] == []
+    told = (ROOT / "docs" / "results" / page).read_text(encoding="utf-8")
+    assert [row.row for row in rows if f"\n{row.row} " not in told] == []
