@@ -83,6 +83,7 @@ def test_commands_of_the_readme_name_options_that_exist():
         ("heads", "heads_at_defaults.md"),
         ("layers", "heads_at_defaults.md"),
         ("tuned", "heads.md"),
+        ("tuned_layers", "heads.md"),
     ],
 )
 def test_benches_behind_the_results_are_valid(name, page):
