@@ -179,7 +179,7 @@ def _check_views(run: RunSpec, data: Data) -> None:
     if run.train.views != "samples" and images is None:
         raise ValueError(
             f"train.views={run.train.views} needs the image that each training row is a view of, however: none came. "
-            "Pass Part(images=...), or set train.views=samples."
+            "A cache holds one view of each; pass Part(images=...) in Python, or set train.views=samples."
         )
     if run.train.views == "together" and images is not None and rows_of_images(images).shape[1] == 1:
         raise ValueError(

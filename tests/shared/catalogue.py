@@ -38,7 +38,7 @@ BASE = {
     }
 }
 NOT_TRAINED = ("posthoc", "train.early_stop", "train.schedule.epochs", "train.views", "train.loss.consistency")
-"""Places without a case here: what acts after training, when it ends, and what needs views (in test_views.py)."""
+"""Places without a case here: what acts after training, when it ends, and what needs views (in test_stack.py)."""
 SHALLOW = "second=refit.classifier="
 """Its classifiers have a case each, and their options have theirs as heads."""
 

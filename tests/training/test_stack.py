@@ -1,15 +1,19 @@
 """A stack of heads equals a loop over them: the whole catalogue, with heads that differ in all that they may."""
 
+from dataclasses import replace
+
 import pytest
 import torch
-from catalogue import CASES, NOT_TRAINED, data, merged, nested, options, trained, walked
+from catalogue import BASE, CASES, MLP, NOT_TRAINED, data, merged, nested, options, trained, walked
 from conformance import three
 
 from heads.head import Closed
 from heads.spec import numbers
+from training.data import Part
 from training.engine import never
 from training.events import Epoch
 from training.grouping import grouped
+from training.run import RunSpec
 from training.second import Crt, Lws
 from training.setting import settings_of
 from training.stages import first_stage, second_stage
@@ -58,6 +62,27 @@ def test_a_stack_equals_a_loop_in_float64(name):
     assert grouped(runs, EXACT) == [[0, 1, 2]]
     for stacked, run in zip(traces(runs, EXACT), runs, strict=True):
         assert_same(stacked, traces([run], EXACT)[0], 1e-9)
+
+
+VIEWS = {
+    "consistency": {"views": "together", "loss": {"consistency": {"weight": 0.7}}},
+    "contrast": {"views": "together", "loss": {"supcon": {"weight": 0.5}}},
+    "class batches": {"views": "together", "sampler": {"kind": "pxk", "classes": 3, "rows": 4}},
+    "averaged": {"views": "averaged"},
+}
+
+
+@pytest.mark.parametrize("train", VIEWS.values(), ids=VIEWS)
+def test_a_stack_on_several_views_equals_a_loop_in_float64(train):
+    part, generator = EXACT.train, torch.Generator().manual_seed(7)
+    noise = {n: 0.1 * torch.randn(x.shape, generator=generator, dtype=x.dtype) for n, x in part.columns.items()}
+    columns = {name: torch.cat([x, x + noise[name]]) for name, x in part.columns.items()}
+    images = torch.arange(len(part)).repeat(2)
+    viewed = replace(EXACT, train=Part(columns, part.labels.repeat(2), images=images))
+    runs = three(RunSpec.model_validate(merged(BASE, MLP, {"train": train})))
+    assert grouped(runs, viewed) == [[0, 1, 2]]
+    for stacked, run in zip(traces(runs, viewed), runs, strict=True):
+        assert_same(stacked, traces([run], viewed)[0], 1e-9)
 
 
 @pytest.mark.parametrize(("place", "name"), list(enumerate(CASES)), ids=str)
