@@ -6,11 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from heads.calibrators.temperature import Temperature
 from heads.ensemble import Ensemble
 from heads.head import HeadSpec
+from heads.posthoc import PosthocSpec
 from heads.trained import TrainedHead
 
-FORMAT_VERSION: Literal[1] = 1
+HEAD_FORMAT: Literal[2] = 2
+ENSEMBLE_FORMAT: Literal[1] = 1
 PRIOR_FIELDS = ("counts", "raw", "effective", "implied")
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
@@ -24,8 +27,8 @@ class Card(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
-    format_version: Literal[1] = FORMAT_VERSION
-    """Raised when the bundle's files change their meaning."""
+    format_version: Literal[1, 2] = HEAD_FORMAT
+    """Raised when the bundle's files change their meaning; 1 had a temperature at most, which this card alone holds."""
     class_names: Names
     """In the order of the logits."""
     columns: Names
@@ -34,10 +37,14 @@ class Card(BaseModel):
     """Identity of each column, with its hash; empty for a head that was trained on arrays."""
     head: HeadSpec
     """What the head is built of."""
+    posthoc: PosthocSpec = PosthocSpec()
+    """What follows the logits, as it was asked for; its numbers are among the tensors."""
+    background: tuple[int, ...] = ()
+    """Indices of the classes that foreground F1 leaves out, where thresholds are tuned for it."""
     calibrated: bool
-    """Whether temperatures are fitted for it."""
+    """Whether the bundle has rows that what follows the logits is fitted to anew for another prior."""
     temperature: float = Field(gt=0)
-    """Under the prior that the head carries."""
+    """Under the prior that the head carries; 1 where it is not calibrated, or in another way."""
     temperature_under_uniform_prior: float = Field(gt=0)
     """Fitted anew for `--prior uniform`."""
     priors: dict[str, list[float]]
@@ -59,7 +66,7 @@ class EnsembleCard(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
-    format_version: Literal[1] = FORMAT_VERSION
+    format_version: Literal[1] = ENSEMBLE_FORMAT
     """Raised when the bundle's files change their meaning."""
     class_names: Names
     """In the order of the probabilities."""
@@ -91,14 +98,23 @@ def card_of(head: TrainedHead, sha256: Mapping[str, str]) -> Card:
         columns=head.columns,
         recipes={name: dict(recipe) for name, recipe in head.recipes.items()},
         head=head.spec,
+        posthoc=head.layers.spec,
+        background=head.layers.background,
         calibrated=head.calibration is not None,
         temperature=head.temperature,
-        temperature_under_uniform_prior=head.temperature_for(head.uniform_prior()),
+        temperature_under_uniform_prior=_temperature_under_uniform_prior(head),
         priors={name: getattr(head.priors, name).tolist() for name in PRIOR_FIELDS},
         facts=dict(head.facts),
         versions=versions(),
         sha256=dict(sha256),
     )
+
+
+def _temperature_under_uniform_prior(head: TrainedHead) -> float:
+    """Its own where another calibration or nothing is fitted, for that would be fitted in vain."""
+    if not isinstance(head.layers.spec.calibration, Temperature):
+        return head.temperature
+    return head.without_decisions().under(head.uniform_prior()).temperature
 
 
 def versions() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ class Ensemble:
     which is never surer than the mean of its members' confidences.
 
     A class that a member was not trained on has probability 0 from that member, and so at most the share of the others.
+    Where members have thresholds or shifts, the mean of their log-thresholds and shifts decides.
 
     Attributes:
         members: two heads or more; their order does not matter.
@@ -82,7 +83,7 @@ class Ensemble:
         return torch.stack([member.counts for member in self.members]).amax(0)
 
     def logits(self, columns: Mapping[str, Tensor]) -> Tensor:
-        """Log [N, C] of the mean of the members' probabilities before any temperature; it serves as logits."""
+        """Log [N, C] of the mean of the members' probabilities before any calibration; it serves as logits."""
         return _log_mean([member.logits(columns).double().log_softmax(1) for member in self.members])
 
     def log_probabilities(self, columns: Mapping[str, Tensor], prior: Tensor | None = None) -> Tensor:
@@ -96,6 +97,27 @@ class Ensemble:
             ValueError: a column is missing, or the prior is none for a member (see `TrainedHead.prior_shift`).
         """
         return _log_mean([member.log_probabilities(columns, prior).double() for member in self.members])
+
+    def decide(self, log_p: Tensor) -> Tensor:
+        """Predicted classes [N] of log-probabilities [N, C], by the mean of what the members add to theirs.
+
+        A member without thresholds or shifts adds 0.
+        """
+        found = [member.layers.bias for member in self.members if member.layers.bias is not None]
+        bias = torch.stack(found).sum(0) / len(self.members) if found else None
+        return (log_p if bias is None else log_p.double() + bias).argmax(1)
+
+    def without_decisions(self) -> "Ensemble":
+        """The same ensemble, which predicts the class with the largest probability."""
+        return replace(self, members=tuple(member.without_decisions() for member in self.members))
+
+    def under(self, prior: Tensor | None) -> "Ensemble":
+        """The ensemble with each member moved to a class prior [C]; itself where it is None.
+
+        Raises:
+            ValueError: see `TrainedHead.under`.
+        """
+        return self if prior is None else replace(self, members=tuple(member.under(prior) for member in self.members))
 
     def uniform_prior(self) -> Tensor:
         """The class prior [C] that is equal over the classes that any member was trained on.

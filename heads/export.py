@@ -1,6 +1,7 @@
 """The bundle: a folder with everything that inference needs, and nothing else.
 
-- card.json: class names in order, recipes, temperatures, priors, spec, metrics, versions, SHA-256 of the other files
+- card.json: class names in order, recipes, what follows the logits, priors, spec, metrics, versions, SHA-256 of the
+  other files
 - head.safetensors: every number of the head
 - canary.png: an image whose vector and logits are known, where the recipe is known
 
@@ -23,9 +24,10 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensor_bytes
 from torch import Tensor
 
-from heads.card import FORMAT_VERSION, PRIOR_FIELDS, Card, EnsembleCard, card_of, ensemble_card_of
+from heads.card import ENSEMBLE_FORMAT, HEAD_FORMAT, Card, EnsembleCard, card_of, ensemble_card_of
 from heads.ensemble import Ensemble, Predictive
-from heads.trained import Calibration, Priors, TrainedHead
+from heads.tensors import head_from, tensors_of
+from heads.trained import TrainedHead
 
 CARD, TENSORS, PICTURE, ENSEMBLE = "card.json", "head.safetensors", "canary.png", "ensemble.json"
 
@@ -149,7 +151,7 @@ def _load_one(folder: Path) -> tuple[TrainedHead, Bundle]:
     files = {name: _read_file(folder, name, digest) for name, digest in card.sha256.items()}
     try:
         tensors = load_tensors(files[TENSORS])
-        head = _head(card, tensors)
+        head = head_from(card, tensors)
         canary = _canary(card, tensors, files)
     except (KeyError, RuntimeError, SafetensorError) as error:
         raise BundleError(
@@ -166,10 +168,11 @@ def _read_card(folder: Path, kind: type[AnyCard]) -> AnyCard:
     try:
         tree = json.loads((folder / file).read_text(encoding="utf-8"))
         version = tree.get("format_version") if isinstance(tree, dict) else None
-        if version != FORMAT_VERSION:
+        known = (ENSEMBLE_FORMAT,) if kind is EnsembleCard else (1, HEAD_FORMAT)
+        if version not in known:
             raise BundleError(
-                f"this version reads bundles of format {FORMAT_VERSION}, however: {folder} has format {version!r}. "
-                "Export it again, or install the version that wrote it."
+                f"this version reads bundles of format {' and '.join(map(str, known))}, however: {folder} has format "
+                f"{version!r}. Export it again, or install the version that wrote it."
             )
         return kind.model_validate(tree)
     except OSError as error:
@@ -200,36 +203,11 @@ def _read_file(folder: Path, name: str, digest: str) -> bytes:
 
 
 def _tensors(head: TrainedHead, canary: Canary | None) -> dict[str, Tensor]:
-    found = {f"head.{name}": value.contiguous() for name, value in head.head.state_dict().items()}
-    found |= {f"prior.{name}": getattr(head.priors, name) for name in PRIOR_FIELDS} | {"shift": head.shift}
-    if head.calibration is not None:
-        found |= {"calibration.logits": head.calibration.logits, "calibration.labels": head.calibration.labels}
+    found = tensors_of(head)
     if canary is not None:
         found |= {f"canary.vector.{name}": canary.vectors[name].float() for name in head.columns}
         found["canary.logits"] = head.logits({name: canary.vectors[name][None] for name in head.columns})[0]
     return {name: value.clone() for name, value in found.items()}
-
-
-def _head(card: Card, tensors: Mapping[str, Tensor]) -> TrainedHead:
-    state = {k.removeprefix("head."): v for k, v in tensors.items() if k.startswith("head.")}
-    shapes = {name: value.shape for name, value in state.items()}
-    module = card.head.blank(len(state["preprocess.mean"]), len(card.class_names), shapes)
-    module.load_state_dict(state)
-    calibration = None
-    if card.calibrated:
-        calibration = Calibration(tensors["calibration.logits"], tensors["calibration.labels"])
-    return TrainedHead(
-        spec=card.head,
-        head=module.eval(),
-        columns=card.columns,
-        class_names=card.class_names,
-        priors=Priors(*(tensors[f"prior.{name}"] for name in PRIOR_FIELDS)),
-        shift=tensors["shift"],
-        temperature=card.temperature,
-        calibration=calibration,
-        recipes=card.recipes,
-        facts=card.facts,
-    )
 
 
 def _canary(card: Card, tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> Canary | None:

@@ -71,19 +71,23 @@ class HeadSpec(Spec):
             classifier: nn.Module = self.classifier.blank(body.width, classes, own)
         else:
             classifier = self.classifier.build(body.width, classes, nothing)
-        return Head(self.preprocess.build(torch.zeros(2, dim)), body, classifier)
+        tau = torch.ones(classes) if "tau" in shapes else None
+        return Head(self.preprocess.build(torch.zeros(2, dim)), body, classifier, tau)
 
 
 class Core(nn.Module):
-    """The part of a head that is trained: body, then classifier.
+    """The part of a head that is trained: body, then classifier, whose logits class temperatures [C] may divide.
 
     Shapes: x [N, D] -> [N, C]
     """
 
-    def __init__(self, body: Body, classifier: nn.Module) -> None:
+    tau: Tensor | None
+
+    def __init__(self, body: Body, classifier: nn.Module, tau: Tensor | None = None) -> None:
         super().__init__()
         self.body = body
         self.classifier = classifier
+        self.register_buffer("tau", tau)
 
     @property
     def width(self) -> int:
@@ -92,8 +96,26 @@ class Core(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [N, C] of preprocessed x [N, D]."""
-        logits: Tensor = self.classifier(self.body(x))
-        return logits
+        return divided(self.classifier(self.body(x)), self.tau)
+
+
+def divided(logits: Tensor, tau: Tensor | None) -> Tensor:
+    """Logits [N, C] divided by class temperatures [C], where there are any."""
+    return logits if tau is None else logits / tau
+
+
+@torch.no_grad()
+def fold_temperatures(head: "Head", tau: Tensor) -> None:
+    """Give a head its class temperatures [C]: a linear classifier is divided by them, else its logits are.
+
+    In a linear layer z / tau is (w / tau) x + b / tau, and such a head is as any other. Cosines cannot be divided that
+    way, for the length of their weights plays no part.
+    """
+    if isinstance(head.classifier, nn.Linear):
+        head.classifier.weight.div_(tau[:, None])
+        head.classifier.bias.div_(tau)
+    else:
+        head.register_buffer("tau", tau)
 
 
 def linear_of(classifier: nn.Module) -> nn.Linear:
@@ -108,16 +130,19 @@ def linear_of(classifier: nn.Module) -> nn.Linear:
 
 
 class Head(nn.Module):
-    """A vector to logits.
+    """A vector to logits, which class temperatures [C] may divide.
 
     Shapes: x [N, D] -> [N, C]
     """
 
-    def __init__(self, preprocess: Affine, body: Body, classifier: nn.Module) -> None:
+    tau: Tensor | None
+
+    def __init__(self, preprocess: Affine, body: Body, classifier: nn.Module, tau: Tensor | None = None) -> None:
         super().__init__()
         self.preprocess = preprocess
         self.body = body
         self.classifier = classifier
+        self.register_buffer("tau", tau)
 
     def hidden(self, x: Tensor) -> Tensor:
         """The classifier's input [N, H] for x [N, D]."""
@@ -126,5 +151,4 @@ class Head(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [N, C] of x [N, D]."""
-        logits: Tensor = self.classifier(self.hidden(x))
-        return logits
+        return divided(self.classifier(self.hidden(x)), self.tau)

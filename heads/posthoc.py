@@ -1,31 +1,30 @@
-"""Post-hoc layers: logits to logits, fitted after training and exported with the head."""
+"""Post-hoc layers: what follows the logits of a trained head, fitted after training and exported with it."""
 
-import math
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from heads.calibrators.isotonic import Isotonic
+from heads.calibrators.matrix import Matrix
+from heads.calibrators.none import NoCalibration as NoCalibration
+from heads.calibrators.temperature import Temperature
+from heads.calibrators.temperature import at_bound as at_bound
+from heads.calibrators.temperature import fit_temperature as fit_temperature
+from heads.calibrators.vector import Vector
+from heads.decisions.shift import ClassName, GivenShift, NoShift, WantedShift
+from heads.decisions.thresholds import CoordinateAscent, NoThresholds
 from heads.spec import Spec
 
-
-class NoCalibration(Spec):
-    """Leave the probabilities as the logits give them."""
-
-    kind: Literal["none"] = "none"
-
-
-class Temperature(Spec):
-    """Divide the logits by one temperature, fitted to the likelihood of the calibration rows.
-
-    Guo et al., "On calibration of modern neural networks", ICML 2017, eq. 9. The predicted class stays.
-    """
-
-    kind: Literal["temperature"] = "temperature"
-
-
-CalibrationSpec = Annotated[NoCalibration | Temperature, Field(discriminator="kind")]
+CalibrationSpec = Annotated[
+    NoCalibration | Temperature | Vector | Matrix | Isotonic,
+    Field(discriminator="kind"),
+]
+ThresholdSpec = Annotated[NoThresholds | CoordinateAscent, Field(discriminator="kind")]
+ShiftSpec = Annotated[NoShift | GivenShift | WantedShift, Field(discriminator="kind")]
+Share = Annotated[float, Field(gt=0)]
 
 
 class PriorAdjustment(Spec):
@@ -43,60 +42,57 @@ class PriorAdjustment(Spec):
 
 
 class PosthocSpec(Spec):
-    """What is done to the logits after training; fitted on the calibration rows."""
+    """What is done to the logits after training, in this order."""
 
     adjustment: PriorAdjustment = PriorAdjustment()
     """Shift of the class prior."""
+    deploy_prior: dict[ClassName, Share] = Field(default_factory=dict, max_length=100_000)
+    """Share of each class by name where the head will be used; probabilities are moved to it, and none leaves them."""
     calibration: CalibrationSpec = NoCalibration()
     """How probabilities are calibrated, after the shift."""
+    thresholds: ThresholdSpec = NoThresholds()
+    """Whether each class has a threshold of its own in decisions; probabilities stay."""
+    shift: ShiftSpec = NoShift()
+    """Whether some classes are favoured in decisions, after the thresholds; probabilities stay."""
+    rows: Literal["calibrate", "select"] = "calibrate"
+    """Rows that calibration and decisions are fitted to; on select, figures for these rows are cross-fitted."""
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether something is fitted to labelled rows."""
+        is_decided = isinstance(self.thresholds, CoordinateAscent) or isinstance(self.shift, WantedShift)
+        return is_decided or not isinstance(self.calibration, NoCalibration)
 
-TEMPERATURE_RANGE = (1 / 20, 20.0)
-"""Bounds of the search; rows that are all right or all wrong have no optimum within them."""
+    @property
+    def decides(self) -> bool:
+        """Whether the predicted class may be another than that of the largest probability."""
+        return not isinstance(self.thresholds, NoThresholds) or not isinstance(self.shift, NoShift)
 
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """Options that name classes, each with their names."""
+        found = {"posthoc.deploy_prior": tuple(self.deploy_prior)}
+        if isinstance(self.shift, GivenShift):
+            found["posthoc.shift.logits"] = tuple(self.shift.logits)
+        if isinstance(self.shift, WantedShift):
+            found["posthoc.shift.targets"] = tuple(self.shift.targets)
+        return {option: names for option, names in found.items() if names}
 
-def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> float:
-    """The temperature with the lowest weighted negative log-likelihood of logits [N, C] and labels [N].
+    def deployed(self, class_names: Sequence[str], present: Tensor) -> Tensor | None:
+        """The stated prior [C] float64 over the trained classes, which present [C] marks; None where none is stated.
 
-    Brent's method on log T; the objective is convex in 1/T, so its minimum is the only one. Columns of -inf (absent
-    classes) are allowed as long as no label lies in them.
-
-    Where the likelihood does not depend on T, as with one class, T is 1.
-
-    Raises:
-        ValueError: there are no rows, a label has logit -inf, or a logit is NaN or +inf.
-    """
-    if logits.isnan().any() or logits.isposinf().any():
-        raise ValueError(
-            "a temperature is fitted on finite logits, however: NaN or infinity came. Did training diverge?"
-        )
-    if len(labels) == 0:
-        raise ValueError(
-            "a temperature is fitted on calibration rows, however: there are none. "
-            "Give the split a calibrate share above 0, or set posthoc.calibration.kind to none."
-        )
-    exact = logits.double()
-    own = exact.gather(1, labels[:, None]).squeeze(1)
-    if own.isinf().any():
-        raise ValueError("every calibration label needs a class that was trained, however: one has logit -inf.")
-    share = torch.ones_like(own) if weight is None else weight.double()
-
-    def loss(log_t: float) -> float:
-        scaled = exact / math.exp(log_t)
-        return float((share * (scaled.logsumexp(1) - own / math.exp(log_t))).sum() / share.sum())
-
-    low, high = (math.log(t) for t in TEMPERATURE_RANGE)
-    from scipy.optimize import minimize_scalar
-
-    best = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
-    return math.exp(float(best.x)) if float(best.fun) < loss(0.0) else 1.0
-
-
-def at_bound(temperature: float) -> bool:
-    """Whether a fitted temperature lies at a bound of the search, which means that its rows have no optimum.
-
-    >>> at_bound(0.05), at_bound(1.7), at_bound(19.9999)
-    (True, False, True)
-    """
-    low, high = TEMPERATURE_RANGE
-    return temperature < low * 1.001 or temperature > high * 0.999
+        Raises:
+            ValueError: a trained class has no share, or a share names no class.
+        """
+        if not self.deploy_prior:
+            return None
+        trained = [name for name, known in zip(class_names, present.tolist(), strict=True) if known]
+        missing = [name for name in trained if name not in self.deploy_prior]
+        unknown = sorted(set(self.deploy_prior) - set(class_names))
+        if missing or unknown:
+            raise ValueError(
+                f"a prior for deployment holds a share above 0 for each trained class, however: {missing[:10]} are "
+                f"missing and {unknown[:10]} are no classes of this table. Correct posthoc.deploy_prior."
+            )
+        shares = torch.tensor([self.deploy_prior.get(name, 0.0) for name in class_names], dtype=torch.float64)
+        shares[~present] = 0
+        return shares / shares.sum()

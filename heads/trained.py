@@ -1,14 +1,15 @@
 """TrainedHead: what training returns and export saves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from heads.calibrators.rows import Calibration as Calibration
 from heads.head import Head, HeadSpec
-from heads.posthoc import fit_temperature
+from heads.layers import Layers
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,6 @@ class Priors:
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """Rows kept to fit a temperature for any class prior: adjusted logits [M, C] and labels [M]."""
-
-    logits: Tensor
-    labels: Tensor
-
-
-@dataclass(frozen=True)
 class TrainedHead:
     """A fitted head with everything that inference needs.
 
@@ -51,9 +44,9 @@ class TrainedHead:
         columns: names of the vector columns it reads, joined in this order.
         class_names: C names, in the order of the logits.
         priors: class priors.
-        shift: [C] float32 subtracted from the logits (post-hoc adjustment), 0 where there is none.
-        temperature: what the shifted logits are divided by under the head's own prior.
-        calibration: rows to fit temperatures on; None where the head is not calibrated.
+        shift: [C] float32 subtracted from the logits (post-hoc adjustment, another prior), 0 where there is none.
+        layers: calibration and decisions, under the head's own prior.
+        calibration: rows that these are fitted to; None where nothing is.
         recipes: identity of each vector column, as data, with its hash under "hash"; empty until it is known.
         facts: what else is worth keeping: run spec, metrics, versions.
     """
@@ -64,7 +57,7 @@ class TrainedHead:
     class_names: tuple[str, ...]
     priors: Priors
     shift: Tensor
-    temperature: float = 1.0
+    layers: Layers = field(default_factory=Layers)
     calibration: Calibration | None = None
     recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -73,6 +66,11 @@ class TrainedHead:
     def counts(self) -> Tensor:
         """[C] training rows of each class."""
         return self.priors.counts
+
+    @property
+    def temperature(self) -> float:
+        """What logits are divided by; 1 where they are not calibrated, or in another way."""
+        return self.layers.temperature
 
     def features(self, columns: Mapping[str, Tensor]) -> Tensor:
         """The head's input, [N, D] or tokens [N, T, D]: its columns joined.
@@ -90,7 +88,7 @@ class TrainedHead:
 
     @torch.inference_mode()
     def logits(self, columns: Mapping[str, Tensor]) -> Tensor:
-        """Adjusted logits [N, C] before any temperature; -inf for classes without training rows."""
+        """Adjusted logits [N, C] before any calibration; -inf for classes without training rows."""
         raw: Tensor = self.head(self.features(columns)) - self.shift
         return raw.masked_fill(~self.priors.present, -torch.inf)
 
@@ -101,24 +99,51 @@ class TrainedHead:
             columns: named vectors [N, D].
             prior: class prior [C] to predict under; None keeps the one the head carries.
         """
-        moved = self.logits(columns) + self.prior_shift(prior)
-        return (moved / self.temperature_for(prior)).log_softmax(1)
+        head = self.under(prior)
+        return head.layers.log_probabilities(head.logits(columns))
 
-    def temperature_for(self, prior: Tensor | None) -> float:
-        """The temperature for predictions under a class prior [C]; None means the prior the head carries.
+    def decide(self, log_p: Tensor) -> Tensor:
+        """Predicted classes [N] of log-probabilities [N, C]: the largest, after thresholds and shifts where it has any.
 
-        A shift of the logits invalidates their temperature, so it is fitted anew, on calibration rows weighted as if
-        they came from that prior. Where it leaves no calibration row any weight, the head's own temperature stays.
+        These are tuned for the prior that the head carries, so another one is decided on by `head.under(prior)`.
         """
-        if prior is None or self.calibration is None:
-            return self.temperature
-        rows = self.calibration
-        share = torch.bincount(rows.labels, minlength=len(self.class_names)).double()
-        weight = (prior.double() / share)[rows.labels]
-        used = weight > 0
-        if not used.any():
-            return self.temperature
-        return fit_temperature((rows.logits + self.prior_shift(prior))[used], rows.labels[used], weight[used])
+        return self.layers.decide(log_p)
+
+    def without_decisions(self) -> "TrainedHead":
+        """The same head, which predicts the class with the largest probability."""
+        return replace(self, layers=self.layers.without_decisions())
+
+    def under(self, prior: Tensor | None) -> "TrainedHead":
+        """The head for a class prior [C]; itself where it is None.
+
+        A shift of the logits invalidates what was fitted to them, so calibration and decisions are fitted anew, on the
+        calibration rows weighted as if they came from that prior. Where it leaves no calibration row any weight, they
+        stay as they are, and so they do in a head without such rows.
+
+        Raises:
+            ValueError: the prior is none (see `prior_shift`), or a wanted recall or precision cannot be reached there.
+        """
+        if prior is None:
+            return self
+        moved, target = self.prior_shift(prior), torch.where(self.priors.present, prior.double(), 0.0)
+        target = target / target.sum()
+        head = replace(self, shift=self.shift - moved, priors=replace(self.priors, implied=target), calibration=None)
+        if self.calibration is None:
+            return head
+        rows = Calibration(self.calibration.logits + moved, self.calibration.labels).known()
+        return head.fitted_to(rows, target) if len(rows.labels) > 0 else head
+
+    def fitted_to(self, rows: Calibration, prior: Tensor | None = None) -> "TrainedHead":
+        """The head with its layers fitted anew to rows of its adjusted logits, which it keeps.
+
+        Args:
+            rows: of trained classes.
+            prior: class prior [C] that the rows are weighted to stand for; None takes them as they are.
+
+        Raises:
+            ValueError: see `heads.layers.Layers.fitted_to`.
+        """
+        return replace(self, layers=self.layers.fitted_to(rows, prior), calibration=rows)
 
     def prior_shift(self, prior: Tensor | None) -> Tensor:
         """What is added to the logits to predict under a class prior [C]; 0 where prior is None.
@@ -137,7 +162,14 @@ class TrainedHead:
                 f"classes, however: {prior.tolist()[:8]} came. Give one share for each class name of the head."
             )
         target = torch.where(present, prior.double(), 0.0)
-        shift = (target / target.sum()).log() - self.priors.implied.log()
+        lost = (target > 0) & (self.priors.implied == 0)
+        if lost.any():
+            names = [name for name, gone in zip(self.class_names, lost.tolist(), strict=True) if gone]
+            raise ValueError(
+                f"a class that a prior has ruled out cannot come back, however: {names[:8]} had share 0 in the prior "
+                "of this head. Move the head from before."
+            )
+        shift = torch.where(target > 0, (target / target.sum()).log() - self.priors.implied.log(), -torch.inf)
         return torch.where(present, shift, 0.0).to(self.shift.dtype)
 
     def uniform_prior(self) -> Tensor:

@@ -15,6 +15,8 @@ from training.batches import Shuffled
 from training.checks import columns_of
 from training.data import Data, Part
 from training.frofa import OUTSIDE, NoFrofa
+from training.loss_state import LossState
+from training.losses.cpc import CLASSES_AT_ONCE, Cpc
 from training.run import RunSpec
 from training.second import Crt, Lws
 from training.terms import Terms
@@ -65,7 +67,8 @@ def need_of(run: RunSpec, data: Data) -> Need:
     nothing = torch.Generator()
     body = run.head.body.build(width, nothing)
     core = Core(body, run.head.classifier.build(body.width, classes, nothing))
-    trained = [*core.parameters(), *Terms(run.train.loss, core, nothing).parameters()]
+    beside = (Terms(run.train.loss, core, nothing), LossState(run.train.loss, core, classes, nothing))
+    trained = [*core.parameters(), *beside[0].parameters(), *beside[1].parameters()]
     inside, batch = _inside(body, prod(shapes[0][1:-1]), width), min(run.train.batch_rows, len(train))
     numbers = COPIES_OF_PARAMETERS * sum(p.numel() for p in trained)
     numbers += COPIES_OF_ACTIVATIONS * batch * (inside + classes + _compared(run, batch, classes))
@@ -88,7 +91,9 @@ def _inside(body: nn.Module, tokens: int, width: int) -> int:
 def _compared(run: RunSpec, batch: int, classes: int) -> int:
     """Numbers of one row in terms that compare it with the others of its batch, and with prototypes."""
     loss = run.train.loss
-    return (batch if loss.supcon.weight > 0 else 0) + (batch + classes if loss.bcl.weight > 0 else 0)
+    pairs = (loss.supcon.weight > 0) + (loss.mmce.weight > 0)
+    of_classes = CLASSES_AT_ONCE * classes if isinstance(loss.point, Cpc) else 0
+    return pairs * batch + (batch + classes if loss.bcl.weight > 0 else 0) + of_classes
 
 
 def _rows_held(run: RunSpec, train: Part) -> int:

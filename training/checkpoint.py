@@ -13,7 +13,7 @@ from training.events import Epoch
 from training.setting import Setting
 from training.stack import Stack
 
-FORMAT = 2
+FORMAT = 3
 """Raised when a checkpoint changes its meaning; one of another format is not read."""
 
 
@@ -75,7 +75,7 @@ class Keeper:
     def told(self, setting: Setting) -> list[Epoch]:
         """The epochs of a run that were told before the crash."""
         found = [Epoch(**tree) for tree in self._curves[key_of(setting)]]
-        return [Epoch(setting.number, e.epoch, e.loss, e.metrics, e.best_epoch) for e in found]
+        return [Epoch(setting.number, e.epoch, e.loss, e.metrics, e.best_epoch, e.logs) for e in found]
 
     def remove(self) -> None:
         """The stack has finished."""

@@ -8,16 +8,17 @@ import torch
 from heads.attention_pool import AttentionPool
 from heads.body import Mlp
 from heads.cosine import Cosine, fitting
-from heads.head import Closed, Placed
+from heads.head import Closed, Fitted, Placed
 from heads.mahalanobis import Mahalanobis
 from heads.means import NearestMean
-from heads.posthoc import NoCalibration
 from heads.text_weights import text_weights
 from heads.zero_shot import ZeroShot
 from training.conflicts import check
 from training.data import Data
+from training.losses.cpc import Cpc
 from training.measurable import check_metrics
 from training.oversample import Smote
+from training.posthoc_checks import check_posthoc
 from training.run import RunSpec
 from training.second import Refit
 from training.streamable import check_streams
@@ -130,6 +131,8 @@ def _check_classes(run: RunSpec, data: Data) -> None:
             f"bcl has a prototype for each class in every batch, at most {MOST_PROTOTYPES}, however: {with_rows} "
             "classes have training rows. Use train.loss.supcon, and set train.loss.bcl.weight=0."
         )
+    if isinstance(run.train.loss.point, Cpc) and _minimises_loss(run):
+        run.train.loss.point.check_classes(with_rows)
     if run.train.loss.count == "groups" and data.train.groups is None:
         raise ValueError(
             "train.loss.count=groups counts the groups of the training rows, however: no groups came. Name groups when "
@@ -150,6 +153,11 @@ def _classifiers(run: RunSpec) -> tuple[object, ...]:
     return (run.head.classifier, *((run.second.classifier,) if isinstance(run.second, Refit) else ()))
 
 
+def _minimises_loss(run: RunSpec) -> bool:
+    """Whether some classifier of a run reads train.loss."""
+    return any(not isinstance(classifier, Fitted) for classifier in _classifiers(run))
+
+
 def _takes_scale_from_classes(classifier: object) -> bool:
     return isinstance(classifier, Placed | NearestMean) and classifier.scale is None
 
@@ -162,13 +170,7 @@ def _check_parts(run: RunSpec, data: Data) -> None:
         raise ValueError(
             f"{needs} on the selection rows, however: there are none. Give the split a select share above 0."
         )
-    if not isinstance(run.posthoc.calibration, NoCalibration) and len(data.calibrate) == 0:
-        raise ValueError(
-            "a temperature is fitted on calibration rows, however: there are none. "
-            "Give the split a calibrate share above 0, or set posthoc.calibration.kind to none."
-        )
-    if not isinstance(run.posthoc.calibration, NoCalibration):
-        _check_known(data)
+    check_posthoc(run, data)
 
 
 def _check_views(run: RunSpec, data: Data) -> None:
@@ -185,15 +187,6 @@ def _check_views(run: RunSpec, data: Data) -> None:
         raise ValueError(
             "views come together where an image has several, however: each image has one row. Pass more views, or set "
             "train.views=samples."
-        )
-
-
-def _check_known(data: Data) -> None:
-    labels = data.calibrate.labels
-    if not torch.isin(labels, data.train.labels).any():
-        raise ValueError(
-            f"a temperature is fitted on rows of trained classes, however: none of the {len(labels)} calibration rows "
-            "belongs to one. Change the split, or set posthoc.calibration.kind to none."
         )
 
 

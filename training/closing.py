@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from heads.head import Fitted, linear_of
+from heads.head import Fitted, divided, fold_temperatures, linear_of
 from heads.logreg import LogisticRegression, solve_path
 from heads.solved import solved_layer
-from training.events import Finished, Reason
+from training.events import Failed, Finished, Reason
 from training.finish import finished, log_prior_in_logits
 from training.losses.loss import objective
 from training.metrics import all_metrics, to_raise
@@ -21,7 +21,7 @@ POWERS = tuple(k / 10 for k in range(21))
 
 
 @torch.no_grad()
-def fitted(setting: Setting, epochs: tuple[int, ...] = ()) -> Finished:
+def fitted(setting: Setting, epochs: tuple[int, ...] = ()) -> Finished | Failed:
     """The head with its classifier fitted in closed form to the output of its body, which was kept after an epoch."""
     classifier, facts = setting.run.head.classifier, setting.facts
     if not isinstance(classifier, Fitted):
@@ -31,7 +31,7 @@ def fitted(setting: Setting, epochs: tuple[int, ...] = ()) -> Finished:
     return finished(setting, facts, classifier.carried(facts.log_prior_effective), "solved", sum(epochs), epochs)
 
 
-def solved(settings: Sequence[Setting], epochs: tuple[int, ...] = ()) -> list[Finished]:
+def solved(settings: Sequence[Setting], epochs: tuple[int, ...] = ()) -> list[Finished | Failed]:
     """The heads with logistic regression solved in float64, all of them at once, on the output of the first one's body.
 
     Several heads share their body, which is the identity; one alone may have a body that was kept after an epoch.
@@ -49,6 +49,8 @@ def solved(settings: Sequence[Setting], epochs: tuple[int, ...] = ()) -> list[Fi
     results = []
     for setting, spec, solution in zip(settings, specs, found, strict=True):
         setting.head.classifier = solved_layer(solution.weight, solution.bias)
+        if (tau := vace_temperatures(setting)) is not None:
+            fold_temperatures(setting.head, tau.to(solution.weight))
         is_solved, norm = solution.gradient_norm <= spec.tolerance, solution.gradient_norm
         facts, carried = setting.facts, log_prior_in_logits(setting.run.train.loss, setting.facts)
         reason: Reason = "solved" if is_solved else "not_converged"
@@ -57,11 +59,18 @@ def solved(settings: Sequence[Setting], epochs: tuple[int, ...] = ()) -> list[Fi
 
 
 def _mean_loss(setting: Setting, logits: Tensor) -> Tensor:
-    return objective(setting.run.train.loss, logits, setting.rows.labels, setting.facts, 1.0)
+    tempered = divided(logits, vace_temperatures(setting))
+    return objective(setting.run.train.loss, tempered, setting.rows.labels, setting.facts, 1.0)
+
+
+def vace_temperatures(setting: Setting) -> Tensor | None:
+    """The class temperatures [C] that follow from the training rows and divide logits; None where there are none."""
+    found = setting.facts.spread_temperatures()
+    return found if setting.run.train.loss.vace.acts_on == "logits" else None
 
 
 @torch.no_grad()
-def normalised(setting: Setting, epochs: tuple[int, ...]) -> Finished:
+def normalised(setting: Setting, epochs: tuple[int, ...]) -> Finished | Failed:
     """The head with each class's weights [H] divided by a power of their length, and without biases."""
     spec = setting.run.second
     if not isinstance(spec, TauNorm):

@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 
 from training.rules.buffer import BUFFER_RULES
+from training.rules.calibrating import CALIBRATING_RULES
 from training.rules.contrast import CONTRAST_RULES
 from training.rules.margins import MARGIN_RULES
 from training.rules.mixing import MIXING_RULES
 from training.rules.points import POINT_RULES
+from training.rules.posthoc import POSTHOC_RULES
 from training.rules.prior import PRIOR_RULES
 from training.rules.rule import Rule
 from training.rules.second import SECOND_RULES
+from training.rules.smoothing import SMOOTHING_RULES
 from training.rules.solved import SOLVED_RULES
+from training.rules.temperatures import TEMPERATURE_RULES
 from training.rules.unread import UNREAD_RULES
 from training.rules.views import VIEW_RULES
 from training.run import RunSpec
@@ -21,6 +25,9 @@ RULES: tuple[Rule, ...] = (
     *SOLVED_RULES,
     *PRIOR_RULES,
     *POINT_RULES,
+    *SMOOTHING_RULES,
+    *TEMPERATURE_RULES,
+    *CALIBRATING_RULES,
     *MARGIN_RULES,
     *CONTRAST_RULES,
     *MIXING_RULES,
@@ -28,6 +35,7 @@ RULES: tuple[Rule, ...] = (
     *UNREAD_RULES,
     *VIEW_RULES,
     *BUFFER_RULES,
+    *POSTHOC_RULES,
 )
 
 

@@ -156,11 +156,15 @@ def mean_course(
     names = list(courses[0][0].metrics)
     losses = means_of([[event.loss for event in course] for course in courses], rows)
     metrics = {name: means_of([[e.metrics[name] for e in course] for course in courses], rows) for name in names}
+    logged = {
+        name: means_of([[e.logs[name] for e in course] for course in courses], rows) for name in courses[0][0].logs
+    }
     values = means_of([[_value(event, metric) for event in course] for course in courses], rows)
     told, best, highest = [], 1, -float("inf")
     for epoch, (loss, value) in enumerate(zip(losses, values, strict=True), start=1):
         if value is not None and value > highest:
             best, highest = epoch, value
         each = {name: means[epoch - 1] for name, means in metrics.items()}
-        told.append(Epoch(run, before + epoch, loss or 0.0, each, before + best))
+        logs = {name: mean for name, means in logged.items() if (mean := means[epoch - 1]) is not None}
+        told.append(Epoch(run, before + epoch, loss or 0.0, each, before + best, logs))
     return told

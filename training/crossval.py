@@ -1,6 +1,6 @@
 """Cross-validation where there are no rows apart to select and to calibrate: choices on held-out folds, then one fit.
 
-The epoch, the power and strength that are tuned, and the temperature come from predictions for rows that were held out.
+The epoch, the power and strength that are tuned, calibration and decisions come from predictions for held-out rows.
 Then a head is fitted to all rows with these fixed: it is the one that is kept. Its quality is told by the predictions
 for held-out rows, which heads of the folds made; the head itself has seen more rows than any of them.
 
@@ -17,12 +17,14 @@ from torch import Tensor
 from heads.head import Closed
 from training.checks import check_data
 from training.courses import paced, watching_first, watching_second
+from training.crossfit import Answers
 from training.data import Data
 from training.engine import never
 from training.events import Event, Finished, Started
 from training.folding import FoldFitted as FoldFitted
 from training.folding import StoppedError, Study, held_out, numbers_in, refitted, watched
 from training.grouping import grouped
+from training.losses.adafocal import AdaFocal
 from training.pooled import HeldOut, Pooled, pooled
 from training.run import RunSpec
 from training.second import Crt, Lws
@@ -37,23 +39,21 @@ class CrossValidated:
         run: place of the run.
         finished: its head, with what the folds chose; its epoch is that of the mean course which was told, and its
             seconds are those of everything, for all runs that were fitted together.
-        logits: [N, C] for each row by a head that did not see it, before any temperature; -inf for classes which that
-            head could not know.
-        log_p: [N, C] log-probabilities of the same, calibrated where the head is.
+        answers: for each row by a head that did not see it, calibrated and decided on where the head is, by what other
+            folds chose; logits are -inf for classes which that head could not know.
         together: runs that were fitted together.
     """
 
     run: int
     finished: Finished
-    logits: Tensor
-    log_p: Tensor
+    answers: Answers
     together: int
 
 
 def cross_validate(
     runs: Sequence[RunSpec], data: Data, folds: Tensor, stop: Callable[[], bool] = never
 ) -> Iterator[Event | FoldFitted | CrossValidated]:
-    """Choose epochs, strengths and temperatures on held-out folds, and fit the heads to all rows with them.
+    """Choose epochs, strengths, calibration and decisions on held-out folds, and fit the heads to all rows with them.
 
     Of each run are told its start, a FoldFitted after each fit, an Epoch for each epoch of the mean course over all
     folds and repeats, and how it ended: CrossValidated or Failed. Early stopping is off in the folds. Each takes the
@@ -97,6 +97,11 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
         raise ValueError(
             "second.max_head_loss is judged on the selection rows of an ordinary split, however: it came with a split "
             "into folds, whose heads lose more or less each. Leave it out, or cut the split without folds."
+        )
+    if any(isinstance(run.train.loss.point, AdaFocal) for run in runs):
+        raise ValueError(
+            "adafocal follows the calibration of held-out rows while it trains, however: it came with a split into "
+            "folds, whose held-out rows judge it. Cut the split without folds, or use train.loss.point.kind=focal."
         )
     if data.train.images is not None:
         raise ValueError(
@@ -167,10 +172,11 @@ def _settled(study: Study, number: int, held: HeldOut, chosen: dict[int, Pooled]
 
 
 def _whole(study: Study, end: Finished, found: Pooled, seconds: float, together: int) -> CrossValidated:
-    head = replace(end.head, temperature=found.temperature, calibration=found.calibration)
+    prior = study.asked[end.run].posthoc.deployed(end.head.class_names, end.head.priors.present)
+    head = replace(end.head.under(prior), layers=found.layers, calibration=found.calibration)
     kept, epoch = study.kept.get(end.run, []), end.epoch
     if len(kept) == 2 and epoch > kept[0].final:
         # The mean course of the second stage counts on from the whole first one.
         epoch += study.runs[end.run].train.schedule.epochs - kept[0].final
     finished = replace(end, head=head, epoch=epoch, seconds=seconds)
-    return CrossValidated(end.run, finished, found.logits, found.log_p, together)
+    return CrossValidated(end.run, finished, found.answers, together)

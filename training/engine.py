@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from heads.head import Fitted
+from heads.head import Fitted, fold_temperatures
 from heads.logreg import LogisticRegression
 from training.capacity import free_bytes, parts_that_fit
 from training.checkpoint import Checkpoints, Keeper
@@ -92,7 +92,10 @@ def _step(settings: Sequence[Setting], stop: Callable[[], bool], keeper: Keeper 
     for event in run_stage(first_stage(settings), [0] * len(settings), stop, keeper):
         if not isinstance(event, Ended):
             yield event
-        elif isinstance(event.setting.run.second, NoSecondStage) or event.reason in ("stopped", "diverged"):
+            continue
+        if event.core.tau is not None:
+            fold_temperatures(event.setting.head, event.core.tau)
+        if isinstance(event.setting.run.second, NoSecondStage) or event.reason in ("stopped", "diverged"):
             is_whole &= event.reason != "stopped"
             yield _after_first(event)
         else:

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from heads.trained import TrainedHead
+from training.crossfit import Answers
 
 Reason = Literal["all_epochs", "early_stop", "given_epoch", "stopped", "diverged", "solved", "not_converged"]
 
@@ -33,6 +34,7 @@ class Epoch:
         loss: mean training objective over the epoch's steps.
         metrics: metrics of the selection rows.
         best_epoch: the best epoch so far of the stage at work.
+        logs: what the loss tells of itself, such as the shares of FeDLaS; empty for most.
     """
 
     run: int
@@ -40,6 +42,7 @@ class Epoch:
     loss: float
     metrics: dict[str, float | None]
     best_epoch: int
+    logs: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Finished:
         gradient_norm: the solver's certificate; None for stepped runs.
         together: heads that were trained as one stack; its wall time is that of each of them.
         chosen: what was chosen for it.
+        held_out: what is said of the selection rows by layers that did not see them, where these are fitted to such
+            rows; else None.
     """
 
     run: int
@@ -82,6 +87,7 @@ class Finished:
     gradient_norm: float | None = None
     together: int = 1
     chosen: Chosen = field(default_factory=Chosen)
+    held_out: Answers | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ class Facts:
         log_prior_raw: [C+] float64 log of the class shares of the rows, with those that were made up.
         log_prior_effective: [C+] float64 log of the prior that the loss sees: drawn shares times weights, normalised.
         log_prior_given: [C+] float64 log of the prior that a person gave for logit adjustment; None where none did.
+        temperatures: [C+] float64 of VACE, where they follow from the training rows; None where there are none.
     """
 
     counts: Tensor
@@ -31,6 +32,7 @@ class Facts:
     log_prior_raw: Tensor
     log_prior_effective: Tensor
     log_prior_given: Tensor | None = None
+    temperatures: Tensor | None = None
 
     @property
     def has_all(self) -> bool:
@@ -47,6 +49,16 @@ class Facts:
         if found is None:
             raise ValueError("a prior that is given must be there, however: the facts hold none. Pass log_prior_given.")
         return found
+
+    def spread_temperatures(self) -> Tensor | None:
+        """The temperatures [C] over all classes, 1 for those without rows; None where there are none."""
+        return None if self.temperatures is None else self.over_all(self.temperatures)
+
+    def over_all(self, temperatures: Tensor) -> Tensor:
+        """Temperatures [C] over all classes from those [C+] of the present ones; 1 for the others."""
+        if self.has_all:
+            return temperatures
+        return temperatures.new_ones(len(self.counts)).scatter(0, self.present, temperatures)
 
     def weighted(self, weight: Tensor) -> "Facts":
         """The facts under other loss weights [C+]."""

@@ -1,4 +1,4 @@
-"""From a fitted module to a TrainedHead: priors, post-hoc shift and temperature."""
+"""From a fitted module to a TrainedHead: priors, post-hoc shift, calibration and decisions."""
 
 from dataclasses import replace
 
@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from heads.head import Head
-from heads.posthoc import NoCalibration, fit_temperature
+from heads.layers import Layers
 from heads.trained import Calibration, Priors, TrainedHead
-from training.data import Data
-from training.events import Chosen, Finished, Reason
+from training.crossfit import Answers, cross_fitted, folds_of
+from training.events import Chosen, Failed, Finished, Reason
 from training.facts import Facts
 from training.losses.loss import LossSpec
 from training.metrics import all_metrics, to_raise
-from training.run import RunSpec
+from training.posthoc_checks import posthoc_part
 from training.setting import Setting
 
 TAUS = tuple(k / 20 for k in range(31))
@@ -30,8 +30,10 @@ def finished(
     *,
     power: float | None = None,
     gradient_norm: float | None = None,
-) -> Finished:
-    """The end of a run: its head with priors, its post-hoc shift, and its temperature where calibration is asked for.
+) -> Finished | Failed:
+    """The end of a run: its head with priors, its post-hoc shift, and calibration and decisions where asked for.
+
+    It has failed where these cannot be fitted, as with a precision that is not to be had.
 
     Args:
         setting: the run, with its trained head.
@@ -43,7 +45,7 @@ def finished(
         power: of tau-normalisation.
         gradient_norm: the solver's certificate.
     """
-    run, data = setting.run, setting.data
+    run = setting.run
     head = setting.head.float().cpu().eval()
     plain = _with_shift(setting, head, facts, carried, 0.0)
     tau = (
@@ -51,9 +53,14 @@ def finished(
         if run.posthoc.adjustment.rule == "tuned"
         else run.posthoc.adjustment.tau
     )
-    whole = _calibrated(run, _with_shift(setting, head, facts, carried, tau), data)
+    try:
+        whole, held_out = _with_layers(setting, _with_shift(setting, head, facts, carried, tau))
+    except ValueError as error:
+        return Failed(setting.number, str(error))
     chosen = Chosen(epochs, power, tau)
-    return Finished(setting.number, whole, reason, epoch, setting.seconds, gradient_norm, chosen=chosen)
+    return Finished(
+        setting.number, whole, reason, epoch, setting.seconds, gradient_norm, chosen=chosen, held_out=held_out
+    )
 
 
 def _with_shift(setting: Setting, head: Head, facts: Facts, carried: Tensor, tau: float) -> TrainedHead:
@@ -104,18 +111,21 @@ def _spread(log_prior: Tensor, facts: Facts) -> Tensor:
     return prior
 
 
-def _calibrated(run: RunSpec, head: TrainedHead, data: Data) -> TrainedHead:
-    """The head with a temperature fitted on the calibration rows of trained classes."""
-    if isinstance(run.posthoc.calibration, NoCalibration):
-        return head
-    part = data.calibrate
+def _with_layers(setting: Setting, head: TrainedHead) -> tuple[TrainedHead, Answers | None]:
+    """The head under the prior it is meant for, with its layers fitted to rows of trained classes.
+
+    Beside it what layers that did not see them say of the selection rows, where it is these that they are fitted to.
+    """
+    spec = setting.run.posthoc
+    prior = spec.deployed(head.class_names, head.priors.present)
+    moved = replace(head.under(prior), layers=Layers.of(spec, head.class_names, tuple(setting.background)))
+    if not spec.reads_rows:
+        return moved, None
+    part = posthoc_part(setting.run, setting.data)
     labels = part.labels.cpu()
-    known = head.priors.present[labels]
-    if len(labels) > 0 and not known.any():
-        raise ValueError(
-            f"a temperature is fitted on rows of trained classes, however: none of the {len(labels)} calibration rows "
-            "belongs to one. Change the split, or set posthoc.calibration.kind to none."
-        )
-    logits = head.logits({name: part.columns[name].cpu() for name in head.columns})[known]
-    rows = Calibration(logits, labels[known])
-    return replace(head, temperature=fit_temperature(rows.logits, rows.labels), calibration=rows)
+    logits = moved.logits({name: part.columns[name].cpu() for name in head.columns})
+    whole = moved.fitted_to(Calibration(logits, labels).known(), prior)
+    if spec.rows == "calibrate":
+        return whole, None
+    folds = folds_of(labels, None if part.groups is None else part.groups.cpu())
+    return whole, cross_fitted(moved.layers, logits, labels, folds, prior)

@@ -181,7 +181,7 @@ def held_out(study: Study) -> Iterator[Event | FoldFitted | tuple[int, HeldOut]]
     for number in list(study.runs):
         background = background_of(study.asked[number], study.data)
         own, prior = torch.cat(logits[number], 1)[:, order], torch.cat(priors[number])[order]
-        yield number, HeldOut(own, prior, labels, folds, counts, background)
+        yield number, HeldOut(own, prior, labels, folds, counts, background, study.data.class_names)
 
 
 @torch.no_grad()

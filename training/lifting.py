@@ -9,7 +9,8 @@ from torch import Tensor
 
 from heads.dense import Dense
 from heads.spec import numbers
-from training.objective import Objective, Own
+from training.inputs import Own
+from training.objective import Objective
 
 
 def lifted_numbers(objective: Objective) -> dict[str, float]:

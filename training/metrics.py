@@ -93,7 +93,7 @@ def decision_metrics(
     }
 
 
-def probability_metrics(log_p: Tensor, labels: Tensor) -> dict[str, float | None]:
+def probability_metrics(log_p: Tensor, labels: Tensor, predicted: Tensor | None = None) -> dict[str, float | None]:
     """NLL, Brier score and ECE of log-probabilities [N, C] against labels [N].
 
     Rows whose class has probability 0 because it was never trained have no finite likelihood: the NLL leaves them
@@ -104,7 +104,7 @@ def probability_metrics(log_p: Tensor, labels: Tensor) -> dict[str, float | None
     return {
         "nll": float(-own[finite].mean()) if finite.any() else None,
         "brier": float(brier(log_p, labels).mean()),
-        "ece": expected_calibration_error(*confidence(log_p, labels)),
+        "ece": expected_calibration_error(*confidence(log_p, labels, predicted)),
         "n_untrained": float((~finite).sum()),
     }
 
@@ -119,10 +119,14 @@ def brier(log_p: Tensor, labels: Tensor) -> Tensor:
     return p.square().sum(1) - own.square() + (1 - own).square()
 
 
-def confidence(log_p: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Confidence [N] of the predicted class and whether it is right [N], both float64."""
-    top, predicted = log_p.double().max(1)
-    return top.exp(), (predicted == labels).double()
+def confidence(log_p: Tensor, labels: Tensor, predicted: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Confidence [N] of the predicted class and whether it is right [N], both float64.
+
+    The class with the largest probability is predicted where no other classes [N] came.
+    """
+    chosen = log_p.argmax(1) if predicted is None else predicted
+    own = log_p.double().gather(1, chosen[:, None]).squeeze(1)
+    return own.exp(), (chosen == labels).double()
 
 
 def confidence_bin(confidences: Tensor, bins: int = ECE_BINS) -> Tensor:
@@ -145,11 +149,19 @@ def expected_calibration_error(confidences: Tensor, right: Tensor, bins: int = E
 
 
 def all_metrics(
-    log_p: Tensor, labels: Tensor, train_counts: Tensor, background: Sequence[int] = ()
+    log_p: Tensor,
+    labels: Tensor,
+    train_counts: Tensor,
+    background: Sequence[int] = (),
+    predicted: Tensor | None = None,
 ) -> dict[str, float | None]:
-    """Decision and probability metrics of log-probabilities [N, C] against labels [N]."""
-    decided = decision_metrics(labels, log_p.argmax(1), train_counts, background)
-    return decided | probability_metrics(log_p, labels)
+    """Decision and probability metrics of log-probabilities [N, C] against labels [N].
+
+    The class with the largest probability is predicted where no other classes [N] came.
+    """
+    chosen = log_p.argmax(1) if predicted is None else predicted
+    decided = decision_metrics(labels, chosen, train_counts, background)
+    return decided | probability_metrics(log_p, labels, predicted)
 
 
 def to_raise(metrics: Mapping[str, float | None], name: str) -> float:

@@ -3,6 +3,10 @@
 import torch
 from torch import Tensor
 
+from heads.calibrators.isotonic import Isotonic
+from heads.calibrators.matrix import Matrix
+from heads.calibrators.vector import Vector
+from heads.decisions.thresholds import CoordinateAscent
 from heads.head import Closed
 from heads.knn import Neighbours
 from training.batches import Shuffled
@@ -52,6 +56,37 @@ def order_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
     few, classes = int(torch.bincount(pairs)[: int(buffers.max())].min()), len(torch.unique(labels))
     told = f"train.sampler.buffer_rows={sampler.buffer_rows} mixes {share:.0%} of the training rows at a time"
     return (told + (f", of as few as {few} of their {classes} classes" if few < classes else ""),)
+
+
+ENOUGH_ROWS = 1000
+"""Rows below which a temperature is the safer calibration."""
+
+
+def posthoc_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
+    """What is to be said about calibration and decisions fitted to rows with labels [N].
+
+    >>> run = RunSpec.model_validate({"posthoc": {"calibration": {"kind": "isotonic"}}})
+    >>> posthoc_notes(run, torch.zeros(300, dtype=torch.int64))
+    ('posthoc.calibration.kind=isotonic is fitted to 300 rows; below about 1000 a temperature is the safer choice',)
+    """
+    spec, rows = run.posthoc, len(labels)
+    found = []
+    if isinstance(spec.calibration, Vector | Matrix | Isotonic) and rows < ENOUGH_ROWS:
+        found.append(
+            f"posthoc.calibration.kind={spec.calibration.kind} is fitted to {rows} rows; below about {ENOUGH_ROWS} a "
+            "temperature is the safer choice"
+        )
+    counts = torch.bincount(labels)
+    counts = counts[counts > 0]
+    if isinstance(spec.calibration, Matrix) and rows < len(counts) ** 2:
+        found.append(f"matrix calibration fits {len(counts) * (len(counts) + 1)} numbers to {rows} rows")
+    if isinstance(spec.thresholds, CoordinateAscent) and (counts < spec.thresholds.shrink).any():
+        few = int((counts < spec.thresholds.shrink).sum())
+        found.append(
+            f"thresholds of {few} of {len(counts)} classes rest on fewer than {spec.thresholds.shrink:g} rows, and go "
+            "less than half of the way"
+        )
+    return tuple(found)
 
 
 def _too_few(option: str, classifier: Closed, rows: int) -> tuple[str, ...]:

@@ -2,65 +2,27 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from heads.body import Dropped
 from heads.cosine import CosineLayer
 from heads.external import ExternalClassifier
-from heads.head import ClassifierSpec, Core, Margined
+from heads.head import ClassifierSpec, Core, Margined, divided
 from heads.preprocess import Affine
 from heads.spec import with_numbers
-from training.augment import AugmentDraw, Channels, channels_in
+from training.augment import Channels, channels_in
 from training.batches import Shuffled, shares_of
 from training.facts import Facts
-from training.frofa import FrofaDraw, NoFrofa, Ranges, ranges_in
-from training.losses.loss import Branch, Margin, branched_objective
-from training.mixup import Mix
+from training.frofa import NoFrofa, ranges_in
+from training.inputs import Cached, Draws, Moment, Own
+from training.loss_state import LossState, Updates
+from training.losses.loss import Branch, LossSpec, Margin, branched_objective, of_present
 from training.stage_spec import StageSpec
 from training.stream import StreamedRows
-from training.terms import Terms, Updates
+from training.terms import Terms
 from training.weights import ConstantSchedule
-
-
-class Draws(NamedTuple):
-    """The random numbers of one step; what a stage does not use is empty."""
-
-    frofa: FrofaDraw | tuple[()]
-    augment: AugmentDraw | tuple[()]
-    mix: Mix | tuple[()]
-    dropped: Dropped
-
-
-class Own(NamedTuple):
-    """What a head has for itself in a stack, beside its parameters.
-
-    Attributes:
-        numbers: swept numbers by dotted path, 0-d; empty where the specs' own hold.
-        weight: [C+] class weights.
-        log_prior: [C+] log of the prior that the loss sees.
-    """
-
-    numbers: Mapping[str, Tensor]
-    weight: Tensor
-    log_prior: Tensor
-
-
-class Cached(NamedTuple):
-    """How preprocessed vectors were cached: these are x * scale + mean, within ranges over the training rows."""
-
-    mean: Tensor
-    scale: Tensor
-    ranges: Ranges
-
-
-class Moment(NamedTuple):
-    """What the heads of a stack share in one step: blocks before a mixing, and the progress from 0 to 1."""
-
-    layer: int
-    progress: float
 
 
 def facts_at(facts: Facts, spec: StageSpec, progress: float) -> Facts:
@@ -83,6 +45,8 @@ class Objective(nn.Module):
     Attributes:
         core: what stays: the body and the classifier.
         terms: what is thrown away.
+        state: what the loss remembers, which is thrown away too.
+        affine: mean and scale [D] that preprocessed the vectors; None before they were measured.
     """
 
     def __init__(
@@ -91,7 +55,9 @@ class Objective(nn.Module):
         super().__init__()
         self.core = core
         self.terms = Terms(spec.loss, core, generator)
+        self.state = LossState(spec.loss, core, len(facts.present), generator)
         self.spec, self.classifier, self.facts = spec, classifier, facts
+        self.affine: tuple[Tensor, Tensor] | None = None
         self.channels: Channels | None = None
         self.cached: Cached | None = None
 
@@ -114,6 +80,7 @@ class Objective(nn.Module):
             affine: what preprocessed them.
             rows: how many of them are rows of the table; the rest was made up, and is in no statistic.
         """
+        self.affine = (affine.mean, affine.scale)
         if not self.spec.augment.is_neutral:
             self.channels = channels_in(_pieces(x, rows))
         if not isinstance(self.spec.frofa, NoFrofa):
@@ -123,7 +90,8 @@ class Objective(nn.Module):
     @torch.no_grad()
     def prepare(self, x: Tensor | StreamedRows, labels: Tensor, measured: "Objective") -> None:
         """Take the statistics that the first head of a stack measured, and what the terms start from."""
-        self.channels, self.cached = measured.channels, measured.cached
+        self.channels, self.cached, self.affine = measured.channels, measured.cached, measured.affine
+        self.state.prepare(self.spec.loss, len(labels), self._fixed_norms(x, measured))
         if self.spec.loss.center.weight > 0:
             self.terms.prepare(self.core.body(x), labels, self.facts)
 
@@ -135,23 +103,110 @@ class Objective(nn.Module):
             () if spec.augment.is_neutral else spec.augment.draw(shape, generator, x.dtype),
             () if spec.mixup.alpha == 0 else spec.mixup.draw(labels, self.facts.counts, generator),
             self.core.body.draw(len(x), generator, x.dtype),
+            self._signs(len(x), generator, x.dtype),
         )
 
-    def forward(self, x: Tensor, labels: Tensor, draws: Draws, own: Own, moment: Moment) -> tuple[Tensor, Updates]:
-        """The objective of features x [N, D] and labels [N], and its buffers after the step."""
+    def _signs(self, rows: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor | tuple[()]:
+        """Signs [N] in place of those of FeDLaS's gate, where they are random."""
+        fedlas = self.spec.loss.fedlas
+        if fedlas.alpha == 0 or fedlas.gate != "random":
+            return ()
+        coins = torch.randint(2, (rows,), generator=generator, device=generator.device)
+        return (2 * coins - 1).to(dtype)
+
+    def _fixed_norms(self, x: Tensor | StreamedRows, measured: "Objective") -> Tensor | None:
+        """Mean and deviation [2] of the feature norms of all rows x [N, D], where FeDLaS keeps to them."""
+        fedlas = self.spec.loss.fedlas
+        if fedlas.alpha == 0 or fedlas.statistics != "exact":
+            return None
+        if self is not measured and measured.state.norms.isfinite().all():
+            return measured.state.norms
+        norms = torch.cat([fedlas.strengths(self._cached_form(p), p).double() for p in _pieces(x, x.shape[0])])
+        return torch.stack([norms.mean(), norms.std()])
+
+    def forward(
+        self, x: Tensor, labels: Tensor, index: Tensor, draws: Draws, own: Own, moment: Moment
+    ) -> tuple[Tensor, Updates]:
+        """The objective of features x [N, D], labels [N] and row numbers [N], and its buffers after the step."""
         spec, classifier = self._lifted(own.numbers)
         facts = replace(self.facts, weight=own.weight, log_prior_effective=own.log_prior)
         facts = facts_at(facts, self.spec, moment.progress)
-        x = self._augmented(spec, x, draws)
+        table, x = x, self._augmented(spec, x, draws)
         hidden, branches = self._hidden(x, labels, draws, moment.layer)
+        plain = self.core.body(x, draws.dropped) if draws.mix and self._reads_plain else hidden
         logits = self.core.classifier(hidden)
-        margin = self._margin(classifier, moment.progress)
-        value = spec.loss.point_weight * branched_objective(spec.loss, logits, branches, facts, moment.progress, margin)
-        plain = hidden
-        if draws.mix and self.terms.reads_hidden:
-            plain = self.core.body(x, draws.dropped)
-        beside, updates = self.terms(spec.loss, self.core, plain, logits, labels, facts)
-        return value + beside, updates
+        tau, updates = self._temperatures(spec.loss, facts, table, plain, labels)
+        logits = divided(logits, tau)
+        seen = self._with_norms(draws.mix(x) if draws.mix else x, hidden)
+        point = self.state.point(spec.loss, facts, seen, of_present(logits, facts), draws.signs)
+        margin = self._margin(classifier, moment.progress, tau)
+        mean = branched_objective(spec.loss, logits, branches, facts, moment.progress, margin, point)
+        beside, of_terms = self.terms(spec.loss, self.core, plain, logits, labels, branches, facts)
+        value, updates = spec.loss.point_weight * mean + beside, updates | of_terms
+        updates |= self.state.after(spec.loss, point, of_present(logits, facts), index)
+        if self.spec.loss.crl.weight > 0:
+            ranked, of_rows = self.state.ranked(spec.loss, of_present(logits, facts), facts.position[labels], index)
+            value, updates = value + ranked, updates | of_rows
+        return value, updates
+
+    @property
+    def _reads_plain(self) -> bool:
+        """Whether something reads the classifier's input of rows as they were before they were mixed."""
+        vace = self.spec.loss.vace
+        is_running = vace.strength > 0 and vace.scatter in ("penultimate_ema", "own_logit_ema")
+        return self.terms.reads_hidden or is_running
+
+    @torch.no_grad()
+    def _temperatures(
+        self, spec: LossSpec, facts: Facts, x: Tensor, hidden: Tensor, labels: Tensor
+    ) -> tuple[Tensor | None, Updates]:
+        """The class temperatures [C] of VACE in a step, and what it remembers of the step where they are running ones.
+
+        Args:
+            spec: with a head's own numbers.
+            facts: of the training rows.
+            x: [N, D] preprocessed, neither augmented nor mixed.
+            hidden: [N, H] classifier inputs of rows that were not mixed.
+            labels: [N].
+        """
+        if len(self.state.scatter) == 0:
+            return self.core.tau, {}
+        own = facts.position[labels]
+        if spec.vace.scatter == "own_logit_ema":
+            scattered = of_present(self.core.classifier(hidden), facts).gather(1, own[:, None])
+        else:
+            scattered = self._cached_form(x).flatten(1) if spec.vace.scatter == "input_ema" else hidden
+        tau, scatter = self.state.running_temperatures(spec, facts, scattered, own)
+        every = facts.over_all(tau)
+        return every, {"state.scatter": scatter, "core.tau": every}
+
+    def _cached_form(self, x: Tensor) -> Tensor:
+        """Vectors [N, D] as they are in the cache, before they were standardised."""
+        if self.affine is None:
+            return x
+        mean, scale = self.affine
+        return x * scale + mean
+
+    def _with_norms(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """The features [N, H] whose norms FeDLaS takes: of vectors x [N, D], or the classifier's inputs [N, H]."""
+        if self.spec.loss.fedlas.alpha == 0:
+            return hidden
+        return self._cached_form(x) if self.state.reads_input else hidden
+
+    @property
+    def decay_rows(self) -> dict[str, Tensor]:
+        """Factors [C, 1] on the weight decay of the classifier's rows, by name, where VACE acts on that alone."""
+        vace, found = self.spec.loss.vace, self.facts.spread_temperatures()
+        if vace.acts_on != "decay" or found is None:
+            return {}
+        weight = cast(Tensor, self.core.classifier.weight)
+        return {"core.classifier.weight": found.pow(vace.decay_power).to(weight)[:, None]}
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Factors on the learning rates of parameters that have their own, by name."""
+        rate = self.spec.loss.fedlas.gate_rate
+        return {f"state.{name}": rate for name, _ in self.state.named_parameters()} if rate != 1 else {}
 
     def _lifted(self, numbers: Mapping[str, Tensor]) -> tuple[StageSpec, ClassifierSpec]:
         """The specs with a head's own numbers in place."""
@@ -163,14 +218,17 @@ class Objective(nn.Module):
             within[place][rest] = number
         return with_numbers(self.spec, within["train"]), with_numbers(self.classifier, within["classifier"])
 
-    def _margin(self, classifier: ClassifierSpec, progress: float) -> Margin | None:
-        """What the classifier does to its logits in training, where it has a margin."""
+    def _margin(self, classifier: ClassifierSpec, progress: float, tau: Tensor | None) -> Margin | None:
+        """What the classifier does to its logits in training, where it has a margin; these come divided by tau [C]."""
         if not (
             isinstance(classifier, Margined) or (isinstance(classifier, ExternalClassifier) and classifier.has_margin)
         ):
             return None
         counts, scale = self.facts.counts[self.facts.present], cast(Tensor, self.core.classifier.scale)
-        return lambda logits, own: classifier.margined(logits, own, counts, scale, progress)
+        if tau is None:
+            return lambda logits, own: classifier.margined(logits, own, counts, scale, progress)
+        of_class = of_present(tau, self.facts)
+        return lambda logits, own: classifier.margined(logits * of_class, own, counts, scale, progress) / of_class
 
     def _augmented(self, spec: StageSpec, x: Tensor, draws: Draws) -> Tensor:
         """Features x [N, D] changed at random; what acts on cached vectors is done as if before preprocessing."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +17,38 @@ SMALL_HEAD = 32_768
 Tensors = dict[str, Tensor]
 
 
+@dataclass(frozen=True)
+class Extras:
+    """What some parameters have for themselves.
+
+    Attributes:
+        rates: factors [K] on the learning rates of the heads, by name of the parameter.
+        decays: factors [K, C, 1] on their weight decay, likewise.
+    """
+
+    rates: Tensors
+    decays: Tensors
+
+    @classmethod
+    def of(cls, rates: Sequence[Mapping[str, float]], decays: Sequence[Mapping[str, Tensor]]) -> "Extras":
+        """Those of K heads, which all name the same parameters."""
+        return cls(
+            {name: torch.tensor([each[name] for each in rates]) for name in rates[0]},
+            {name: torch.stack([each[name] for each in decays]) for name in decays[0]},
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.rates or self.decays)
+
+    def keep(self, chosen: Sequence[int]) -> "Extras":
+        """Those of the chosen heads, by their places."""
+        some = list(chosen)
+        return Extras({n: r[some] for n, r in self.rates.items()}, {n: d[some] for n, d in self.decays.items()})
+
+
+NO_EXTRAS = Extras({}, {})
+
+
 class Together:
     """Moves parameters that lead with a dimension of K heads, all at once, each head by its own numbers.
 
@@ -28,9 +61,15 @@ class Together:
         steps: how many were taken.
     """
 
-    def __init__(self, parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]) -> None:
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        specs: Sequence[AdamW | Sgd],
+        decayed: frozenset[str],
+        extras: Extras = NO_EXTRAS,
+    ) -> None:
         self.parameters = dict(parameters)
-        self._decayed = decayed
+        self._decayed, self._extras = decayed, extras
         self.is_adam = isinstance(specs[0], AdamW)
         kept = {"first", "second"} if self.is_adam else {"first"}
         self.averages = {name: {n: torch.zeros_like(p) for n, p in parameters.items()} for name in kept}
@@ -47,17 +86,26 @@ class Together:
         """One step against gradients of the parameters, with learning rates times factor."""
         self.steps += 1
         for name, parameter in self.parameters.items():
-            decayed = name in self._decayed
+            lr = self._number("lr", parameter) * factor
+            if name in self._extras.rates:
+                lr = lr * _shaped(self._extras.rates[name].to(lr), parameter)
             if self.is_adam:
-                self._adam(name, parameter, gradients[name], factor, decayed)
+                self._adam(name, parameter, gradients[name], lr)
             else:
-                self._sgd(name, parameter, gradients[name], factor, decayed)
+                self._sgd(name, parameter, gradients[name], lr)
 
-    def _adam(self, name: str, parameter: Tensor, gradient: Tensor, factor: float, decayed: bool) -> None:
+    def _decay(self, name: str, parameter: Tensor) -> Tensor | None:
+        """The decay of a parameter, shaped to be multiplied with it; None where it is not decayed."""
+        if name not in self._decayed:
+            return None
+        decay = self._number("decay", parameter)
+        return decay * self._extras.decays[name] if name in self._extras.decays else decay
+
+    def _adam(self, name: str, parameter: Tensor, gradient: Tensor, lr: Tensor) -> None:
         first, second = self.averages["first"][name], self.averages["second"][name]
-        lr = self._number("lr", parameter) * factor
-        if decayed:
-            parameter.mul_(1 - lr * self._number("decay", parameter))
+        decay = self._decay(name, parameter)
+        if decay is not None:
+            parameter.mul_(1 - lr * decay)
         first.lerp_(gradient, 1 - BETAS[0])
         second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
         # lr / (1 - b1^t) * first / (sqrt(second / (1 - b2^t)) + eps) with all factors in the denominator; a rate of 0
@@ -66,16 +114,17 @@ class Together:
         divisor = second.sqrt().add_(EPSILON * root).div_(lr * (root / (1 - BETAS[0] ** self.steps)))
         parameter.addcdiv_(first, divisor, value=-1)
 
-    def _sgd(self, name: str, parameter: Tensor, gradient: Tensor, factor: float, decayed: bool) -> None:
-        if decayed:
-            gradient = gradient + self._number("decay", parameter) * parameter
+    def _sgd(self, name: str, parameter: Tensor, gradient: Tensor, lr: Tensor) -> None:
+        decay = self._decay(name, parameter)
+        if decay is not None:
+            gradient = gradient + decay * parameter
         moved = self.averages["first"][name]
         moved.mul_(self._number("momentum", parameter)).add_(gradient)
-        parameter.sub_(moved * (self._number("lr", parameter) * factor))
+        parameter.sub_(moved * lr)
 
     def _number(self, name: str, parameter: Tensor) -> Tensor:
         """The heads' numbers, shaped to be multiplied with a parameter."""
-        return self._numbers[name].view(-1, *[1] * (parameter.ndim - 1))
+        return _shaped(self._numbers[name], parameter)
 
     def state(self) -> dict[str, Any]:
         """What the next step depends on beside the parameters."""
@@ -92,6 +141,12 @@ class Together:
         self.parameters = {n: p[list(chosen)].detach().requires_grad_() for n, p in self.parameters.items()}
         self.averages = {k: {n: a[list(chosen)] for n, a in average.items()} for k, average in self.averages.items()}
         self._numbers = {name: values[list(chosen)] for name, values in self._numbers.items()}
+        self._extras = self._extras.keep(chosen)
+
+
+def _shaped(numbers: Tensor, parameter: Tensor) -> Tensor:
+    """Numbers [K] as factors of a parameter [K, ...]."""
+    return numbers.view(-1, *[1] * (parameter.ndim - 1))
 
 
 class Apart:
@@ -152,8 +207,18 @@ class Apart:
 Optimiser = Together | Apart
 
 
-def optimiser_for(parameters: Mapping[str, Tensor], specs: Sequence[AdamW | Sgd], decayed: frozenset[str]) -> Optimiser:
-    """The faster of the two for parameters [K, ...] by name, of which those in decayed shrink."""
+def optimiser_for(
+    parameters: Mapping[str, Tensor],
+    specs: Sequence[AdamW | Sgd],
+    decayed: frozenset[str],
+    extras: Extras = NO_EXTRAS,
+) -> Optimiser:
+    """The faster of the two for parameters [K, ...] by name, of which those in decayed shrink.
+
+    Only one of them knows numbers that some parameters have for themselves.
+    """
+    if extras:
+        return Together(parameters, specs, decayed, extras)
     numbers = sum(p[0].numel() for p in parameters.values())
     on_cpu = all(p.device.type == "cpu" for p in parameters.values())
     kind = Apart if on_cpu and (len(specs) == 1 or numbers > SMALL_HEAD) else Together
@@ -169,35 +234,3 @@ def of_the_kind_of(
     """
     kind = Apart if "heads" in state else Together
     return optimiser if isinstance(optimiser, kind) else kind(optimiser.parameters, specs, decayed)
-
-
-class Average:
-    """Running averages of parameters that lead with a dimension of K heads.
-
-    Early on the last average counts less, (1 + steps) / (10 + steps) at most, for it began at the first weights.
-
-    Attributes:
-        values: [K, ...] by name.
-    """
-
-    def __init__(self, parameters: Mapping[str, Tensor], decays: Tensor) -> None:
-        self.values = {name: p.detach().clone() for name, p in parameters.items()}
-        self._decays = decays
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Tensor], decays: Sequence[float]) -> "Average | None":
-        """The averages with the decay of each head; None where none asks for one."""
-        some = next(iter(parameters.values()))
-        return cls(parameters, some.new_tensor(decays)) if any(decays) else None
-
-    @torch.no_grad()
-    def step(self, parameters: Mapping[str, Tensor], steps: int) -> None:
-        """Take in the parameters after that many steps."""
-        kept = self._decays.clamp(max=(1 + steps) / (10 + steps))
-        for name, value in self.values.items():
-            value.lerp_(parameters[name], (1 - kept).view(-1, *[1] * (value.ndim - 1)))
-
-    def keep(self, chosen: Sequence[int]) -> None:
-        """Go on with the chosen heads alone, by their places."""
-        self.values = {name: value[list(chosen)] for name, value in self.values.items()}
-        self._decays = self._decays[list(chosen)]

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from heads.posthoc import NoCalibration, fit_temperature
-from heads.trained import Calibration
+from heads.calibrators.rows import Calibration
+from heads.layers import Layers
 from training.closing import POWERS
+from training.crossfit import Answers, cross_fitted
 from training.finish import TAUS
 from training.metrics import all_metrics, to_raise
 from training.run import RunSpec
@@ -31,6 +32,7 @@ class HeldOut:
         folds: [N] number of the fold in which each row was held out.
         counts: [C] rows of each class.
         background: indices of the background classes.
+        class_names: C names, which options name.
     """
 
     logits: Tensor
@@ -39,6 +41,7 @@ class HeldOut:
     folds: Tensor
     counts: Tensor
     background: tuple[int, ...]
+    class_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,25 +51,24 @@ class Pooled:
     Attributes:
         power: of tau-normalisation, for the final head; None where it is not asked for, or given.
         tau: strength of the post-hoc shift, for the final head.
-        temperature: for the final head; 1 where it is not calibrated.
-        calibration: rows for temperatures under other priors; None where it is not calibrated.
-        logits: [N, C] with the shift that the other folds chose, before any temperature.
-        log_p: [N, C] log-probabilities with the temperature of the other folds.
+        layers: calibration and decisions, for the final head.
+        calibration: rows to fit these to under other priors; None where nothing is fitted.
+        answers: for each row, with shift and layers that the other folds chose.
     """
 
     power: float | None
     tau: float
-    temperature: float
+    layers: Layers
     calibration: Calibration | None
-    logits: Tensor
-    log_p: Tensor
+    answers: Answers
 
 
 def pooled(run: RunSpec, held: HeldOut) -> Pooled:
-    """Power, strength and temperature for a run from its predictions on held-out rows.
+    """Power, strength, calibration and decisions for a run from its predictions on held-out rows.
 
     Raises:
-        ValueError: no held-out row belongs to a class that the metric counts, or to one that was trained without it.
+        ValueError: no held-out row belongs to a class that the metric counts, or to one that was trained without it, or
+            a wanted recall or precision cannot be reached, in all or without a fold.
     """
     chosen = run.train.early_stop.metric
     metric = "macro_f1_fg" if chosen == "last" else chosen
@@ -77,10 +79,22 @@ def pooled(run: RunSpec, held: HeldOut) -> Pooled:
     adjustment = run.posthoc.adjustment
     taus = TAUS if adjustment.rule == "tuned" else (adjustment.tau,)
     at, each = _chosen(held, metric, len(taus), lambda i: own - taus[i] * held.log_prior)
-    logits = _by_fold(held, each, lambda i: own - taus[i] * held.log_prior)
-    final = held.logits[place] - taus[at] * held.log_prior
-    temperature, calibration, log_p = _calibrated(run, held, final, logits)
-    return Pooled(powers[place] if is_power_free else None, taus[at], temperature, calibration, logits, log_p)
+    logits = _by_fold(held, each, lambda i: _shifted(run, held, own, taus[i]))
+    final = _shifted(run, held, held.logits[place], taus[at])
+    layers, calibration, answers = _layers(run, held, final, logits)
+    return Pooled(powers[place] if is_power_free else None, taus[at], layers, calibration, answers)
+
+
+def _shifted(run: RunSpec, held: HeldOut, logits: Tensor, tau: float) -> Tensor:
+    """Logits [N, C] with tau times their prior taken off, moved to the prior of the deployment where one is stated."""
+    shifted = logits - tau * held.log_prior
+    target = run.posthoc.deployed(held.class_names, held.counts > 0)
+    if target is None:
+        return shifted
+    lacking = logits.isinf()
+    carried = ((1 - tau) * held.log_prior).double().masked_fill(lacking, -torch.inf).log_softmax(1)
+    wanted = target.log().expand_as(carried).masked_fill(lacking, -torch.inf).log_softmax(1)
+    return shifted + (wanted - carried).masked_fill(lacking, 0.0).to(logits.dtype)
 
 
 def _chosen(held: HeldOut, metric: str, count: int, logits: Callable[[int], Tensor]) -> tuple[int, dict[int, int]]:
@@ -109,21 +123,19 @@ def _by_fold(held: HeldOut, places: dict[int, int], logits: Callable[[int], Tens
     return found
 
 
-def _calibrated(run: RunSpec, held: HeldOut, final: Tensor, logits: Tensor) -> tuple[float, Calibration | None, Tensor]:
-    """The temperature of all rows, the rows it was fitted on, and log-probabilities [N, C] by those of other folds."""
-    if isinstance(run.posthoc.calibration, NoCalibration):
-        return 1.0, None, logits.log_softmax(1)
-    known = final.gather(1, held.labels[:, None]).squeeze(1).isfinite()
-    if not known.any():
+def _layers(run: RunSpec, held: HeldOut, final: Tensor, logits: Tensor) -> tuple[Layers, Calibration | None, Answers]:
+    """The layers of all rows, the rows they were fitted to, and answers for each row by those of other folds."""
+    spec = run.posthoc
+    layers = Layers.of(spec, held.class_names, held.background)
+    prior = spec.deployed(held.class_names, held.counts > 0)
+    answers = cross_fitted(layers, logits, held.labels, held.folds, prior)
+    if not spec.reads_rows:
+        return layers, None, answers
+    rows = Calibration(final, held.labels).known()
+    if len(rows.labels) == 0:
         raise ValueError(
-            "a temperature is fitted on held-out rows of classes that were trained without them, however: there are "
-            "none. Give classes several groups, or set posthoc.calibration.kind to none."
+            "calibration and decisions are fitted on held-out rows of classes that were trained without them, however: "
+            "there are none. Give classes several groups, or set posthoc.calibration.kind, thresholds.kind and "
+            "shift.kind to none."
         )
-    rows = Calibration(final[known], held.labels[known])
-    temperature = fit_temperature(rows.logits, rows.labels)
-    scale = logits.new_ones(len(logits), 1)
-    for fold in sorted(set(held.folds.tolist())):
-        others = known & (held.folds != fold)
-        if others.any():
-            scale[held.folds == fold] = fit_temperature(logits[others], held.labels[others])
-    return temperature, rows, (logits / scale).log_softmax(1)
+    return layers.fitted_to(rows, prior), rows, answers

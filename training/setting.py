@@ -3,10 +3,11 @@
 import copy
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from heads.head import Closed, Fitted, Head, linear_of
 from heads.linear import Linear
@@ -14,9 +15,11 @@ from training.checks import background_of
 from training.data import Data
 from training.facts import Facts
 from training.losses.focal import SigmoidFocal
+from training.losses.vace import scatter_of
 from training.randomness import generator
 from training.rows import TrainRows, train_rows
 from training.run import RunSpec
+from training.stream import StreamedRows
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,30 @@ def settings_of(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data) -> 
 def _setting(number: int, run: RunSpec, data: Data, rows: TrainRows) -> Setting:
     start, facts = generator(run.seed, "start", 0), rows.facts(run)
     given = run.train.loss.logit_adjustment.given_log_prior(data.class_names, facts.present)
-    facts = replace(facts, log_prior_given=given)
+    facts = replace(facts, log_prior_given=given, temperatures=_temperatures(run, rows, facts))
     head = _untrained(run, rows, len(data.class_names), start).to(rows.x.device, rows.x.dtype)
     return Setting(number, run, data, rows, background_of(run, data), facts, head, start, time.perf_counter())
+
+
+@torch.no_grad()
+def _temperatures(run: RunSpec, rows: TrainRows, facts: Facts) -> Tensor | None:
+    """The class temperatures [C+] of VACE, where they follow from the training rows; None where there are none.
+
+    Rows that were made up have no part in them.
+    """
+    vace, counts = run.train.loss.vace, facts.counts[facts.present]
+    if vace.strength == 0 or not vace.is_fixed:
+        return None
+    if vace.scatter == "frequency":
+        return vace.temperatures(counts.double(), counts)
+    scale, x = rows.preprocess.scale, rows.x
+    labels = facts.position[rows.labels[: rows.table_rows]]
+
+    def cached() -> Iterable[Tensor]:
+        pieces = x.pieces() if isinstance(x, StreamedRows) else [x[: rows.table_rows]]
+        return (piece * scale for piece in pieces)
+
+    return vace.temperatures(scatter_of(cached, labels, len(facts.present)), counts)
 
 
 def _untrained(run: RunSpec, rows: TrainRows, classes: int, start: torch.Generator) -> Head:

@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
+from training.average import Average
+from training.inputs import Moment, Own
 from training.lifting import first, leading, own_of, sources_of, wide_copy
-from training.objective import Moment, Objective, Own
-from training.optimisers import Average, of_the_kind_of, optimiser_for
+from training.loss_state import ROWS_ADD, ROWS_SET
+from training.objective import Objective
+from training.optimisers import Extras, of_the_kind_of, optimiser_for
 from training.stream import FrontedRows, StreamedRows
 
 LOGITS_AT_ONCE = 16_777_216
@@ -64,9 +67,10 @@ class Stack:
         self._alone = len(objectives) == 1
         self._template = objectives[0] if self._alone else wide_copy(objectives[0])
         optims = [o.spec.optim for o in objectives]
-        self.optimiser = optimiser_for(self._first_parameters(), optims, objectives[0].decayed)
+        extras = Extras.of([o.rates for o in objectives], [o.decay_rows for o in objectives])
+        self.optimiser = optimiser_for(self._first_parameters(), optims, objectives[0].decayed, extras)
         self._average = Average.of(self.optimiser.parameters, [o.spec.ema for o in objectives])
-        self._buffers = leading([dict(o.named_buffers()) for o in objectives])
+        self._buffers = self._first_buffers()
         self._own = own_of(objectives)
         self._noises, self._source = sources_of(objectives, noises)
 
@@ -76,6 +80,13 @@ class Stack:
             return {name: p.data[None] for name, p in self._template.named_parameters()}
         joined: Tensors = leading([{n: p.detach() for n, p in o.named_parameters()} for o in self.objectives])
         return {name: p.requires_grad_() for name, p in joined.items()}
+
+    def _first_buffers(self) -> Tensors:
+        """[K, ...] by name; those of a head alone are views of its own."""
+        if self._alone:
+            return {name: b[None] for name, b in self._template.named_buffers()}
+        joined: Tensors = leading([dict(o.named_buffers()) for o in self.objectives])
+        return joined
 
     def __len__(self) -> int:
         return len(self.objectives)
@@ -93,40 +104,56 @@ class Stack:
         some = x if self.features.is_shared else x[0]
         draws = [self.objectives[self._source.index(i)].draw(some, labels, g) for i, g in enumerate(self._noises)]
         if self._alone:
-            found, updates = self._template(some, labels, draws[0], first(self._own), moment)
+            found, updates = self._template(some, labels, rows, draws[0], first(self._own), moment)
             gradients = torch.autograd.grad(found, list(self._template.parameters()), materialize_grads=True)
             found, gradients = found[None], tuple(g[None] for g in gradients)
         else:
-            found, updates = self._objectives(x, labels, draws, moment)
+            found, updates = self._objectives(x, labels, rows, draws, moment)
             leaves = list(self.optimiser.parameters.values())
             gradients = torch.autograd.grad(found.sum(), leaves, materialize_grads=True)
         self.optimiser.step(dict(zip(self.optimiser.parameters, gradients, strict=True)), factor)
-        self._remember(updates)
+        self._remember(updates, rows)
         objectives: Tensor = found.detach()
         return objectives
 
-    def _objectives(self, x: Tensor, labels: Tensor, draws: list[Any], moment: Moment) -> tuple[Tensor, Tensors]:
+    def _objectives(
+        self, x: Tensor, labels: Tensor, index: Tensor, draws: list[Any], moment: Moment
+    ) -> tuple[Tensor, Tensors]:
         """The objectives [K] of many heads, and their buffers after the step; draws has an entry for each source."""
         template = self._template
         is_one_draw = len(draws) == 1
         drawn = draws[0] if is_one_draw else leading([draws[i] for i in self._source])
 
         def one(parameters: Tensors, buffers: Tensors, rows: Tensor, draw: Any, own: Own) -> Any:
-            return functional_call(template, (parameters, buffers), (rows, labels, draw, own, moment))
+            return functional_call(template, (parameters, buffers), (rows, labels, index, draw, own, moment))
 
         lifted = vmap(one, in_dims=(0, 0, self._row_dim, None if is_one_draw else 0, 0))
         found: tuple[Tensor, Tensors] = lifted(self.optimiser.parameters, self._buffers, x, drawn, self._own)
         return found
 
-    def _remember(self, updates: Tensors) -> None:
+    def _remember(self, updates: Tensors, rows: Tensor) -> None:
         """Take over what a step left in buffers, and average the parameters where that is asked for."""
-        if self._alone:
-            for name, value in updates.items():
-                self._template.get_buffer(name).copy_(value)
-        else:
-            self._buffers |= updates
+        for name, value in updates.items():
+            if name.startswith((ROWS_SET, ROWS_ADD)):
+                self._remember_rows(name, value, rows)
+            elif self._alone:
+                self._buffers[name][0].copy_(value)
+            else:
+                self._buffers[name] = value
         if self._average is not None:
             self._average.step(self.optimiser.parameters, self.optimiser.steps)
+
+    def _remember_rows(self, name: str, value: Tensor, rows: Tensor) -> None:
+        """Take over what a step left for its rows [B], in a buffer that has an entry for each training row."""
+        buffer = self._buffers[name[len(ROWS_SET) :]]
+        if name.startswith(ROWS_SET):
+            buffer[:, rows] = value[None] if self._alone else value
+        else:
+            buffer.index_add_(1, rows, value[None] if self._alone else value)
+
+    def buffer(self, name: str) -> Tensor:
+        """The buffer [K, ...] of that name, to be changed in place."""
+        return self._buffers[name]
 
     @property
     def judged(self) -> Tensors:
@@ -154,21 +181,23 @@ class Stack:
     def put_back(self, place: int, parameters: Mapping[str, Tensor]) -> None:
         """Give the objective of a head these parameters."""
         with torch.no_grad():
-            for name, parameter in self.objectives[place].named_parameters():
+            objective = self.objectives[place]
+            for name, parameter in objective.named_parameters():
                 parameter.copy_(parameters[name])
+            if objective.core.tau is not None:
+                objective.core.tau.copy_(parameters["core.tau"])
 
     def parameters_of(self, place: int) -> Tensors:
-        """A copy of what is judged of a head, by name."""
-        return {name: p[place].detach().clone() for name, p in self.judged.items()}
+        """A copy of what is judged of a head, by name, with its class temperatures where it has any."""
+        found = self.judged if self._template.core.tau is None else self.judged | {"core.tau": self.buffer("core.tau")}
+        return {name: p[place].detach().clone() for name, p in found.items()}
 
     def state(self) -> dict[str, Any]:
         """What the next step depends on; tensors that go on changing."""
         average = {} if self._average is None else self._average.values
         noises = [self._noises[source].get_state() for source in self._source]
         parts = {"parameters": self.optimiser.parameters, "optimiser": self.optimiser.state(), "average": average}
-        buffers = dict(self._template.named_buffers()) if self._alone else self._buffers
-        leading = {name: b[None] for name, b in buffers.items()} if self._alone else buffers
-        return parts | {"buffers": leading, "noises": noises}
+        return parts | {"buffers": self._buffers, "noises": noises}
 
     @torch.no_grad()
     def restore(self, state: Mapping[str, Any], places: Sequence[int]) -> None:
@@ -187,9 +216,7 @@ class Stack:
             for name, value in self._average.values.items():
                 value.copy_(state["average"][name][chosen])
         for name in self._buffers:
-            self._buffers[name] = state["buffers"][name][chosen]
-            if self._alone:
-                self._template.get_buffer(name).copy_(self._buffers[name][0])
+            self._buffers[name].copy_(state["buffers"][name][chosen])
         for source, noise in enumerate(self._noises):
             noise.set_state(state["noises"][places[self._source.index(source)]])
 

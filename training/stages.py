@@ -75,12 +75,21 @@ def first_stage(settings: Sequence[Setting]) -> Stage:
     objectives = []
     for setting in settings:
         _place(setting)
-        core = Core(setting.head.body, setting.head.classifier)
+        core = Core(setting.head.body, setting.head.classifier, _first_temperatures(setting))
         objectives.append(_objective(setting.run.train, setting, core, setting.facts))
     objectives[0].measure(x, one.head.preprocess, one.rows.table_rows)
     for objective in objectives:
         objective.prepare(x, one.rows.labels, objectives[0])
     return _stage(settings, objectives, Features(x, select, True), 1, [None] * len(settings))
+
+
+def _first_temperatures(setting: Setting) -> Tensor | None:
+    """The class temperatures [C] that logits are divided by from the first step on; None where VACE divides none."""
+    vace = setting.run.train.loss.vace
+    if vace.strength == 0 or vace.acts_on != "logits":
+        return None
+    fixed = setting.facts.spread_temperatures()
+    return torch.full((len(setting.data.class_names),), vace.base) if fixed is None else fixed
 
 
 @torch.no_grad()

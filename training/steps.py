@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,12 +12,13 @@ from torch import Tensor
 from heads.head import Core
 from training.checkpoint import Keeper, key_of
 from training.events import Epoch, Reason
+from training.inputs import Moment
 from training.metrics import to_raise
-from training.objective import Moment
 from training.selection import selection_metrics
 from training.setting import Setting
 from training.stage_spec import EarlyStop
 from training.stages import Stage
+from training.watching import told, watch
 
 SECONDS_BETWEEN_QUESTIONS = 1.0
 """How often `stop` is asked within a pass; it is also asked after each."""
@@ -140,15 +141,18 @@ def _epoch(
 ) -> Generator[Epoch, None, list[Reason | None]]:
     """One pass and its judgement: tells each head's epoch; why heads end after it, None where they go on."""
     losses, is_cut = _pass(stage, epoch, last, stop)
-    metrics = selection_metrics(stage.settings[0], stage.stack)
+    metrics, logs = selection_metrics(stage.settings[0], stage.stack), told(stage.stack)
+    data = stage.settings[0].data
+    watch(stage.stack, data.select.labels, len(data.class_names))
     # Numbers that overflowed in the last step show in what is predicted, and not yet in the loss from before it.
     losses = [x if math.isfinite(m["brier"] or 0.0) else math.nan for x, m in zip(losses, metrics, strict=True)]
     for place, head in enumerate(heads):
         if math.isfinite(losses[place]):
-            told = _after_epoch(stage, place, head, epoch, losses[place], metrics[place])
+            after = _after_epoch(stage, place, head, epoch, losses[place], metrics[place])
+            after = replace(after, logs=logs[place])
             if keeper:
-                keeper.note(head.setting, told)
-            yield told
+                keeper.note(head.setting, after)
+            yield after
     is_stopped = is_cut or (epoch < last and stop())
     # What comes in late, such as deferred class weights, would never act if patience ended training before.
     ripe = int(stage.stack.objectives[0].spec.full_from * last)

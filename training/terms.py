@@ -1,5 +1,6 @@
 """Terms of an objective beside the mean of the point loss: they compare the rows of a batch with one another."""
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -8,10 +9,8 @@ from torch import Tensor, nn
 from heads.cosine import CosineLayer
 from heads.head import Core
 from training.facts import Facts
-from training.losses.loss import LossSpec, of_present
-
-Updates = dict[str, Tensor]
-"""Buffers of an objective with their values after a step."""
+from training.loss_state import Updates
+from training.losses.loss import Branch, LossSpec, of_present
 
 
 class Terms(nn.Module):
@@ -47,7 +46,14 @@ class Terms(nn.Module):
             self.centers = self.spec.center.start(hidden, facts.position[labels], len(facts.present))
 
     def forward(
-        self, spec: LossSpec, core: Core, hidden: Tensor | None, logits: Tensor, labels: Tensor, facts: Facts
+        self,
+        spec: LossSpec,
+        core: Core,
+        hidden: Tensor | None,
+        logits: Tensor,
+        labels: Tensor,
+        branches: Sequence[Branch],
+        facts: Facts,
     ) -> tuple[Tensor, Updates]:
         """The sum of the terms, each with its coefficient, and the buffers after the step.
 
@@ -57,7 +63,8 @@ class Terms(nn.Module):
             hidden: the classifier's inputs [N, H] of unmixed rows, for a contrast needs rows of one class; None where
                 no term reads them.
             logits: [N, C] of the rows.
-            labels: [N].
+            labels: [N] of the rows themselves.
+            branches: the labels of the rows as they were mixed, with their shares; one where none were.
             facts: of the training rows.
         """
         own, total, updates = facts.position[labels], logits.new_zeros(()), {}
@@ -74,6 +81,11 @@ class Terms(nn.Module):
             total = total + spec.lade.weight * spec.lade(of_present(logits, facts), own, facts.drawn.log())
         if self.spec.consistency.weight > 0:
             total = total + spec.consistency.weight * spec.consistency(of_present(logits, facts), self.views)
+        if self.spec.mmce.weight > 0:
+            total = total + spec.mmce.weight * spec.mmce(of_present(logits, facts), own)
+        if self.spec.mdca.weight > 0:
+            shared = [(facts.position[branch.labels], branch.share) for branch in branches]
+            total = total + spec.mdca.weight * spec.mdca(of_present(logits, facts), shared)
         return total, updates
 
 

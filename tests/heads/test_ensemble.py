@@ -5,12 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
+from heads.calibrators.temperature import Temperature
 from heads.ensemble import Ensemble
 from heads.export import BundleError, Canary, load, load_head, save
 from heads.head import HeadSpec
+from heads.layers import Layers
+from heads.posthoc import PosthocSpec
 from heads.trained import Calibration, Priors, TrainedHead
 
 NAMES = ("ash", "beech", "cedar")
+COLD = PosthocSpec(calibration=Temperature())
 X = {"a": torch.tensor([[0.0, 0.0]]), "b": torch.tensor([[1.0, 0.0]])}
 
 
@@ -29,7 +33,7 @@ def head_of(biases, column="a", counts=(1, 1, 1), temperature=1.0, recipe="3f9a"
         class_names=NAMES[: len(counts)],
         priors=Priors(counts, share, share, share),
         shift=torch.zeros(len(counts)),
-        temperature=temperature,
+        layers=Layers(COLD, NAMES, (), {"temperature": torch.tensor(temperature, dtype=torch.float64)}),
         calibration=calibration,
         recipes={column: {"hash": recipe, "model": "resnet"}},
         facts={"key": column},

@@ -4,11 +4,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from heads.calibrators.temperature import Temperature
 from heads.export import BundleError, Canary, load, save
 from heads.head import HeadSpec
-from heads.posthoc import fit_temperature
+from heads.layers import Layers
+from heads.posthoc import PosthocSpec, fit_temperature
 from heads.trained import Calibration, Priors, TrainedHead
 
+COLD = PosthocSpec(calibration=Temperature())
 RECIPES = {"avg": {"hash": "3f9a", "model": "resnet", "size": 224}}
 
 
@@ -33,7 +36,7 @@ def some_head(classes=3, dim=5, calibrated=True, body="mlp"):
         class_names=tuple("abcdef"[:classes]),
         priors=Priors(counts, share, share, share),
         shift=torch.tensor([0.5, 0.0, -0.5] + [0.0] * (classes - 3)),
-        temperature=1.5,
+        layers=Layers(COLD, tuple("abcdef"[:classes]), (), {"temperature": torch.tensor(1.5, dtype=torch.float64)}),
         calibration=rows,
         recipes=RECIPES,
         facts={"metrics": {"select": {"nll": 0.5}}},
@@ -172,8 +175,8 @@ class TestPrior:
             return float(-(weight * own).sum())
 
         wanted = minimize_scalar(loss, bounds=(0.05, 20), method="bounded").x
-        assert head.temperature_for(prior) == pytest.approx(wanted, rel=1e-3)
-        assert head.temperature_for(None) == 1.5
+        assert head.under(prior).temperature == pytest.approx(wanted, rel=1e-3)
+        assert head.under(None).temperature == 1.5
 
     def test_a_class_that_cannot_come_has_probability_zero(self):
         head = some_head()
@@ -186,7 +189,7 @@ class TestPrior:
         two = some_head()
         weight = (prior / (torch.bincount(rows.labels) / 60))[rows.labels[kept]]
         wanted = fit_temperature((rows.logits + two.prior_shift(prior))[kept], rows.labels[kept], weight)
-        assert head.temperature_for(prior) == pytest.approx(wanted)
+        assert head.under(prior).temperature == pytest.approx(wanted)
 
     @pytest.mark.parametrize("prior", [[0.5, 0.5], [1.0, -0.1, 0.1], [0.0, 0.0, 0.0], [float("nan"), 1, 1]])
     def test_a_prior_that_is_none_is_refused(self, prior):

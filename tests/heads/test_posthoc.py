@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy
 
-from heads.posthoc import at_bound, fit_temperature
+from heads.posthoc import PosthocSpec, at_bound, fit_temperature
 
 
 def overconfident(rows=600, classes=4, seed=0):
@@ -75,3 +77,28 @@ def test_rows_without_an_optimum_end_at_a_bound_that_can_be_told():
 def test_nan_is_refused():
     with pytest.raises(ValueError, match="fitted on finite logits, however: NaN"):
         fit_temperature(torch.tensor([[float("nan"), 0.0]]), torch.tensor([0]))
+
+
+@pytest.mark.parametrize(
+    ("row", "labels", "temperature", "nll", "before"),
+    [
+        ([4.0, 0.0], [0] * 8 + [1] * 2, 4 / math.log(4), 0.5004024235381879, 0.8181499279178095),
+        ([4.0, 0.0, 0.0], [0] * 8 + [1, 2], 4 / math.log(8), 0.6390318596501766, 0.8359762997481932),
+    ],
+)
+def test_the_temperature_in_closed_form(row, labels, temperature, nll, before):
+    """Ten equal rows, of which the temperature has to give the shares: 8 : 2, and 8 : 1 : 1."""
+    logits, labels = torch.tensor([row] * 10, dtype=torch.float64), torch.tensor(labels)
+    found = fit_temperature(logits, labels)
+    assert found == pytest.approx(temperature, rel=1e-7)
+    assert cross_entropy(logits / found, labels).item() == pytest.approx(nll, abs=1e-12)
+    assert cross_entropy(logits, labels).item() == pytest.approx(before, abs=1e-12)
+
+
+def test_a_prior_for_deployment_names_every_trained_class():
+    spec = PosthocSpec(deploy_prior={"ash": 3, "beech": 1, "cedar": 5})
+    present = torch.tensor([True, True, False])
+    assert spec.deployed(("ash", "beech", "cedar"), present).tolist() == [0.75, 0.25, 0]
+    assert PosthocSpec().deployed(("ash", "beech", "cedar"), present) is None
+    with pytest.raises(ValueError, match=r"\['elm'\] are missing and \['cedar'\] are no classes"):
+        spec.deployed(("ash", "beech", "elm"), torch.ones(3, dtype=torch.bool))

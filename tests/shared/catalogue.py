@@ -20,7 +20,9 @@ from heads.zero_shot import ZeroShot
 from training.data import Data, Part
 from training.engine import fit
 from training.events import Failed, Finished
+from training.losses.acls import Acls
 from training.losses.hardmine import HardMine
+from training.losses.mbls import Mbls
 from training.losses.supcon import MlpProjector
 from training.run import RunSpec
 from training.samplers import ClassBatches
@@ -53,6 +55,8 @@ NEEDS: dict[str, dict[str, Any]] = {
     "train.loss.supcon": MLP,
     "train.loss.bcl": MLP,
     "train.loss.center": MLP,
+    "train.loss.fedlas": MLP,
+    "train.loss.fedlas.statistics=exact": {"train": {"loss": {"fedlas": {"source": "input"}}}},
     "train.loss.weight_schedule": UNEVEN,
     "train.loss.count": UNEVEN,
     "train.loss.logit_adjustment.prior": {
@@ -102,6 +106,8 @@ def small(spec_type: type[Spec]) -> dict[str, Any]:
         Crt: {"epochs": 2},
         Lws: {"epochs": 2},
         HardMine: {"keep": 0.5, "warm": 0.0, "quota": 1},
+        Mbls: {"margin": 1.0},
+        Acls: {"margin": 1.0},
     }
     if spec_type.__module__ in ("heads.external", "training.losses.external"):
         name = "Plain" if spec_type.__module__.startswith("heads") else "Half"
@@ -196,6 +202,26 @@ TOGETHER: dict[str, dict[str, Any]] = {
         MLP, {"head": {"classifier": {"kind": "cosine"}}, "train": {"loss": {"bcl": {"weight": 0.3}}}}
     ),
     "arcface mixed": {"head": {"classifier": {"kind": "arcface"}}, "train": {"mixup": {"alpha": 0.4}}},
+    "temperatures in a margin": {
+        "head": {"classifier": {"kind": "arcface"}},
+        "train": {"loss": {"vace": {"strength": 0.5}, "logit_adjustment": {"tau": 1.0}}},
+    },
+    "running temperatures of mixed rows": merged(
+        MLP, {"train": {"mixup": {"alpha": 0.4}, "loss": {"vace": {"strength": 0.5, "scatter": "own_logit_ema"}}}}
+    ),
+    "smoothed by norms of mixed rows": merged(
+        MLP, {"train": {"mixup": {"alpha": 0.4}, "loss": {"fedlas": {"alpha": 0.1, "base": "mbls", "margin": 1.0}}}}
+    ),
+    "calibrated, mined and mixed": merged(
+        UNEVEN,
+        {"train": {"mixup": {"alpha": 0.4}, "loss": {"hardmine": small(HardMine), "mdca": {"weight": 0.5}}}},
+        {"train": {"loss": {"point": {"kind": "mbls", "margin": 1.0}, "smoothing": {"epsilon": 0.1}}}},
+    ),
+    "calibrated under a prior": merged(
+        {"train": {"loss": {"class_weight": {"kind": "sqrt_inverse"}, "logit_adjustment": {"tau": 1.0}}}},
+        {"train": {"loss": {"mmce": {"weight": 0.5, "form": "weighted"}, "point": {"kind": "acls", "margin": 1.0}}}},
+        {"train": {"loss": {"smoothing": {"epsilon": 0.1, "spread": "others"}}}},
+    ),
     "mined and mixed": {"train": {"mixup": {"alpha": 0.4}, "loss": {"hardmine": small(HardMine)}}},
     "crt of a cosine": merged(
         MLP, {"head": {"classifier": {"kind": "cosine"}}, "second": {"kind": "crt", "epochs": 2}}

@@ -16,6 +16,7 @@ from heads.spec import numbers, with_numbers
 from training.data import Data, Part
 from training.engine import fit, never
 from training.events import Epoch, Finished
+from training.losses.fedlas import Gate
 from training.run import RunSpec
 from training.setting import settings_of
 from training.stages import Stage, first_stage
@@ -186,6 +187,13 @@ def _start_alike(stages: list[Stage]) -> None:
     for key, value in first.items():
         if value.ndim > 0:
             second[key][PERMUTED] = value
+    one, other = (stage.stack.objectives[0] for stage in stages)
+    if isinstance(one.state.gate, Gate):
+        # The gate reads the logits of the classes that have rows, in their order.
+        columns = other.facts.position[PERMUTED[one.facts.present]]
+        other.state.gate.load_state_dict(one.state.gate.state_dict())
+        with torch.no_grad():
+            other.state.gate.hidden.weight[:, columns] = one.state.gate.hidden.weight
 
 
 def _followed(stage: Stage, part: Part) -> Tensor:

@@ -16,8 +16,8 @@ MLP = {"body": {"kind": "mlp", "hidden": [8]}}
 TRAIN = {"schedule": {"epochs": 8, "min_steps": 0, "batch_size": 16}, "early_stop": {"patience": 3}, "ema": 0.5}
 
 
-def run(lr: float, **more: object) -> RunSpec:
-    train = TRAIN | {"optim": {"kind": "adamw", "lr": lr}, "loss": {"center": {"weight": 0.1}}}
+def run(lr: float, loss: dict[str, object] | None = None, **more: object) -> RunSpec:
+    train = TRAIN | {"optim": {"kind": "adamw", "lr": lr}, "loss": loss or {"center": {"weight": 0.1}}}
     return RunSpec.model_validate({"head": MLP, "train": train, "order_seed": 0} | more)
 
 
@@ -66,6 +66,32 @@ def test_it_ends_with_the_same_heads_and_curves(
     told = lambda events, i: [(e.epoch, e.loss) for e in events if isinstance(e, Epoch) and e.run == i]  # noqa: E731
     assert all(told(again, i) == told(whole, i) for i in range(len(runs)))
     assert not list(tmp_path.iterdir())
+
+
+REMEMBERING = {
+    "gate, norms, history and temperatures": {
+        "fedlas": {"alpha": 0.1, "gate_rate": 2.0},
+        "crl": {"weight": 0.5},
+        "vace": {"strength": 0.5, "scatter": "own_logit_ema"},
+    },
+    "powers": {"point": {"kind": "adafocal", "bins": 3}},
+}
+
+
+@pytest.mark.parametrize("rates", [(0.01,), (0.01, 0.02)])
+@pytest.mark.parametrize("loss", REMEMBERING.values(), ids=REMEMBERING)
+def test_what_a_loss_remembers_goes_on_too(
+    tmp_path: Path, data: Data, rates: tuple[float, ...], loss: dict[str, object]
+) -> None:
+    runs = [run(lr, loss, seed=i) for i, lr in enumerate(rates)]
+    whole = list(fit(runs, data))
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit(runs, data, checkpoints=keep), epochs=3 * len(runs) + 1)
+    assert list(tmp_path.glob("*.pt"))
+    again = list(fit(runs, data, checkpoints=keep))
+    assert all(same(heads(again)[i], heads(whole)[i]) for i in heads(whole))
+    told = lambda events: [(e.run, e.epoch, e.loss, e.logs) for e in events if isinstance(e, Epoch)]  # noqa: E731
+    assert sorted(told(again), key=lambda t: t[:2]) == sorted(told(whole), key=lambda t: t[:2])
 
 
 def test_it_goes_on_without_heads_that_have_finished_since(tmp_path: Path, data: Data) -> None:

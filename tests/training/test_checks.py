@@ -80,6 +80,16 @@ def test_bcl_is_for_few_classes(monkeypatch):
     refused(contrast, few, "at most 2, however: 3 classes have training rows")
 
 
+def test_cpc_is_for_three_classes():
+    cpc = {"train.loss.point.kind": "cpc"}
+    check_data([run_of(cpc)], data_of())
+    two = data_of()
+    labels = two.train.labels.clamp(max=1)
+    two = Data(Part(two.train.columns, labels), two.select, two.calibrate, two.class_names)
+    refused(cpc, two, "so it needs three, however: 2 have training rows")
+    check_data([run_of({**cpc, "head.classifier.kind": "ridge"})], two)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -71,6 +71,15 @@ SOUND = [
     {"head.classifier.kind": "ridge", "train.oversample.kind": "smote", "posthoc.calibration.kind": "temperature"},
     {"head.classifier.kind": "logreg", "posthoc.adjustment.rule": "tuned", "train.early_stop.metric": "nll"},
     {"train.loss.point.kind": "focal", "train.loss.smoothing.epsilon": 0.1, "posthoc.calibration.kind": "temperature"},
+    {"train.loss.point.kind": "mbls", "train.loss.logit_adjustment.tau": 1, "train.mixup.alpha": 0.2},
+    {"train.loss.point.kind": "mbls", "head.classifier.kind": "cosine", "head.preprocess.center": True},
+    {"train.loss.point.kind": "brier", "train.loss.smoothing.epsilon": 0.1, "train.loss.mdca.weight": 1},
+    {"train.loss.point": {"kind": "dual_focal"}, "train.mixup.alpha": 0.2, "posthoc.calibration.kind": "temperature"},
+    {
+        "train.loss.mmce": {"weight": 2, "form": "weighted"},
+        "train.loss.smoothing.spread": "others",
+        "train.loss.smoothing.epsilon": 0.1,
+    },
 ]
 
 

@@ -102,19 +102,19 @@ def test_a_solved_head_is_that_of_all_rows_and_predictions_are_of_heads_without_
     spec = run(head={"classifier": {"kind": "logreg"}}, posthoc={"calibration": {"kind": "temperature"}})
     end = ends([spec], data, folds)[0]
     plain = run(head={"classifier": {"kind": "logreg"}})
-    assert end.logits.shape == (CLASSES * EACH, CLASSES)
+    assert end.answers.logits.shape == (CLASSES * EACH, CLASSES)
     for fold in range(FOLDS):
         held = folds[0] == fold
         wanted = one(plain, parts(data, held)).head.logits({"avg": data.train.columns["avg"][held]})
-        assert torch.allclose(end.logits[held], wanted, atol=1e-6)
-        others = fit_temperature(end.logits[~held], data.train.labels[~held])
-        assert torch.allclose(end.log_p[held], (wanted / others).log_softmax(1), atol=1e-5)
+        assert torch.allclose(end.answers.logits[held], wanted, atol=1e-6)
+        others = fit_temperature(end.answers.logits[~held], data.train.labels[~held])
+        assert torch.allclose(end.answers.log_p[held], (wanted / others).log_softmax(1), atol=1e-5)
     head = end.finished.head
     everything = replace(data, select=data.train, calibrate=data.train)
     wanted = one(plain, everything).head.logits(data.train.columns)
     assert torch.allclose(head.logits(data.train.columns), wanted, atol=1e-6)
-    assert head.temperature == pytest.approx(fit_temperature(end.logits, data.train.labels))
-    assert torch.equal(head.calibration.logits, end.logits)
+    assert head.temperature == pytest.approx(fit_temperature(end.answers.logits, data.train.labels))
+    assert torch.equal(head.calibration.logits, end.answers.logits)
     assert head.priors.counts.tolist() == [EACH] * CLASSES
     assert (end.finished.reason, end.finished.epoch) == ("solved", 0)
 
@@ -144,7 +144,7 @@ def test_a_stepped_head_keeps_the_epoch_of_the_mean_and_is_fitted_to_all_rows(da
         spec = run(train=SHORT | {"early_stop": {"epoch": int(others.argmin()) + 1}})
         held = folds[0] == fold
         own = one(spec, parts(data, held)).head.logits({"avg": data.train.columns["avg"][held]})
-        assert torch.allclose(end.logits[held], own, atol=1e-5)
+        assert torch.allclose(end.answers.logits[held], own, atol=1e-5)
         assert not torch.allclose(end.finished.head.logits({"avg": data.train.columns["avg"][held]}), own, atol=0.01)
 
 
@@ -173,7 +173,7 @@ def test_runs_of_one_skeleton_go_together_and_equal_runs_alone(data, folds):
     for place, spec in enumerate(rates):
         alone = ends([spec], data, folds)[0]
         assert alone.finished.epoch == found[place].finished.epoch
-        assert torch.allclose(alone.log_p, found[place].log_p, atol=1e-4)
+        assert torch.allclose(alone.answers.log_p, found[place].answers.log_p, atol=1e-4)
 
 
 def test_seeds_are_judged_on_repeats_by_turns(data, folds):
@@ -183,7 +183,7 @@ def test_seeds_are_judged_on_repeats_by_turns(data, folds):
     end = ends([solved], data, folds)[0]
     held = folds[1] == 0
     wanted = one(solved, parts(data, held)).head.logits({"avg": data.train.columns["avg"][held]})
-    assert torch.allclose(end.logits[held], wanted, atol=1e-6)
+    assert torch.allclose(end.answers.logits[held], wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -241,9 +241,9 @@ def test_the_strength_is_tuned_on_the_rows_of_other_folds():
     found = pooled(spec, held)
     assert found.tau == pytest.approx(0.5)
     # Fold 0 is judged with the strength of fold 1, which needs none; fold 1 with that of fold 0.
-    assert found.logits[0].tolist() == [1.0, 0.0]
-    assert found.logits[2].tolist() == pytest.approx([3 + 0.5 * 0.1053605, 0.5 * 2.3025851])
-    metrics = all_metrics(found.log_p, held.labels, held.counts)
+    assert found.answers.logits[0].tolist() == [1.0, 0.0]
+    assert found.answers.logits[2].tolist() == pytest.approx([3 + 0.5 * 0.1053605, 0.5 * 2.3025851])
+    metrics = all_metrics(found.answers.log_p, held.labels, held.counts)
     assert metrics["accuracy"] == 0.75
 
 
@@ -252,7 +252,7 @@ def test_rows_of_classes_that_a_fold_cannot_know_do_not_calibrate():
     held = crafted([[2.0, -inf], [1.0, 0.0], [0.0, 1.0], [0.5, 0.0]], [0, 0, 1, 1], [1, 0, 1, 1])
     found = pooled(run(posthoc={"calibration": {"kind": "temperature"}}), held)
     assert len(found.calibration.labels) == 3
-    assert found.log_p[0].tolist() == [0.0, -inf]
+    assert found.answers.log_p[0].tolist() == [0.0, -inf]
     nobody = crafted([[2.0, -inf], [1.0, -inf]], [0, 1], [1, 1])
     with pytest.raises(ValueError, match="held-out rows of classes that were trained without them"):
         pooled(run(posthoc={"calibration": {"kind": "temperature"}}), nobody)
@@ -289,8 +289,8 @@ def test_a_class_of_one_group_is_learnt_in_the_end_but_not_while_it_is_held_out(
     folds = torch.arange(len(labels)) % FOLDS
     folds[labels == 3] = 1
     end = ends([run(head={"classifier": {"kind": "ridge"}})], data, folds[None])[0]
-    assert (end.log_p[folds == 1, 3] == -torch.inf).all()
-    assert end.log_p[folds != 1].isfinite().all()
+    assert (end.answers.log_p[folds == 1, 3] == -torch.inf).all()
+    assert end.answers.log_p[folds != 1].isfinite().all()
     assert end.finished.head.logits(data.train.columns).isfinite().all()
 
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from catalogue import data
 
+from training.average import Average
 from training.optim import AdamW, Schedule, Sgd
-from training.optimisers import SMALL_HEAD, Apart, Average, Together, optimiser_for
+from training.optimisers import SMALL_HEAD, Apart, Together, optimiser_for
 from training.run import RunSpec
 from training.setting import settings_of
 from training.stages import first_stage

@@ -1,4 +1,4 @@
-"""Focal loss: samples that are easy already count less."""
+"""Focal losses: samples that are easy already count less."""
 
 from typing import ClassVar, Literal
 
@@ -27,9 +27,54 @@ class Focal(Spec):
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
         """Loss [N] of scores [N, C] against targets."""
         log_p = scores.log_p
-        # A floor, for where p rounds to 1 and gamma is below 1 the power has an infinite slope, times 0.
-        missing = (-torch.expm1(log_p)).clamp(min=torch.finfo(log_p.dtype).tiny)
-        return -targets.mean(missing.pow(self.gamma) * log_p)
+        return -targets.mean(_power(-torch.expm1(log_p), self.gamma) * log_p)
+
+
+class Flsd53(Spec):
+    """The focal loss with gamma 5 for labels of probability below 0.2, and 3 for the others (FLSD-53).
+
+    Mukhoti et al., "Calibrating deep neural networks using focal loss", NeurIPS 2020. The power is chosen without
+    gradient, by the probability of the label itself; with soft targets, of each class that is wanted. The official
+    code takes the sum over a batch, here it is the mean.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["flsd53"] = "flsd53"
+
+    def __call__(self, scores: Scores, targets: Targets) -> Tensor:
+        """Loss [N] of scores [N, C+] against targets."""
+        log_p = scores.log_p
+        gamma = torch.where(log_p.detach().exp() < 0.2, 5.0, 3.0).to(log_p.dtype)
+        return -targets.mean(_power(-torch.expm1(log_p), gamma) * log_p)
+
+
+class DualFocal(Spec):
+    """Cross entropy times (1 - p + p_j)^gamma, with p_j the largest probability below that of the label.
+
+    Tao et al., "Dual focal loss for calibration", ICML 2023. p_j is strictly below p, 0 where there is none, and has
+    gradient. It belongs to a hard label: mixed rows count by the share of each label, and smoothing is refused.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["dual_focal"] = "dual_focal"
+    gamma: float = Field(default=5.0, ge=0, le=20, json_schema_extra=SWEPT)
+    """How much easy samples count less: 0 is cross entropy, and the paper has 5 for CIFAR-10."""
+
+    def __call__(self, scores: Scores, targets: Targets) -> Tensor:
+        """Loss [N] of scores [N, C+] against hard targets.
+
+        Raises:
+            ValueError: targets are smoothed.
+        """
+        if not targets.is_hard:
+            raise ValueError(
+                "dual_focal compares the label with the class below it, so it needs hard labels, however: they are "
+                "smoothed. Set train.loss.smoothing.epsilon=0, or use train.loss.point.kind=focal."
+            )
+        log_p = scores.log_p
+        own = targets.mean(log_p)
+        below = torch.where(log_p < own[:, None], log_p.exp(), 0.0).amax(-1)
+        return -_power(below - torch.expm1(own), self.gamma) * own
 
 
 class SigmoidFocal(Spec):
@@ -55,3 +100,11 @@ class SigmoidFocal(Spec):
         positive = wanted * torch.exp(-self.gamma * no_q) * no_p
         negative = (1 - wanted) * torch.exp(-self.gamma * no_p) * no_q
         return 2 * (self.alpha * positive + (1 - self.alpha) * negative).sum(-1)
+
+
+def _power(missing: Tensor, gamma: float | Tensor) -> Tensor:
+    """Probabilities that are missing, to the power gamma.
+
+    They have a floor, for where p rounds to 1 and gamma is below 1 the power has an infinite slope, times 0.
+    """
+    return missing.clamp(min=torch.finfo(missing.dtype).tiny).pow(gamma)

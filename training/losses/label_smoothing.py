@@ -12,15 +12,24 @@ from training.losses.scores import Targets
 class LabelSmoothing(Spec):
     """Move a share of each target from its class to all classes.
 
-    Szegedy et al., "Rethinking the Inception architecture", CVPR 2016, section 7.
+    Szegedy et al., "Rethinking the Inception architecture", CVPR 2016, section 7. Some code, such as that of MDCA
+    (Hebbalaguppe et al., CVPR 2022), moves it to the other classes alone, each of which gets epsilon / (C - 1): the
+    same as evenly to all with epsilon C / (C - 1).
     """
 
     kind: Literal["label_smoothing"] = "label_smoothing"
     epsilon: float = Field(default=0.0, ge=0, lt=1, json_schema_extra=SWEPT)
     """Share that is moved; 0 leaves the labels hard."""
-    spread: Literal["uniform", "prior"] = "uniform"
-    """Where the share goes: evenly, or by the effective prior (shares times weights), which suits logit adjustment."""
+    spread: Literal["uniform", "others", "prior"] = "uniform"
+    """Where the share goes: to all classes evenly, to the others evenly, or by the prior, which suits logit adjustment.
+
+    The prior is the effective one: shares of the classes times their weights.
+    """
 
     def __call__(self, own: Tensor, prior: Tensor) -> Targets:
         """Targets of samples whose labels have these places [N] among the C classes of a prior [C]."""
-        return Targets(own, self.epsilon, prior if self.spread == "prior" else None)
+        moved = self.epsilon
+        if self.spread == "others":
+            # One class has no others, and keeps all of its target whatever is moved.
+            moved = moved * (len(prior) / max(len(prior) - 1, 1))
+        return Targets(own, moved, prior if self.spread == "prior" else None)

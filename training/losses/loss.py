@@ -10,21 +10,46 @@ from torch import Tensor
 
 from heads.spec import SWEPT, Spec
 from training.facts import Facts
+from training.losses.acls import Acls
+from training.losses.adafocal import AdaFocal
 from training.losses.bcl import Bcl
+from training.losses.brier import Brier
 from training.losses.center import Center
 from training.losses.consistency import Consistency
+from training.losses.cpc import Cpc
+from training.losses.crl import Crl
 from training.losses.cross_entropy import CrossEntropy
+from training.losses.entropy import Ecp
 from training.losses.external import ExternalLoss
-from training.losses.focal import Focal, SigmoidFocal
+from training.losses.fedlas import Fedlas
+from training.losses.focal import DualFocal, Flsd53, Focal, SigmoidFocal
 from training.losses.hardmine import HardMine
 from training.losses.label_smoothing import LabelSmoothing
 from training.losses.lade import Lade
 from training.losses.logit_adjustment import LogitAdjustment
-from training.losses.scores import Scores
+from training.losses.mbls import Mbls
+from training.losses.mdca import Mdca
+from training.losses.mmce import Mmce
+from training.losses.scores import PointLoss, Scores
 from training.losses.supcon import SupCon
+from training.losses.vace import Vace
 from training.weights import ClassWeightSpec, ConstantSchedule, NoWeight, WeightScheduleSpec
 
-PointSpec = Annotated[CrossEntropy | Focal | SigmoidFocal | ExternalLoss, Field(discriminator="kind")]
+PointSpec = Annotated[
+    CrossEntropy
+    | Mbls
+    | Acls
+    | Ecp
+    | Cpc
+    | Brier
+    | Focal
+    | Flsd53
+    | DualFocal
+    | AdaFocal
+    | SigmoidFocal
+    | ExternalLoss,
+    Field(discriminator="kind"),
+]
 Margin = Callable[[Tensor, Tensor], Tensor]
 """What a margin head does in training to logits [N, C+] of labels' places [N]."""
 
@@ -38,6 +63,10 @@ class LossSpec(Spec):
     """Coefficient of the mean of the point loss; 0 trains by the terms beside it alone."""
     smoothing: LabelSmoothing = LabelSmoothing()
     """Softens the labels."""
+    fedlas: Fedlas = Fedlas()
+    """Softens each label by a share of its own."""
+    vace: Vace = Vace()
+    """Divides the logits by temperatures of the classes, in training and in prediction."""
     class_weight: ClassWeightSpec = NoWeight()
     """How much a class counts."""
     weight_schedule: WeightScheduleSpec = ConstantSchedule()
@@ -58,6 +87,12 @@ class LossSpec(Spec):
     """A term that fits logits to ratios of densities."""
     consistency: Consistency = Consistency()
     """A term that draws the predictions for all views of an image together."""
+    mmce: Mmce = Mmce()
+    """A term that draws the confidences of a batch to its share of right predictions, by a kernel."""
+    mdca: Mdca = Mdca()
+    """A term that draws the mean prediction of a batch to the shares of its classes."""
+    crl: Crl = Crl()
+    """A term that ranks confidences as rows were learnt."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +120,15 @@ def branched_objective(
     facts: Facts,
     progress: float,
     margin: Margin | None = None,
+    point: PointLoss | None = None,
 ) -> Tensor:
     """Scalar mean of the point loss for logits [N, C] and the branches of their labels at a progress from 0 to 1.
 
     The weight of a sample in a branch is that of its class there times its share, and the mean divides by the weights
     that took part. torch's cross_entropy(weight=, label_smoothing=) spreads the weights over the smoothing mass
     instead, whose optimum for a clean sample of a frequent class can be a rare class (pytorch issue 104776).
-    A margin belongs to a hard label, so each branch has scores of its own where there is one.
+    A margin belongs to a hard label, so each branch has scores of its own where there is one. A point loss that has a
+    state in training comes as point, in place of the spec's own.
     """
     raw = of_present(logits, facts)
     prior = facts.log_prior_effective.exp().to(raw.dtype)
@@ -101,7 +138,7 @@ def branched_objective(
     for branch in branches:
         own = facts.position[branch.labels]
         seen = scores(spec, raw, margin(raw, own), facts) if margin else plain
-        loss = spec.point(seen, spec.smoothing(own, prior))
+        loss = (point or spec.point)(seen, spec.smoothing(own, prior))
         weight = facts.weight.to(loss.dtype)[own] * branch.share.to(loss.dtype)
         weight = weight if kept is None else weight * kept
         totals.append((weight * loss).sum())

@@ -61,9 +61,9 @@ def is_mixed(run: RunSpec) -> bool:
 
 
 def is_smoothed(run: RunSpec) -> bool:
-    """Whether labels are smoothed towards all classes alike."""
+    """Whether labels are smoothed towards classes whatever their size."""
     smoothing = run.train.loss.smoothing
-    return smoothing.epsilon > 0 and smoothing.spread == "uniform"
+    return smoothing.epsilon > 0 and smoothing.spread != "prior"
 
 
 def reads_loss_last(run: RunSpec) -> bool:

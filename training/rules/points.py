@@ -1,8 +1,10 @@
 """Rules of the loss of a sample and of which samples count."""
 
 from heads.posthoc import NoCalibration
+from training.losses.brier import Brier
 from training.losses.cross_entropy import CrossEntropy
-from training.losses.focal import Focal, SigmoidFocal
+from training.losses.entropy import Ecp
+from training.losses.focal import DualFocal, Flsd53, Focal, SigmoidFocal
 from training.losses.hardmine import HardMine
 from training.losses.label_smoothing import LabelSmoothing
 from training.losses.logit_adjustment import LogitAdjustment
@@ -16,7 +18,13 @@ from training.stage_spec import EarlyStop
 
 def _is_focal(run: RunSpec) -> bool:
     point = run.train.loss.point
-    return isinstance(point, SigmoidFocal) or (isinstance(point, Focal) and point.gamma > 0)
+    return isinstance(point, SigmoidFocal | Flsd53) or (isinstance(point, Focal | DualFocal) and point.gamma > 0)
+
+
+def _is_curved(run: RunSpec) -> bool:
+    """Whether the point loss is not convex in the logits."""
+    point = run.train.loss.point
+    return _is_focal(run) or isinstance(point, Brier) or (isinstance(point, Ecp) and point.strength > 0)
 
 
 def _is_mined(run: RunSpec) -> bool:
@@ -93,13 +101,17 @@ POINT_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "warn",
-        lambda run: _is_focal(run) and is_logreg(run),
-        "focal losses are not convex, so logreg may end in an optimum that is not the best one: use "
+        lambda run: _is_curved(run) and is_logreg(run),
+        "focal losses, brier and ecp are not convex, so logreg may end in an optimum that is not the best one: use "
         "train.loss.point.kind=cross_entropy, or head.classifier.kind=linear",
     ),
     Rule(
         "idle",
-        lambda run: isinstance(run.train.loss.point, Focal) and run.train.loss.point.gamma == 0 and not is_fitted(run),
+        lambda run: (
+            isinstance(run.train.loss.point, Focal | DualFocal)
+            and run.train.loss.point.gamma == 0
+            and not is_fitted(run)
+        ),
         "focal loss with gamma 0 is cross entropy: raise train.loss.point.gamma, or use "
         "train.loss.point.kind=cross_entropy",
     ),

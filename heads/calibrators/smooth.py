@@ -1,0 +1,61 @@
+"""Minimising a smooth penalised likelihood, for the calibrators that have many numbers."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Objective = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Flat parameters [P] float64 to the value and the gradient [P]."""
+LARGEST = 20.0
+"""Bound of every weight; rows that a class separates perfectly have no optimum within it."""
+LARGEST_GRADIENT = 1e-5
+STARTS = 5
+"""How often the search begins anew where it stopped too early, as its line search may at a bound."""
+
+
+def minimum(objective: Objective, start: Tensor, bound: Tensor) -> Tensor:
+    """Parameters [P] with the least value, by L-BFGS-B in float64 with exact gradients.
+
+    Args:
+        objective: value and gradient.
+        start: where to begin.
+        bound: [P] largest size of each parameter; infinite where there is none.
+
+    Raises:
+        ValueError: the gradient did not become small.
+    """
+    from scipy.optimize import minimize
+
+    def both(flat: object) -> tuple[float, object]:
+        value, gradient = objective(torch.as_tensor(flat, dtype=torch.float64))
+        return float(value), gradient.numpy()
+
+    limits, at, slope, steps = [(-float(b), float(b)) for b in bound], start, math.inf, 0
+    options = {"maxiter": 20_000, "maxfun": 40_000, "maxcor": 30, "ftol": 0.0, "gtol": 5e-7, "maxls": 60}
+    for _ in range(STARTS):
+        found = minimize(both, at.numpy(), jac=True, method="L-BFGS-B", bounds=limits, options=options)
+        at, steps = torch.from_numpy(found.x), steps + int(found.nit)
+        slope = float((at - (at - objective(at)[1]).clamp(-bound, bound)).abs().max())
+        if slope < LARGEST_GRADIENT:
+            return at
+    raise ValueError(
+        f"a calibration must reach its optimum, however: after {steps} iterations the gradient is {slope:.1e}. Raise "
+        "its penalty, or set posthoc.calibration.kind to temperature."
+    )
+
+
+def likelihood(scores: Tensor, labels: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Weighted mean negative log-likelihood of scores [N, C], and its gradient [N, C].
+
+    Args:
+        scores: -inf for classes that a row cannot have.
+        labels: [N].
+        share: [N] weights that sum to 1.
+    """
+    log_p = scores.log_softmax(1)
+    own = log_p.gather(1, labels[:, None]).squeeze(1)
+    slope = log_p.exp()
+    slope[torch.arange(len(labels)), labels] -= 1
+    return -(share * own).sum(), share[:, None] * slope

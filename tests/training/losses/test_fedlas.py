@@ -1,0 +1,324 @@
+"""FeDLaS: shares, gate and gradients of the worked example, what its controls equal, and what it leaves alone."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from catalogue import data, trained
+from torch.nn.functional import cross_entropy
+
+from benchmarks.settings import parse, with_changes
+from heads.body import Pass
+from heads.dense import zero_layer
+from heads.head import Core
+from training.engine import fit
+from training.events import Epoch, Finished
+from training.facts import facts_of
+from training.loss_state import LossState, Smoothed
+from training.losses.fedlas import Fedlas, Gate, gamma
+from training.losses.loss import Branch, LossSpec, branched_objective
+from training.losses.scores import Scores, Targets
+from training.run import RunSpec
+from training.setting import settings_of
+from training.stages import first_stage
+
+Z = torch.tensor(
+    [[2.0, 0.5, -1.0, 0.0], [0.2, 1.5, 0.3, -0.5], [1.0, 0.0, 3.0, -2.0], [4.0, -3.0, 0.5, 1.0]], dtype=torch.float64
+)
+Y = torch.tensor([0, 1, 3, 0])
+G = torch.tensor([[1.0, 2, 0, 1], [0, 0.5, 0.5, 0], [3, 1, 2, 0], [0, 2, 0, 0]], dtype=torch.float64)
+FORCED = torch.tensor([1.0, -1, 1, -1], dtype=torch.float64)
+UNIFORM = torch.full((4,), 0.25, dtype=torch.float64)
+OFFICIAL = torch.tensor([20.0, 100.0], dtype=torch.float64)
+NONE = torch.full((2,), torch.nan, dtype=torch.float64)
+
+
+def scores(z=Z):
+    return Scores(z, z, z.log_softmax(-1))
+
+
+def losses(spec, signs, before, z=Z, features=G):
+    """Shares and losses [4] after a batch updated the statistics."""
+    norms = spec.strengths(features, z)
+    share = spec.shares(norms, spec.moved(norms, before), signs)
+    point = Smoothed(spec, share, signs, gamma(norms, before), before, UNIFORM)
+    return share, point(scores(z), Targets(Y))
+
+
+def ls(alpha, **options):
+    return Fedlas(alpha=alpha, beta=4, theta=0.95, **options)
+
+
+def mbls(**options):
+    return Fedlas(alpha=0.1, base="mbls", beta=0.5, margin=2, theta=0.95, **options)
+
+
+def test_norms_and_their_statistics():
+    spec = ls(0.1)
+    norms = spec.strengths(G, Z)
+    assert norms.tolist() == [4, 1, 6, 2]
+    moved = spec.moved(norms, OFFICIAL)
+    assert moved.tolist() == pytest.approx([4.0875, 7.106487993477932], abs=1e-12)
+    wanted = [-0.012310959945, -0.434401015216, 0.269082410235, -0.293704330126]
+    assert gamma(norms, moved).tolist() == pytest.approx(wanted, abs=1e-11)
+    first = spec.moved(norms, NONE)
+    assert first.tolist() == pytest.approx([3.25, 2.217355782608345], abs=1e-12)
+    wanted = [0.338088238992, -1.014264716976, 1.239656876304, -0.563480398320]
+    assert gamma(norms, first).tolist() == pytest.approx(wanted, abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("indicator", "wanted"),
+    [
+        ("l2", [6**0.5, 0.5**0.5, 14**0.5, 2]),
+        ("max_logit", [2, 1.5, 3, 4]),
+        ("max_prob", [0.710099922886, 0.585116523857, 0.839024507463, 0.925158101448]),
+    ],
+)
+def test_other_indicators(indicator, wanted):
+    assert ls(0.1, indicator=indicator).strengths(G, Z).tolist() == pytest.approx(wanted, abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("spec", "before", "shares", "mean"),
+    [
+        (ls(0.1), OFFICIAL, [0.097538305449, 0.170076496181, 0.149159754754, 0.152802932991], 1.656061540655123),
+        (ls(0.05), OFFICIAL, None, 1.5944807510902717),
+        (mbls(), OFFICIAL, [0.099692226973, 0.110817531404, 0.106716931192, 0.107329441028], 1.4525741452366208),
+        (mbls(reduction="sum"), OFFICIAL, None, 1.7022361626335254),
+        (ls(0.1), NONE, None, 1.6813361291624864),
+        (ls(0.05), NONE, None, 1.6071180453439537),
+        (mbls(), NONE, None, 1.4291477868725668),
+        (mbls(reduction="sum"), NONE, None, 1.7073105930892405),
+    ],
+)
+def test_losses_of_the_worked_example_under_given_signs(spec, before, shares, mean):
+    found, loss = losses(spec, FORCED, before)
+    if shares is not None:
+        assert found.tolist() == pytest.approx(shares, abs=1e-11)
+    assert float(loss.mean()) == pytest.approx(mean, abs=1e-12)
+
+
+def gate():
+    found = Gate(4, 2, torch.Generator()).double()
+    found.hidden.weight.data = torch.tensor([[0.5, -0.5, 0.25, 0], [0, 1, -1, 0.5]], dtype=torch.float64)
+    found.hidden.bias.data = torch.tensor([0.1, -0.2], dtype=torch.float64)
+    found.out.weight.data = torch.tensor([[1, -0.5], [-0.5, 1]], dtype=torch.float64)
+    found.out.bias.data = torch.tensor([0, 0.1], dtype=torch.float64)
+    return found
+
+
+def test_the_gate_of_the_worked_example():
+    module, z = gate(), Z.clone().requires_grad_()
+    signs = module(z)
+    assert signs.tolist() == [1, 1, -1, -1]
+    assert torch.autograd.grad(signs.sum(), z, allow_unused=True) == (None,)
+    first, second = module.out(torch.nn.functional.leaky_relu(module.hidden(Z), 0.01)).softmax(1).unbind(1)
+    wanted = [0.519021833898, 0.548380565092, -0.759062772964, -0.992142519707]
+    assert (second - first).tolist() == pytest.approx(wanted, abs=1e-11)
+
+
+def test_losses_and_gradients_through_the_gate():
+    module = gate()
+    share, loss = losses(ls(0.1), module(Z), OFFICIAL)
+    wanted = [0.097538305449, 0.029923503819, 0.050840245246, 0.152802932991]
+    assert share.tolist() == pytest.approx(wanted, abs=1e-11)
+    assert float(loss.detach().mean()) == pytest.approx(1.6780932049959638, abs=1e-12)
+    weight, bias = torch.autograd.grad(loss.mean(), (module.out.weight, module.out.bias))
+    assert bias.tolist() == pytest.approx([0.010398122034, -0.010398122034], abs=1e-11)
+    row = [0.008537524708, 0.003499776149]
+    assert weight.flatten().tolist() == pytest.approx([*row, *(-value for value in row)], abs=1e-11)
+    share, loss = losses(mbls(), module(Z), OFFICIAL)
+    wanted = [0.099692226973, 0.089182468596, 0.093283068808, 0.107329441028]
+    assert share.tolist() == pytest.approx(wanted, abs=1e-11)
+    assert float(loss.detach().mean()) == pytest.approx(1.4694962668898097, abs=1e-12)
+
+
+def test_a_sign_is_pushed_to_where_the_loss_falls():
+    signs = torch.tensor([1.0, 1, -1, -1], dtype=torch.float64, requires_grad=True)
+    _, loss = losses(ls(0.1), signs, OFFICIAL)
+    (gradient,) = torch.autograd.grad(loss.mean(), signs)
+    wanted = [-0.000999659341, -0.012435696186, -0.025506720287, -0.035743809124]
+    assert gradient.tolist() == pytest.approx(wanted, abs=1e-11)
+    own = Z.gather(1, Y[:, None])[:, 0]
+    norms = ls(0.1).strengths(G, Z)
+    above = gamma(norms, ls(0.1).moved(norms, OFFICIAL))
+    assert torch.equal(gradient.sign(), (above * (own - Z.mean(1))).sign())
+
+
+@pytest.mark.parametrize("spec", [ls(0.1), mbls()])
+def test_gradients_in_the_logits_are_those_of_a_given_share(spec):
+    z = Z.clone().requires_grad_()
+    share, loss = losses(spec, FORCED, OFFICIAL, z)
+    (gradient,) = torch.autograd.grad(loss.sum(), z)
+    p, hard = Z.softmax(1), torch.nn.functional.one_hot(Y, 4).double()
+    a = share[:, None]
+    if spec.base == "label_smoothing":
+        wanted = p - ((1 - a) * hard + a / 4)
+    else:
+        gap = (Z.amax(1, keepdim=True) - Z > 2).double()
+        top = torch.nn.functional.one_hot(Z.argmax(1), 4).double()
+        wanted = (1 - a) * (p - hard) + a * (top * gap.sum(1, keepdim=True) - gap) / 4
+    assert torch.allclose(gradient, wanted, atol=1e-12)
+
+
+def test_shares_lie_within_their_bounds():
+    one = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    spec = Fedlas(alpha=0.1, beta=4)
+    norms = torch.tensor([1 + 1e-3, 1 + 1e-3, 1 + 1e-3], dtype=torch.float64)
+    signs = torch.tensor([1.0, -1, 0], dtype=torch.float64)
+    found = spec.shares(norms, one, signs)
+    assert found.tolist() == pytest.approx([0.1964027580075817, 0.0035972419924183, 0.1], abs=1e-12)
+    far = spec.shares(norms * 1e3, one, signs)
+    assert far.min() >= 0
+    assert far.max() <= 0.2
+
+
+def test_without_beta_it_is_label_smoothing_or_a_blend_with_the_margin_penalty():
+    spec = Fedlas(alpha=0.1, beta=0)
+    _, loss = losses(spec, FORCED, NONE)
+    assert float(loss.mean()) == pytest.approx(1.6235249615254206, abs=1e-12)
+    assert float(cross_entropy(Z, Y, label_smoothing=0.1)) == pytest.approx(float(loss.mean()), abs=1e-12)
+    _, loss = losses(Fedlas(alpha=0.1, beta=0, base="mbls", margin=2), FORCED, NONE)
+    assert float(loss.mean()) == pytest.approx(1.4577349653728784, abs=1e-12)
+
+
+def test_constant_norms_give_every_sample_alpha():
+    share, loss = losses(ls(0.1), FORCED, NONE, features=torch.ones_like(G))
+    assert share.tolist() == [0.1] * 4
+    assert float(loss.mean()) == pytest.approx(1.6235249615254206, abs=1e-12)
+
+
+def test_a_batch_of_one_and_norms_that_overflow_leave_the_statistics():
+    spec = ls(0.1)
+    assert spec.moved(torch.ones(1, dtype=torch.float64), OFFICIAL).tolist() == [20, 100]
+    assert spec.moved(torch.tensor([1.0, torch.inf], dtype=torch.float64), OFFICIAL).tolist() == [20, 100]
+    assert spec.shares(torch.ones(1, dtype=torch.float64), NONE, FORCED[:1]).tolist() == [0.1]
+
+
+def test_smoothing_goes_to_the_prior_where_asked():
+    prior = torch.tensor([0.7, 0.1, 0.1, 0.1], dtype=torch.float64)
+    found = Fedlas(alpha=0.1, spread="prior").regulariser(scores(), prior)
+    assert torch.allclose(found, cross_entropy(Z, prior.expand(4, 4), reduction="none"))
+
+
+def test_the_mean_share_is_label_smoothing_at_it_and_the_gate_still_learns():
+    module = gate()
+    own, _ = losses(ls(0.1), module(Z), OFFICIAL)
+    z = Z.clone().requires_grad_()
+    _, loss = losses(ls(0.1, share="batch_mean"), module(Z), OFFICIAL, z)
+    mean = float(own.detach().mean())
+    assert float(loss.detach().mean()) == pytest.approx(float(cross_entropy(Z, Y, label_smoothing=mean)), abs=1e-12)
+    in_logits, in_gate = torch.autograd.grad(loss.mean(), (z, module.out.bias))
+    plain = Z.clone().requires_grad_()
+    (wanted,) = torch.autograd.grad(cross_entropy(plain, Y, label_smoothing=mean), plain)
+    assert torch.allclose(in_logits, wanted, atol=1e-12)
+    assert in_gate.tolist() == pytest.approx([0.010398122034, -0.010398122034], abs=1e-11)
+
+
+@pytest.mark.parametrize(("classes", "numbers"), [(10, 67), (100, 5152), (200, 20302), (1000, 501502)])
+def test_the_gate_has_as_many_numbers_as_in_the_official_code(classes, numbers):
+    module = Fedlas(alpha=0.1).build_gate(classes, torch.Generator())
+    assert sum(p.numel() for p in module.parameters()) == numbers
+
+
+def test_the_objective_is_the_worked_example_through_state_and_branches():
+    spec = LossSpec(fedlas=ls(0.1, statistics="official"))
+    facts = facts_of(Y, 4, spec.class_weight)
+    facts = replace(facts, present=torch.arange(4), position=torch.arange(4), weight=torch.ones(4).double())
+    state = LossState(spec, Core(Pass(4), zero_layer(4, 4)), 4, torch.Generator()).double()
+    state.prepare(spec, 10, None)
+    state.gate = gate()
+    index = torch.tensor([3, 0, 9, 5])
+    point = state.point(spec, facts, G, Z, ())
+    value = branched_objective(spec, Z, [Branch(Y, torch.ones(4))], facts, 0.0, point=point)
+    assert float(value.detach()) == pytest.approx(1.6780932049959638, abs=1e-12)
+    found = state.after(spec, point, Z, index)
+    assert found["state.norms"].tolist() == pytest.approx([4.0875, 7.106487993477932], abs=1e-12)
+    assert found["rows=state.signs"].tolist() == [1, 1, -1, -1]
+    share, positive, greedy, flipped = found["state.told"].tolist()
+    assert share == pytest.approx([3.31104987505, 4], abs=1e-9)
+    # Greedy signs are -sign(gamma) sign(s_y - mean): gamma is (-, -, +, -) and s_y - mean is (+, +, -, +).
+    assert (positive, greedy, flipped) == ([2, 4], [2, 4], [0, 0])
+    state.signs = torch.zeros(10, dtype=torch.float64)
+    state.signs[torch.tensor([3, 0])] = torch.tensor([1.0, -1], dtype=torch.float64)
+    assert state.after(spec, point, Z, index)["state.told"][3].tolist() == [1, 2]
+
+
+def run_of(**fedlas):
+    tree = with_changes(
+        RunSpec().model_dump(mode="json"),
+        {
+            "head.body": {"kind": "mlp", "hidden": [8]},
+            "train.schedule.epochs": 4,
+            "train.schedule.min_steps": 0,
+            "train.early_stop.metric": "last",
+        },
+    )
+    return parse(RunSpec, with_changes(tree, {f"train.loss.fedlas.{name}": value for name, value in fedlas.items()}))
+
+
+def finished(run, rows):
+    (found,) = [event for event in fit([run], rows) if isinstance(event, Finished)]
+    return found.head.logits(rows.select.columns)
+
+
+def test_a_run_without_beta_is_one_with_label_smoothing():
+    rows = data(torch.float32)
+    smoothed = parse(RunSpec, with_changes(run_of().model_dump(mode="json"), {"train.loss.smoothing.epsilon": 0.1}))
+    found = finished(run_of(alpha=0.1, beta=0, gate="plus"), rows)
+    assert torch.allclose(found[:, :4], finished(smoothed, rows)[:, :4], atol=1e-5)
+    assert not torch.allclose(finished(run_of(alpha=0.1, gate="plus"), rows)[:, :4], found[:, :4], atol=1e-3)
+
+
+def test_what_is_logged_and_that_controls_keep_their_sign():
+    rows = data(torch.float32)
+    logs = {gate: [e.logs for e in fit([run_of(alpha=0.1, gate=gate)], rows) if isinstance(e, Epoch)] for gate in GATES}
+    assert [e["gate_positive"] for e in logs["plus"]] == [1.0] * 4
+    assert [e["gate_positive"] for e in logs["minus"]] == [0.0] * 4
+    assert all(e["gate_flipped"] == 0 for e in logs["plus"] + logs["minus"])
+    assert 0.2 < logs["random"][-1]["gate_flipped"] < 0.8
+    assert all(0 < e["gate_share"] < 2 and 0 <= e["gate_greedy"] <= 1 for every in logs.values() for e in every)
+
+
+GATES = ("learned", "plus", "minus", "random")
+
+
+def test_norms_are_those_of_cached_vectors_whatever_is_standardised():
+    rows = data(torch.float64)
+    plain = run_of(alpha=0.1, source="input", statistics="exact", gate="plus")
+    tree = plain.model_dump(mode="json")
+    (setting,) = settings_of([0], [parse(RunSpec, with_changes(tree, {"head.preprocess.std": True}))], rows)
+    objective = first_stage([setting]).stack.objectives[0]
+    norms = rows.train.columns["x"].abs().sum(1)
+    assert objective.state.norms.tolist() == pytest.approx([float(norms.mean()), float(norms.std())], rel=1e-9)
+
+
+def test_a_gate_learns_at_a_rate_of_its_own():
+    rows = data(torch.float32)
+    shares = [
+        [e.logs["gate_greedy"] for e in fit([run_of(alpha=0.1, gate_rate=rate)], rows) if isinstance(e, Epoch)]
+        for rate in (1e-6, 30.0)
+    ]
+    assert shares[1][-1] > shares[0][-1] + 0.1
+
+
+def test_heads_of_one_stack_have_gates_and_rates_of_their_own():
+    rows = data(torch.float64)
+    runs = [run_of(alpha=a, gate_rate=3.0) for a in (0.05, 0.2)]
+    together = trained(runs, rows)
+    for one, run in zip(together, runs, strict=True):
+        assert torch.allclose(one.head.logits(rows.select.columns), finished(run, rows), atol=1e-6)
+
+
+def test_the_share_of_gaps_that_are_penalised_is_logged():
+    rows = data(torch.float32)
+    tree = run_of().model_dump(mode="json")
+    none, every = (
+        parse(RunSpec, with_changes(tree, {"train.loss.point": {"kind": "mbls", "margin": margin}}))
+        for margin in (99, 0)
+    )
+    assert [e.logs for e in fit([none], rows) if isinstance(e, Epoch)] == [{"margin_active": 0.0}] * 4
+    # All but the largest of four classes that have rows.
+    shares = [e.logs["margin_active"] for e in fit([every], rows) if isinstance(e, Epoch)]
+    assert shares == pytest.approx([0.75] * 4)

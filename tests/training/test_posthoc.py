@@ -1,0 +1,231 @@
+"""Calibration and decisions in training: which rows they are fitted to, and for which prior."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from heads.calibrators.rows import Calibration
+from heads.decisions.thresholds import CoordinateAscent
+from heads.layers import Layers
+from heads.posthoc import PosthocSpec, fit_temperature
+from training.checks import check_data
+from training.crossfit import cross_fitted, folds_of
+from training.crossval import CrossValidated, cross_validate
+from training.data import Part
+from training.engine import fit
+from training.events import Failed, Finished
+from training.metrics import all_metrics
+from training.notes import posthoc_notes
+from training.run import RunSpec
+
+RIDGE = {"head": {"classifier": {"kind": "logreg"}}}
+EVEN = {"ash": 1, "beech": 1, "cedar": 1, "elm": 1}
+FITTED = {
+    "temperature": {"calibration": {"kind": "temperature"}},
+    "vector": {"calibration": {"kind": "vector"}},
+    "matrix": {"calibration": {"kind": "matrix"}},
+    "isotonic": {"calibration": {"kind": "isotonic"}},
+    "top_label": {"calibration": {"kind": "isotonic", "form": "top_label"}},
+    "thresholds": {"thresholds": {"kind": "coordinate_ascent"}},
+    "wanted": {"shift": {"kind": "wanted", "targets": {"elm": 0.6}}},
+}
+
+
+def run(posthoc, **fields):
+    return RunSpec.model_validate(RIDGE | {"posthoc": posthoc} | fields)
+
+
+def finished(data, posthoc, **fields):
+    (end,) = [event for event in fit([run(posthoc, **fields)], data) if isinstance(event, Finished)]
+    return end
+
+
+def spoiled(part):
+    """Other rows with other labels."""
+    return Part({"avg": part.columns["avg"].flip(0) + 1}, (part.labels + 1) % 4)
+
+
+@pytest.mark.parametrize("kind", FITTED)
+def test_layers_are_fitted_to_calibration_rows_and_no_others(long_tail, kind):
+    end = finished(long_tail, FITTED[kind])
+    part = long_tail.calibrate
+    rows = Calibration(end.head.logits(part.columns), part.labels)
+    wanted = Layers.of(PosthocSpec.model_validate(FITTED[kind]), long_tail.class_names).fitted_to(rows)
+    assert end.head.layers.numbers.keys() == wanted.numbers.keys()
+    assert all(torch.equal(end.head.layers.numbers[name], value) for name, value in wanted.numbers.items())
+    assert (end.head.layers.bias is None) == (wanted.bias is None)
+    assert wanted.bias is None or torch.equal(end.head.layers.bias, wanted.bias)
+    assert end.held_out is None
+    other = finished(replace(long_tail, select=spoiled(long_tail.select)), FITTED[kind])
+    log_p = end.head.log_probabilities(part.columns)
+    assert torch.equal(other.head.log_probabilities(part.columns), log_p)
+    assert torch.equal(other.head.decide(log_p), end.head.decide(log_p))
+    moved = finished(replace(long_tail, calibrate=spoiled(part)), FITTED[kind])
+    assert torch.equal(moved.head.logits(part.columns), end.head.logits(part.columns))
+    assert not torch.equal(moved.head.log_probabilities(part.columns), log_p) or not torch.equal(
+        moved.head.layers.bias, end.head.layers.bias
+    )
+
+
+@pytest.mark.parametrize("kind", FITTED)
+def test_on_selection_rows_they_are_fitted_to_all_and_judged_by_cross_fitting(long_tail, kind):
+    spec = FITTED[kind] | {"rows": "select"}
+    groups = torch.arange(120) // 2
+    grouped = replace(long_tail.select, groups=groups)
+    nothing = Part({"avg": torch.zeros(0, 8)}, torch.zeros(0, dtype=torch.int64))
+    end = finished(replace(long_tail, select=grouped, calibrate=nothing), spec)
+    logits = end.head.logits(grouped.columns)
+    layers = Layers.of(PosthocSpec.model_validate(spec), long_tail.class_names)
+    whole = layers.fitted_to(Calibration(logits, grouped.labels))
+    log_p = whole.log_probabilities(logits)
+    assert torch.equal(end.head.log_probabilities(grouped.columns), log_p)
+    assert torch.equal(end.head.decide(log_p), whole.decide(log_p))
+    wanted = cross_fitted(layers, logits, grouped.labels, folds_of(grouped.labels, groups))
+    assert torch.equal(end.held_out.log_p, wanted.log_p)
+    assert torch.equal(end.held_out.predicted, wanted.predicted)
+    assert not torch.equal(end.held_out.log_p, log_p) or not torch.equal(end.held_out.predicted, whole.decide(log_p))
+
+
+def test_a_prior_for_deployment_is_what_the_head_carries(long_tail):
+    plain = finished(long_tail, {}).head
+    shares = {"ash": 1, "beech": 2, "cedar": 3, "elm": 4}
+    head = finished(long_tail, {"deploy_prior": shares}).head
+    prior = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+    x = long_tail.select.columns
+    assert torch.allclose(head.log_probabilities(x), plain.log_probabilities(x, prior), atol=1e-5)
+    assert torch.allclose(head.priors.implied, prior)
+    assert torch.allclose(head.log_probabilities(x, plain.priors.implied), plain.log_probabilities(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", FITTED)
+def test_layers_are_fitted_for_the_prior_of_the_deployment(long_tail, kind):
+    """Calibration rows are 30 of each class, so weights differ under a prior of 1 : 2 : 3 : 4."""
+    shares = {"ash": 1, "beech": 2, "cedar": 3, "elm": 4}
+    head = finished(long_tail, FITTED[kind] | {"deploy_prior": shares}).head
+    prior = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+    wanted = finished(long_tail, FITTED[kind]).head.under(prior)
+    x = long_tail.select.columns
+    log_p = head.log_probabilities(x)
+    assert torch.allclose(log_p, wanted.log_probabilities(x), atol=1e-4)
+    assert (head.decide(log_p) == wanted.decide(log_p)).double().mean() > 0.98
+
+
+def test_metrics_of_thresholds_are_those_of_the_evaluation(long_tail):
+    """What coordinate ascent raises is the macro F1 that a run is judged by, background left out."""
+    head = finished(long_tail, {}).head
+    part = long_tail.calibrate
+    log_p = head.log_probabilities(part.columns).double()
+    tuned = CoordinateAscent(shrink=0, passes=20).fit(log_p, part.labels, torch.ones(120).double(), (0,))
+    values = []
+    for log_t in (torch.zeros(4), tuned):
+        found = all_metrics(log_p, part.labels, head.counts, (0,), (log_p - log_t).argmax(1))
+        values.append(found["macro_f1_fg"])
+    assert values[1] > values[0]
+    for own in range(4):
+        for step in (-0.2, 0.2):
+            near = tuned.clone()
+            near[own] += step * math.log(10)
+            if near[own].abs() > math.log(10) + 1e-9:
+                continue
+            found = all_metrics(log_p, part.labels, head.counts, (0,), (log_p - near).argmax(1))
+            assert found["macro_f1_fg"] <= values[1] + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("posthoc", "told"),
+    [
+        ({"deploy_prior": {"ash": 1, "beech": 1}}, r"\['cedar', 'elm'\] are missing and \[\] are no classes"),
+        ({"deploy_prior": EVEN | {"fir": 1}}, r"\[\] are missing and \['fir'\] are no classes"),
+        ({"shift": {"kind": "given", "logits": {"fir": 1}}}, r"posthoc.shift.logits names trained classes, .*'fir'"),
+        ({"shift": {"kind": "wanted", "targets": {"oak": 1}}}, r"posthoc.shift.targets names trained classes, .*'oak'"),
+        ({"calibration": {"kind": "vector"}, "rows": "select"}, "fitted on selection rows, however: there are none"),
+        (FITTED["thresholds"], "fitted on calibration rows, however: there are none"),
+        (FITTED["wanted"], "fitted on calibration rows, however: there are none"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_before_training(long_tail, posthoc, told):
+    nothing = Part({"avg": torch.zeros(0, 8)}, torch.zeros(0, dtype=torch.int64))
+    with pytest.raises(ValueError, match=told):
+        check_data([run(posthoc)], replace(long_tail, calibrate=nothing, select=nothing))
+
+
+def only(part, kept):
+    return Part({"avg": part.columns["avg"][kept]}, part.labels[kept])
+
+
+def test_too_few_rows_are_refused_before_training(long_tail):
+    part = long_tail.calibrate
+    few = replace(long_tail, calibrate=only(part, torch.arange(120) % 8 == 0))
+    with pytest.raises(ValueError, match="to 16 rows or more and 100 classes at most, however: 15 rows came"):
+        check_data([run(FITTED["matrix"])], few)
+    check_data([run({"calibration": {"kind": "matrix", "size": "any"}})], few)
+    with pytest.raises(ValueError, match=r"measured on its calibration rows, however: \['elm'\] have none"):
+        check_data([run(FITTED["wanted"])], replace(long_tail, calibrate=only(part, part.labels < 3)))
+    one_group = replace(long_tail.select, groups=torch.zeros(120, dtype=torch.int64))
+    with pytest.raises(ValueError, match="parted by group, however: 1 groups came"):
+        check_data([run(FITTED["vector"] | {"rows": "select"})], replace(long_tail, select=one_group))
+
+
+@pytest.mark.parametrize("classifier", ["linear", "logreg", "ridge"])
+def test_a_run_whose_decisions_cannot_be_had_fails_alone(long_tail, classifier):
+    short = {"schedule": {"epochs": 2, "min_steps": 0}}
+    tree = {"head": {"classifier": {"kind": classifier}}, "train": short}
+    never = {"shift": {"kind": "wanted", "metric": "precision", "targets": {"ash": 1, "elm": 1}}}
+    # Every vector comes with each label, so that no class is right in more than a quarter.
+    alike = long_tail.calibrate.columns["avg"].repeat_interleave(4, 0)
+    data = replace(long_tail, calibrate=Part({"avg": alike}, torch.arange(480) % 4))
+    events = list(fit([RunSpec.model_validate(tree | {"posthoc": never}), RunSpec.model_validate(tree)], data))
+    (failed,) = [event for event in events if isinstance(event, Failed)]
+    assert failed.run == 0
+    assert failed.message.startswith("a shift must reach the precision that is wanted, however: 1 came for class")
+    assert [event.run for event in events if isinstance(event, Finished)] == [1]
+
+
+def test_few_rows_are_told():
+    labels = torch.arange(5).repeat_interleave(torch.tensor([40, 30, 20, 12, 4]))
+    told = posthoc_notes(run({"calibration": {"kind": "matrix", "size": "any"}}), labels[labels > 2])
+    assert told[0].startswith("posthoc.calibration.kind=matrix is fitted to 16 rows; below about 1000")
+    assert len(posthoc_notes(run({"calibration": {"kind": "matrix", "size": "any"}}), torch.arange(5))) == 2
+    assert posthoc_notes(run(FITTED["thresholds"]), labels) == (
+        "thresholds of 2 of 5 classes rest on fewer than 20 rows, and go less than half of the way",
+    )
+    assert posthoc_notes(run(FITTED["temperature"]), labels) == ()
+    assert posthoc_notes(run(FITTED["isotonic"]), torch.zeros(1000, dtype=torch.int64)) == ()
+
+
+class TestCrossValidation:
+    def ended(self, data, posthoc):
+        folds = (torch.arange(180) % 3)[None]
+        (end,) = [e for e in cross_validate([run(posthoc)], data, folds) if isinstance(e, CrossValidated)]
+        return end, folds[0]
+
+    @pytest.mark.parametrize("kind", FITTED)
+    def test_layers_are_fitted_to_held_out_rows_and_judged_by_those_of_other_folds(self, long_tail, kind):
+        posthoc = FITTED[kind] | {"rows": "calibrate"}
+        end, folds = self.ended(long_tail, posthoc)
+        logits, labels = end.answers.logits, long_tail.train.labels
+        layers = Layers.of(PosthocSpec.model_validate(posthoc), long_tail.class_names)
+        whole = layers.fitted_to(Calibration(logits, labels))
+        head = end.finished.head
+        x = long_tail.select.columns
+        assert torch.equal(head.log_probabilities(x), whole.log_probabilities(head.logits(x)))
+        assert head.layers.bias is None or torch.equal(head.layers.bias, whole.bias)
+        wanted = cross_fitted(layers, logits, labels, folds)
+        assert torch.equal(end.answers.log_p, wanted.log_p)
+        assert torch.equal(end.answers.predicted, wanted.predicted)
+
+    def test_a_prior_for_deployment_moves_head_and_held_out_rows(self, long_tail):
+        posthoc = {"calibration": {"kind": "temperature"}}
+        plain, _ = self.ended(long_tail, {})
+        end, folds = self.ended(long_tail, posthoc | {"deploy_prior": EVEN, "adjustment": {"tau": 0}})
+        labels = long_tail.train.labels
+        for fold in range(3):
+            held = folds == fold
+            share = torch.bincount(labels[~held]).double() / (~held).sum()
+            moved = (plain.answers.logits[held] - share.log()).log_softmax(1)
+            assert torch.allclose(end.answers.logits[held].log_softmax(1), moved.float(), atol=1e-5)
+        weight = (0.25 / (torch.bincount(labels) / 180))[labels]
+        assert end.finished.head.temperature == pytest.approx(fit_temperature(end.answers.logits, labels, weight))
+        assert end.finished.head.priors.implied.tolist() == pytest.approx([0.25] * 4)

@@ -1,0 +1,75 @@
+"""AdaFocal: a focal loss whose power follows the calibration of held-out rows."""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from heads.spec import Spec, Tier
+from training.losses.scores import Scores, Targets
+
+
+class AdaFocal(Spec):
+    """The focal loss with a power for each bin of confidence, moved after every epoch by that bin's calibration.
+
+    Ghosh et al., "AdaFocal: calibration-aware adaptive focal loss", NeurIPS 2022. A positive power gamma is the focal
+    loss (1 - p)^gamma CE, a negative one the inverse focal loss (1 + p)^|gamma| CE, where p is the probability of the
+    label. Bins hold equally many selection rows by confidence, as in the official code, and gamma follows confidence
+    less accuracy of the selection rows in them. These rows then shape training: judge calibration on others.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["adafocal"] = "adafocal"
+    bins: int = Field(default=15, ge=1, le=100)
+    """Bins of confidence."""
+    start: float = Field(default=1.0, gt=0, le=20)
+    """Power of every bin in the first epoch."""
+    rate: float = Field(default=1.0, gt=0, le=100)
+    """How fast powers follow the gap (lambda of the paper)."""
+    switch: float = Field(default=0.2, gt=0, le=20)
+    """A power that gets closer to 0 than this changes its sign."""
+    lowest: float = Field(default=-2.0, ge=-20, lt=0)
+    """Least power."""
+    highest: float = Field(default=20.0, gt=0, le=100)
+    """Largest power."""
+
+    def __call__(self, scores: Scores, targets: Targets) -> Tensor:
+        """Loss [N] of scores [N, C+] against hard targets with the powers of the first epoch."""
+        edges, powers = (scores.log_p.new_tensor(values) for values in self.first())
+        return self.by_bin(scores, targets, edges, powers)
+
+    def first(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Inner edges [M - 1] of even bins, and the first powers [M]."""
+        return tuple(place / self.bins for place in range(1, self.bins)), (self.start,) * self.bins
+
+    def by_bin(self, scores: Scores, targets: Targets, edges: Tensor, powers: Tensor) -> Tensor:
+        """Loss [N] of scores [N, C+] against hard targets, by inner edges [M - 1] and powers [M] of the bins."""
+        loss = -targets.mean(scores.log_p)
+        p = (-loss).exp()
+        power = powers[(p.detach()[:, None] > edges).sum(1)]
+        # A floor, for where p rounds to 1 and the power is below 1 the slope is infinite, times 0.
+        easy = (1 - p).clamp(min=torch.finfo(p.dtype).tiny).pow(power.clamp(min=0))
+        return easy * (1 + p).pow((-power).clamp(min=0)) * loss
+
+    def after_epoch(self, powers: Tensor, confidences: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        """Inner edges [M - 1] and powers [M] after an epoch, by confidences [R] of held-out rows and which were right.
+
+        A bin without rows, of which there are some where rows are fewer than bins, keeps its power.
+        """
+        order = confidences.argsort(stable=True)
+        sure, above = confidences[order].double(), confidences[order].double() - right[order].double()
+        gaps = [part.mean() if len(part) else part.new_zeros(()) for part in above.tensor_split(self.bins)]
+        ends = torch.tensor([len(part) for part in order.tensor_split(self.bins)], device=order.device).cumsum(0)[:-1]
+        edges = (sure[(ends - 1).clamp(min=0)] + sure[ends.clamp(max=len(sure) - 1)]) / 2
+        return edges.to(powers.dtype), self.moved(powers, torch.stack(gaps).to(powers.dtype))
+
+    def moved(self, powers: Tensor, gap: Tensor) -> Tensor:
+        """Powers [M] after held-out rows of each bin showed this gap [M] of confidence less accuracy.
+
+        >>> AdaFocal().moved(torch.tensor([1.0, 0.21, -0.21, 19.0]), torch.tensor([0.1, -0.1, 0.1, 0.9]))
+        tensor([ 1.1052, -0.2000,  0.2000, 20.0000])
+        """
+        grown = powers * torch.exp(torch.where(powers > 0, gap, -gap) * self.rate)
+        switched = torch.where(grown.abs() < self.switch, -grown.sign() * self.switch, grown)
+        return switched.clamp(self.lowest, self.highest)

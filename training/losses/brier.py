@@ -1,0 +1,24 @@
+"""The Brier score as a loss."""
+
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from heads.spec import Spec, Tier
+from training.losses.scores import Scores, Targets
+
+
+class Brier(Spec):
+    """Squared distance between the predicted probabilities and the targets, summed over the classes.
+
+    Brier, "Verification of forecasts expressed in terms of probability", Monthly Weather Review 1950. It lies between
+    0 and 2, and its gradient vanishes for a prediction that is surely wrong. Shared labels count as the mixture of
+    their scores, which differs from the distance to the shared target by a constant.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["brier"] = "brier"
+
+    def __call__(self, scores: Scores, targets: Targets) -> Tensor:
+        """Loss [N] of scores [N, C+] against targets."""
+        return (scores.log_p.exp() - targets.dense(scores.log_p)).square().sum(-1)

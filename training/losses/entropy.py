@@ -1,0 +1,44 @@
+"""The penalty on confident predictions, by their entropy."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from heads.spec import SWEPT, Spec, Tier
+from training.losses.scores import Scores, Targets
+
+
+class Ecp(Spec):
+    """Cross entropy less strength times the entropy of the prediction (explicit confidence penalty).
+
+    Pereyra et al., "Regularizing neural networks by penalizing confident output distributions", ICLR workshop 2017:
+    the entropy is the sum over the classes. The official code of MbLS takes the mean over them in its baseline, which
+    is C times less. It is the entropy of the plain logits' softmax, without a prior or a margin head's shift. The loss
+    can be negative.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["ecp"] = "ecp"
+    strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT)
+    """Coefficient of the entropy; 0 is cross entropy."""
+    reduction: Literal["sum", "mean"] = "sum"
+    """Whether the entropy is the sum over the classes, as it is defined, or the mean over them."""
+
+    def __call__(self, scores: Scores, targets: Targets) -> Tensor:
+        """Loss [N] of scores [N, C+] against targets."""
+        entropy = entropy_of(scores.raw)
+        if self.reduction == "mean":
+            entropy = entropy / scores.raw.shape[-1]
+        return -targets.mean(scores.log_p) - self.strength * entropy
+
+
+def entropy_of(logits: Tensor) -> Tensor:
+    """Entropy [N] in nats of the softmax of logits [N, C].
+
+    >>> import torch
+    >>> entropy_of(torch.zeros(1, 4)) / torch.tensor(4.0).log()
+    tensor([1.])
+    """
+    log_p = logits.log_softmax(-1)
+    return -(log_p.exp() * log_p).sum(-1)

@@ -1,0 +1,62 @@
+"""MbLS: a margin that the gaps between logits may have before they are penalised."""
+
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from heads.spec import SWEPT, Spec
+from training.losses.scores import Scores, Targets
+
+Reduction = Literal["mean", "sum"]
+
+
+class Mbls(Spec):
+    """Cross entropy, and a penalty on gaps to the largest logit that are wider than a margin.
+
+    Liu et al., "The devil is in the margin: margin-based label smoothing for network calibration", CVPR 2022:
+    CE + strength * R with R = sum_k max(0, max_l z_l - z_k - margin). The mean over k is the official code's; the
+    paper's sum is C times that. The gaps are those of the plain logits, without a prior or a margin head's shift. The
+    largest logit gets gradient too, so the penalty does act on the true class where that is the largest.
+    Once all gaps are within the margin this is cross entropy: a margin to begin with is log((C - 1) c / (1 - c)), the
+    gap at which the largest probability is c.
+    """
+
+    kind: Literal["mbls"] = "mbls"
+    strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT)
+    """Coefficient of the penalty; 0 is cross entropy."""
+    margin: float = Field(default=10.0, ge=0, le=1000, json_schema_extra=SWEPT)
+    """Gap to the largest logit from which a class is penalised."""
+    reduction: Reduction = "mean"
+    """Whether the penalty is the mean over the classes, as in the official code, or their sum, as in the paper."""
+
+    def __call__(self, scores: Scores, targets: Targets) -> Tensor:
+        """Loss [N] of scores [N, C+] against targets."""
+        penalty = margin_penalty(scores.raw, self.margin, self.reduction)
+        return -targets.mean(scores.log_p) + self.strength * penalty
+
+
+def margin_penalty(raw: Tensor, margin: float | Tensor, reduction: Reduction) -> Tensor:
+    """Penalty [N] of logits raw [N, C] for gaps to their largest that are wider than a margin.
+
+    >>> import torch
+    >>> margin_penalty(torch.tensor([[5.0, 2.0, 0.0, 4.0]]), 2.0, "mean")
+    tensor([1.])
+    """
+    excess = (gaps(raw) - margin).relu()
+    return excess.mean(-1) if reduction == "mean" else excess.sum(-1)
+
+
+def active_share(raw: Tensor, margin: float | Tensor) -> Tensor:
+    """Share [N] of the classes whose gap in logits raw [N, C] is wider than a margin: 0 where nothing is penalised.
+
+    >>> import torch
+    >>> active_share(torch.tensor([[5.0, 2.0, 0.0, 4.0]]), 2.0)
+    tensor([0.5000])
+    """
+    return (gaps(raw) > margin).to(raw.dtype).mean(-1)
+
+
+def gaps(raw: Tensor) -> Tensor:
+    """How far each of the logits raw [N, C] is below the largest."""
+    return raw.amax(-1, keepdim=True) - raw

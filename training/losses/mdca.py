@@ -1,0 +1,33 @@
+"""MDCA: mean predictions of a batch against its class shares; a term over a whole batch."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from heads.spec import SWEPT, Spec, Tier
+
+
+class Mdca(Spec):
+    """Mean over the classes of |mean probability of the class in the batch - its share of the batch's labels|.
+
+    Hebbalaguppe et al., "A stitch in time saves nine: a train-time regularizing loss for improved neural network
+    calibration", CVPR 2022. Mixed rows count to both labels by their shares; smoothing and class weights play no part.
+    Probabilities are those of the plain logits, without a prior or a margin head's shift.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    kind: Literal["mdca"] = "mdca"
+    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    """Coefficient of the term beside the mean of the point loss; 0 leaves it out and 1 is usual."""
+
+    def __call__(self, logits: Tensor, shared: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        """The term, a scalar, for logits [N, C+] and hard labels' places [N] with their shares [N], which sum to 1."""
+        places = torch.arange(logits.shape[-1], device=logits.device)
+        of_labels = logits.new_zeros(logits.shape[-1])
+        for own, share in shared:
+            member = (own[:, None] == places).to(logits.dtype)
+            of_labels = of_labels + (member * share.to(logits.dtype)[:, None]).mean(0)
+        return (logits.softmax(-1).mean(0) - of_labels).abs().mean()

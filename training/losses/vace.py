@@ -1,0 +1,118 @@
+"""VACE: a temperature for each class, from how far its rows scatter."""
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from heads.spec import SWEPT, Spec
+
+
+class Vace(Spec):
+    """Divide each class's logit by a temperature that grows with the scatter of the class (variance-adaptive CE).
+
+    tau_c = clip(a + b s_c, lowest, highest), where s_c is the variance of a class's rows in the table, before they are
+    standardised, averaged over the channels; it is never trained. Training, predictions and probabilities all read
+    z / tau. In a head that ends in a free linear layer this is cross entropy with the weights w_c / tau_c: without
+    weight decay it has the same optimum, and with an L2 penalty it is cross entropy whose penalty on row c is
+    multiplied by tau_c^2. So it is a regulariser by class there, and a change of what can be reached only in heads of
+    fixed length, such as cosine heads.
+    """
+
+    kind: Literal["vace"] = "vace"
+    strength: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT)
+    """How much scatter counts: b where slope is plain, else b times the mean scatter; 0 leaves cross entropy."""
+    slope: Literal["normalised", "plain"] = "normalised"
+    """Whether scatter counts in units of its mean over the classes, which makes the scale of the vectors irrelevant."""
+    base: float = Field(default=1.0, ge=0.01, le=100)
+    """The a of the temperature."""
+    lowest: float = Field(default=0.5, gt=0, le=1)
+    """Least temperature."""
+    highest: float = Field(default=2.0, ge=1, le=100)
+    """Largest temperature."""
+    center: bool = False
+    """Subtract the mean scatter from each, so that the mean temperature is a and tight classes are below it."""
+    scatter: Literal["input_exact", "input_ema", "penultimate_ema", "own_logit_ema", "frequency"] = "input_exact"
+    """Whose: cached vectors over all rows or batches, classifier inputs, own logits; or class sizes in its place."""
+    rate: float = Field(default=0.1, gt=0, le=1)
+    """Weight of a batch in a running scatter; 1 takes each batch by itself."""
+    shrinkage: float = Field(default=0.0, ge=0, le=10_000)
+    """Rows that the mean scatter counts as in that of each class, which steadies classes of few rows."""
+    acts_on: Literal["logits", "decay"] = "logits"
+    """Logits; or, as a control, weight decay alone: that of a class's row is multiplied by a power of tau."""
+    decay_power: float = Field(default=2.0, ge=0, le=4)
+    """That power: 2 is the equal of VACE for an L2 penalty in the loss, 1 roughly so for the decay of AdamW."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether temperatures follow from the training rows alone and stay the same."""
+        return self.scatter in ("input_exact", "frequency")
+
+    def temperatures(self, scatter: Tensor, counts: Tensor) -> Tensor:
+        """Temperatures [C+] of classes with this scatter [C+], NaN where it is not known, and training rows [C+].
+
+        A class of unknown scatter has the mean of the others; where none is known, every temperature is a.
+        """
+        known, one = scatter.isfinite(), torch.ones((), dtype=scatter.dtype, device=scatter.device)
+        mean = torch.where(known, scatter, 0.0).sum() / known.sum().clamp(min=1)
+        filled = torch.where(known, scatter, mean)
+        if self.shrinkage > 0:
+            rows = counts.to(scatter.dtype)
+            filled = (rows * filled + self.shrinkage * mean) / (rows + self.shrinkage)
+        above = filled - mean if self.center else filled
+        unit = torch.where(mean > 0, mean, one) if self.slope == "normalised" else one
+        return (self.base + self.strength * above / unit).clamp(self.lowest, self.highest)
+
+    def moved(self, scatter: Tensor, batch: Tensor, counts: Tensor) -> Tensor:
+        """The running scatter [C+] after a batch with its own [C+], from so many rows of each class [C+].
+
+        One row has no variance: a class with fewer than two in the batch keeps what it had. The first batch of a class
+        replaces the unknown.
+
+        >>> Vace(rate=0.2).moved(torch.ones(3), torch.tensor([2.0, 9.0, 0.5]), torch.tensor([5, 1, 2]))
+        tensor([1.2000, 1.0000, 0.9000])
+        """
+        later = torch.where(scatter.isfinite(), scatter + self.rate * (batch - scatter), batch)
+        return torch.where(counts >= 2, later, scatter)
+
+
+def scatter_of(pieces: Callable[[], Iterable[Tensor]], labels: Tensor, classes: int) -> Tensor:
+    """Scatter [C] float64 of the classes of rows that come in pieces [n, D], twice, with labels [N] in their order.
+
+    The variance (ddof 1) of the rows of a class, averaged over the channels; NaN for classes of fewer than two rows.
+
+    >>> x = torch.tensor([[1.0, 2], [3, 2], [0, 0], [0, 4], [2, 2], [5, 5]])
+    >>> scatter_of(lambda: [x[:4], x[4:]], torch.tensor([0, 0, 1, 1, 1, 2]), 3)
+    tensor([1.0000, 2.6667,    nan], dtype=torch.float64)
+    """
+    counts = torch.bincount(labels, minlength=classes).double()
+    means, start = None, 0
+    for piece in pieces():
+        rows = piece.flatten(1).double()
+        means = rows.new_zeros(classes, rows.shape[1]) if means is None else means
+        means.index_add_(0, labels[start : start + len(rows)], rows)
+        start += len(rows)
+    squares, start = torch.zeros_like(counts), 0
+    if means is None:
+        return squares / 0
+    means /= counts.clamp(min=1)[:, None]
+    for piece in pieces():
+        rows = piece.flatten(1).double()
+        own = labels[start : start + len(rows)]
+        squares.index_add_(0, own, (rows - means[own]).square().mean(1))
+        start += len(rows)
+    return torch.where(counts >= 2, squares / (counts - 1).clamp(min=1), torch.nan)
+
+
+def batch_scatter(x: Tensor, own: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Scatter [C+] (ddof 1) of the classes of a batch x [B, H] with places own [B], and their rows [C+].
+
+    A class of fewer than two rows has a number that means nothing.
+    """
+    member = (own == torch.arange(classes, device=own.device)[:, None]).to(x.dtype)
+    counts = member.sum(1)
+    means = (member @ x) / counts.clamp(min=1)[:, None]
+    squares = (x - means[own]).square().mean(1)
+    return (member @ squares) / (counts - 1).clamp(min=1), counts
