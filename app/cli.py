@@ -5,7 +5,7 @@ import sys
 import typer
 
 from app.commands import app as page
-from app.commands import bench, cache, demo, embed, options, predict, train
+from app.commands import bench, cache, calibration, demo, embed, options, predict, train
 
 app = typer.Typer(
     name="frostbench",
@@ -19,6 +19,7 @@ app.command("embed")(embed.embed)
 app.command("train")(train.train)
 app.add_typer(bench.app, name="bench")
 app.command("compare")(bench.compare)
+app.command("calibration")(calibration.calibration)
 app.command("export")(bench.export)
 app.command("predict")(predict.predict)
 app.add_typer(cache.app, name="cache")

@@ -13,6 +13,7 @@ from benchmarks.record import best_of
 from benchmarks.store import read_record, run_folder
 from embedcache.decode import decode_file
 from heads.ensemble import Ensemble
+from heads.layers import Layers
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Trial:
         logits: [C] under the prior the head carries; -inf for classes that were never trained.
         implied: [C] that prior.
         uniform: [C] equal over the trained classes.
-        temperature: the head's own.
+        layers: the head's own calibration.
     """
 
     key: str
@@ -33,7 +34,7 @@ class Trial:
     logits: Tensor
     implied: Tensor
     uniform: Tensor
-    temperature: float
+    layers: Layers
 
 
 def best_run(store: Path, keys: Mapping[int, str]) -> str:
@@ -59,11 +60,11 @@ def try_image(image: str, store: Path, keys: Mapping[int, str], device: str) -> 
     pixels = decode_file(Path(image), background=backbone.recipe.alpha_background or (255, 255, 255))
     vectors = backbone.embed(backbone.prepare(pixels)[None])
     logits = head.logits(vectors)[0].double()
-    return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.temperature)
+    return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers)
 
 
 def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]:
-    """Probabilities [C] with the head's temperature times another, under a prior between its own and the uniform one.
+    """Probabilities [C] of the calibrated head at another temperature, for a prior from its own to the uniform one.
 
     Args:
         trial: the head's answer.
@@ -72,7 +73,7 @@ def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]
     """
     present = trial.implied > 0
     shift = torch.where(present, prior * (trial.uniform.log() - trial.implied.log()), 0.0)
-    found = ((trial.logits + shift) / (trial.temperature * temperature)).softmax(0)
+    found = (trial.layers.log_probabilities((trial.logits + shift)[None])[0] / temperature).softmax(0)
     return [float(p) for p in found]
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from benchmarks.arrays import Vectors, cache_of, given_roles
+from benchmarks.calibration import calibration as calibration
 from benchmarks.compare import ROLE_WORDS, Comparison, Role
 from benchmarks.compare import compare as compare_rows
 from benchmarks.deltas import BETTER, REASONS, WORSE
@@ -68,14 +70,17 @@ class Fitted:
 
     def predict_proba(self, x: Vectors) -> npt.NDArray[np.float64]:
         """Probabilities [N, C] of vectors x [N, D], or of columns by name where the head reads several."""
-        columns = x if isinstance(x, Mapping) else {self.head.columns[0]: x}
-        vectors = {name: torch.as_tensor(np.asarray(value, dtype=np.float32)) for name, value in columns.items()}
-        return np.asarray(self.head.log_probabilities(vectors).double().exp().numpy())
+        return np.asarray(self._log_p(x).double().exp().numpy())
 
     def predict(self, x: Vectors) -> npt.NDArray[np.str_]:
-        """Class names [N] of vectors x [N, D]."""
-        names: npt.NDArray[np.str_] = np.array(self.class_names)[self.predict_proba(x).argmax(1)]
+        """Class names [N] of vectors x [N, D], by the head's thresholds and shifts where it has any."""
+        names: npt.NDArray[np.str_] = np.array(self.class_names)[self.head.decide(self._log_p(x)).numpy()]
         return names
+
+    def _log_p(self, x: Vectors) -> Tensor:
+        columns = x if isinstance(x, Mapping) else {self.head.columns[0]: x}
+        vectors = {name: torch.as_tensor(np.asarray(value, dtype=np.float32)) for name, value in columns.items()}
+        return self.head.log_probabilities(vectors)
 
     def __str__(self) -> str:
         shown = [f"  {name:20} {value:.4f}" for name, value in self.metrics.items() if value is not None]

@@ -1,8 +1,8 @@
 """Charts as inline SVG: pure functions from figures to text, for reports and pages alike."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from textwrap import wrap
 
 import numpy as np
@@ -50,10 +50,11 @@ class Interval:
     verdict: str = ""
 
 
-def forest_plot(items: Sequence[Interval], title: str, axis: str, right_is_better: bool = True) -> str:
+def forest_plot(items: Sequence[Interval], title: str, axis: str, right_is_better: bool | None = True) -> str:
     """Differences with their intervals, one below the other, around a line at 0.
 
-    Better is a filled triangle upwards, worse a filled one downwards, neither a hollow circle.
+    Better is a filled triangle upwards, worse a filled one downwards, neither a hollow circle. Where neither side is
+    better, right_is_better is None.
     """
     left, top = 160.0, 12.0
     names = [_wrapped(item.name) for item in items]
@@ -72,8 +73,8 @@ def forest_plot(items: Sequence[Interval], title: str, axis: str, right_is_bette
         first = y + 4 - 6.5 * (len(lines) - 1)
         body += [text(left - 8, first + 13 * i, words, anchor="end") for i, words in enumerate(lines)]
         body.append(_forest_row(item, place, y))
-    toward = "right" if right_is_better else "left"
-    body.append(text((left + WIDTH) / 2, bottom + 34, f"{axis} (better to the {toward})", anchor="middle", color=MUTED))
+    toward = {True: " (better to the right)", False: " (better to the left)", None: ""}[right_is_better]
+    body.append(text((left + WIDTH) / 2, bottom + 34, axis + toward, anchor="middle", color=MUTED))
     told = "; ".join(_told(item) for item in items)
     return figure(body, WIDTH, bottom + 44, title, told)
 
@@ -110,11 +111,13 @@ class Reliability:
         name: what it is of.
         confidence: [N] of the predicted class.
         right: [N] whether the prediction was right.
+        ends: of the interval of each bin's accuracy, by number of the bin; those that are not finite are not drawn.
     """
 
     name: str
     confidence: npt.NDArray[np.float64]
     right: npt.NDArray[np.bool_]
+    ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
 
 def reliability_diagram(series: Sequence[Reliability], title: str, bins: int = 15) -> str:
@@ -126,11 +129,12 @@ def reliability_diagram(series: Sequence[Reliability], title: str, bins: int = 1
     binned = [bins_of(one.confidence, one.right, bins) for one in series]
     left, top, side, foot = 46.0, 12.0, 250.0, 60.0
     across, up = Scale(0, 1, left, WIDTH - 14), Scale(0, 1, top + side, top)
-    body = _grid(across, up, "confidence", "accuracy", top + side + foot)
+    body = grid(across, up, "confidence", "accuracy", top + side + foot)
     body.append(line(across(0), up(0), across(1), up(1), color=MUTED, dash="4 4"))
     for number, one in enumerate(binned):
+        body += _ends(series[number], one, number, len(series), across, up)
         body += _bins(one, number, len(series), across, up, foot)
-    body += _legend([one.name for one in series], left, top + side + foot + 44)
+    body += legend([one.name for one in series], left, top + side + foot + 44)
     body.append(text(left - 6, top + side + 36, "rows", anchor="end", color=MUTED))
     told = "; ".join(
         f"{one.name}: mean confidence {np.average(found.confidence, weights=found.rows):.3f}, "
@@ -155,7 +159,19 @@ def _bins(one: Bins, number: int, of: int, across: Scale, up: Scale, foot: float
     return drawn
 
 
-def _grid(across: Scale, up: Scale, x_name: str, y_name: str, label_y: float) -> list[str]:
+def _ends(series: Reliability, one: Bins, number: int, of: int, across: Scale, up: Scale) -> list[str]:
+    """The intervals of the bins, those of several series side by side."""
+    aside = 3.0 * (number - (of - 1) / 2)
+    drawn = []
+    for place, confidence in zip(one.place, one.confidence, strict=True):
+        low, high = series.ends.get(place, (math.nan, math.nan))
+        if math.isfinite(low) and math.isfinite(high):
+            x = across(confidence) + aside
+            drawn.append(line(x, up(low), x, up(high), color=SERIES[number], width=1.5))
+    return drawn
+
+
+def grid(across: Scale, up: Scale, x_name: str, y_name: str, label_y: float) -> list[str]:
     """Axes with round values; the horizontal one's words stand at label_y."""
     body = []
     for v in ticks(up.low, up.high):
@@ -171,7 +187,8 @@ def _grid(across: Scale, up: Scale, x_name: str, y_name: str, label_y: float) ->
     return [*body, turned + text(0, 0, y_name, anchor="middle", color=MUTED) + "</g>"]
 
 
-def _legend(names: Sequence[str], x: float, y: float, shapes: bool = True) -> list[str]:
+def legend(names: Sequence[str], x: float, y: float, shapes: bool = True) -> list[str]:
+    """Names of series with their line, and their mark where they have shapes."""
     drawn = []
     for number, name in enumerate(names):
         row = y + 16 * number
@@ -199,7 +216,7 @@ def learning_curves(curves: Sequence[Curve], title: str, axis: str) -> str:
     pad = 0.05 * ((high - low) or 1.0)
     across = Scale(1, max(2, *(len(curve.values) for curve in curves)), left, WIDTH - 12)
     up = Scale(low - pad, high + pad, bottom, top)
-    body = _grid(across, up, "epoch", axis, bottom)
+    body = grid(across, up, "epoch", axis, bottom)
     for number, curve in enumerate(curves):
         points = [(across(i), up(v)) for i, v in enumerate(curve.values, start=1) if math.isfinite(v)]
         body.append(path(points, color=SERIES[number], dash=DASHES[number]))
@@ -207,7 +224,7 @@ def learning_curves(curves: Sequence[Curve], title: str, axis: str) -> str:
             value = curve.values[curve.best - 1]
             if math.isfinite(value):
                 body.append(mark(across(curve.best), up(value), "diamond", color=SERIES[number], size=5))
-    body += _legend([curve.name for curve in curves], left, bottom + 46, shapes=False)
+    body += legend([curve.name for curve in curves], left, bottom + 46, shapes=False)
     told = "; ".join(f"{c.name}: {len(c.values)} epochs, {_last(c.values)}, kept {c.best}" for c in curves)
     return figure(body, WIDTH, bottom + 46 + 16 * len(curves), title, told)
 

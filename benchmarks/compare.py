@@ -98,7 +98,7 @@ def compare(
     Raises:
         StoreError: a run is missing, or runs are of other images, splits, seeds, classes or background classes.
     """
-    paired = load(store, _ordered(rows, baseline), role)
+    paired = load(store, ordered(rows, baseline), role)
     count = resamples or max(FEWEST_RESAMPLES, RESAMPLES_PER_ROW * (len(rows) - 1))
     drawn = resample(paired, count, seed)
     return comparison_of(store, paired, drawn, role, title=title, resamples=count, tuned=tuned)
@@ -132,8 +132,12 @@ def comparison_of(
     )
 
 
-def _ordered(rows: Mapping[str, Sequence[str]], baseline: str | None) -> dict[str, tuple[str, ...]]:
-    """The rows, the baseline first."""
+def ordered(rows: Mapping[str, Sequence[str]], baseline: str | None) -> dict[str, tuple[str, ...]]:
+    """The rows, the baseline first; None means that it is the first already.
+
+    Raises:
+        StoreError: the baseline is none of the rows, or there are none.
+    """
     base = next(iter(rows), None) if baseline is None else baseline
     if base is None or base not in rows:
         raise StoreError(f"the baseline is one of the rows {list(rows)}, however: {base!r} came. Name one of them.")

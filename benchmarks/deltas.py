@@ -12,7 +12,7 @@ of those where seeds outweighed groups. More seeds cost little, a wrong verdict 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -38,7 +38,9 @@ FEWEST_GROUPS = 20
 """With fewer groups than this the bootstrap's interval is too narrow for a verdict."""
 
 
-def table_of(paired: Paired, resampled: Resampled) -> pd.DataFrame:
+def table_of(
+    paired: Paired, resampled: Resampled, higher_is_better: Mapping[str, bool] = HIGHER_IS_BETTER
+) -> pd.DataFrame:
     """One line per row and metric, the baseline first; a figure that a run does not have is NaN.
 
     A difference is averaged over seeds inside each resample of the groups; its interval is the percentile one.
@@ -46,6 +48,7 @@ def table_of(paired: Paired, resampled: Resampled) -> pd.DataFrame:
     Args:
         paired: the rows; the first is the baseline.
         resampled: their metrics on resamples of the groups.
+        higher_is_better: the direction of each metric.
     """
     names, lines = list(paired.answers), []
     known = {name: _spread_is_known(paired.records[name] + paired.records[names[0]]) for name in names}
@@ -57,7 +60,8 @@ def table_of(paired: Paired, resampled: Resampled) -> pd.DataFrame:
         adjusted = [math.nan, *holm([max(cell["p"], cell["p_seeds"]) for cell in cells[1:]])]
         for name, cell, p in zip(names, cells, adjusted, strict=True):
             line = {"row": name, "metric": metric} | cell | {"p_holm": p}
-            verdict = "" if name == names[0] else verdict_of(line, paired.frame.n_groups, known[name])
+            told = verdict_of(line, paired.frame.n_groups, known[name], higher_is_better[metric])
+            verdict = "" if name == names[0] else told
             lines.append(line | {"verdict": verdict})
     return pd.DataFrame(lines)
 
@@ -84,13 +88,14 @@ def _spread_is_known(runs: Sequence[RunRecord]) -> bool:
     return len({run.seed for run in runs}) > 1 or all(run.reason == "solved" for run in runs)
 
 
-def verdict_of(line: dict[str, Any], n_groups: int, spread_is_known: bool) -> str:
+def verdict_of(line: dict[str, Any], n_groups: int, spread_is_known: bool, higher_is_better: bool) -> str:
     """Better, worse or can't tell; the last with a word of REASONS where the interval leaves out 0.
 
     Args:
-        line: metric, delta, low, high, p, p_seeds and p_holm.
+        line: delta, low, high, p, p_seeds and p_holm.
         n_groups: groups of the compared rows, G.
         spread_is_known: whether the spread over seeds can be judged.
+        higher_is_better: the direction of the metric.
     """
     if not all(math.isfinite(line[name]) for name in ("delta", "low", "high", "p", "p_seeds", "p_holm")):
         return CANNOT_TELL
@@ -98,7 +103,7 @@ def verdict_of(line: dict[str, Any], n_groups: int, spread_is_known: bool) -> st
     if enough and spread_is_known and line["p_holm"] < LEVEL:
         if abs(line["delta"]) < SMALLEST:
             return f"{CANNOT_TELL} (size)"
-        return BETTER if (line["delta"] > 0) == HIGHER_IS_BETTER[line["metric"]] else WORSE
+        return BETTER if (line["delta"] > 0) == higher_is_better else WORSE
     if line["low"] <= 0 <= line["high"]:
         return CANNOT_TELL
     if not enough or line["p"] >= LEVEL:

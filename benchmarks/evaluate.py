@@ -11,14 +11,17 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from benchmarks.calibration_sides import Rows, both_sides
 from benchmarks.record import DataFacts, Evaluation, RunRecord
 from embedcache.cuts import merge_groups
 from embedcache.splits import Split
 from embedcache.table import FeatureTable
+from heads.calibrators.rows import Calibration
 from heads.card import versions
 from heads.ensemble import Predictive
 from heads.spec import canonical
 from heads.trained import TrainedHead
+from training.crossfit import Answers
 from training.data import Data, Part
 from training.engine import ENGINE_VERSION
 from training.events import Epoch, Finished
@@ -89,7 +92,7 @@ def evaluate(
     table: FeatureTable,
     split: Split,
     background: Sequence[int],
-    held_out: tuple[Tensor, Tensor] | None = None,
+    held_out: Answers | None = None,
 ) -> tuple[dict[str, Evaluation], pd.DataFrame]:
     """What a head does on the rows of select and test, as far as the split has any: by role, and image by image.
 
@@ -98,21 +101,27 @@ def evaluate(
         table: the table.
         split: the role of each of its rows.
         background: class indices left out of the foreground.
-        held_out: of a cross-validated run, logits and log-probabilities [N, C] of its training rows by heads that did
-            not see them; they are judged as select.
+        held_out: judged as select: of a cross-validated run, answers for its training rows by heads that did not see
+            them; of one whose calibration or decisions are fitted to selection rows, those for them by cross-fitting.
     """
     groups = _group_names(table)
     found, outcomes = {}, []
+    apart = _apart(head, table, split)
     for role in EVALUATED:
         is_held_out = held_out is not None and role == "select"
-        chosen = split.roles == ("train" if is_held_out else role)
+        chosen = split.roles == ("train" if is_held_out and split.folds is not None else role)
         if not chosen.any():
             continue
-        logits, log_p = held_out if held_out is not None and is_held_out else _predicted(head, table, chosen)
+        answers = held_out if held_out is not None and is_held_out else predictions(head, table, chosen)
         labels = torch.from_numpy(table.labels[chosen])
-        found[role] = _evaluation(log_p, labels, head.counts, background)
+        rows = Rows(answers.logits, labels, torch.from_numpy(np.unique(groups[chosen], return_inverse=True)[1]))
+        found[role] = replace(
+            _evaluation(answers, labels, head.counts, background), calibration=both_sides(rows, apart)
+        )
+        # Without calibration rows, temperatures for the test rows are fitted to the selection rows.
+        apart = apart or Calibration(answers.logits, labels)
         known = {"id": table.ids[chosen], "role": role, "group": groups[chosen]}
-        outcomes.append(pd.DataFrame(known | _answers(labels, logits, log_p)))
+        outcomes.append(pd.DataFrame(known | _outcomes(labels, answers)))
     if not outcomes:
         raise ValueError(
             "a head is judged on rows of select or test, however: the split has neither. Give one of them a share."
@@ -120,8 +129,16 @@ def evaluate(
     return found, pd.concat(outcomes, ignore_index=True)
 
 
-def _predicted(head: Predictive, table: FeatureTable, chosen: npt.NDArray[np.bool_]) -> tuple[Tensor, Tensor]:
-    """Logits and log-probabilities [N, C] of the chosen rows of a table, some of which are in memory at a time."""
+def _apart(head: Predictive, table: FeatureTable, split: Split) -> Calibration | None:
+    """The calibration rows of a split; None where it has none."""
+    chosen = split.roles == "calibrate"
+    if not chosen.any():
+        return None
+    return Calibration(predictions(head, table, chosen).logits, torch.from_numpy(table.labels[chosen]))
+
+
+def predictions(head: Predictive, table: FeatureTable, chosen: npt.NDArray[np.bool_]) -> Answers:
+    """Answers for the chosen rows of a table, some of which are in memory at a time."""
     logits, log_p = [], []
     rows = np.flatnonzero(chosen)
     for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -131,26 +148,29 @@ def _predicted(head: Predictive, table: FeatureTable, chosen: npt.NDArray[np.boo
         columns = {name: torch.from_numpy(_vectors(table, name, some)).float() for name in names}
         logits.append(head.logits(columns))
         log_p.append(head.log_probabilities(columns))
-    return torch.cat(logits), torch.cat(log_p)
+    whole = torch.cat(log_p)
+    return Answers(torch.cat(logits), whole, head.decide(whole))
 
 
-def _evaluation(log_p: Tensor, labels: Tensor, counts: Tensor, background: Sequence[int]) -> Evaluation:
-    table = confusion(labels, log_p.argmax(1), len(counts))
+def _evaluation(answers: Answers, labels: Tensor, counts: Tensor, background: Sequence[int]) -> Evaluation:
+    table = confusion(labels, answers.predicted, len(counts))
     each = {name: tuple(values.double().tolist()) for name, values in asdict(per_class(table)).items()}
     pairs = [(*place, int(table[place])) for place in map(tuple, table.nonzero().tolist())]
-    return Evaluation(all_metrics(log_p, labels, counts, background), each, tuple(pairs))
+    metrics = all_metrics(answers.log_p, labels, counts, background, answers.predicted)
+    return Evaluation(metrics, each, tuple(pairs))
 
 
-def _answers(labels: Tensor, logits: Tensor, log_p: Tensor) -> dict[str, npt.NDArray[Any]]:
-    answers = {
+def _outcomes(labels: Tensor, answers: Answers) -> dict[str, npt.NDArray[Any]]:
+    log_p, predicted = answers.log_p, answers.predicted
+    found = {
         "label": labels,
-        "predicted": log_p.argmax(1),
-        "confidence": confidence(log_p, labels)[0],
-        "confidence_raw": logits.double().softmax(1).max(1).values,
+        "predicted": predicted,
+        "confidence": confidence(log_p, labels, predicted)[0],
+        "confidence_raw": confidence(answers.logits.double().log_softmax(1), labels, predicted)[0],
         "log_p": log_p.double().gather(1, labels[:, None]).squeeze(1),
         "brier": brier(log_p, labels),
     }
-    return {name: values.numpy() for name, values in answers.items()}
+    return {name: values.numpy() for name, values in found.items()}
 
 
 def _group_names(table: FeatureTable) -> npt.NDArray[np.str_]:
@@ -172,6 +192,7 @@ def record_of(
     """The record of a finished run that was trained on a device."""
     head = finished.head
     names = list(curve[0].metrics) if curve else []
+    logs = {name: tuple(event.logs.get(name) for event in curve) for name in (curve[0].logs if curve else ())}
     by_epoch: dict[str, tuple[float | None, ...]] = {"loss": tuple(event.loss for event in curve)} if curve else {}
     return RunRecord(
         format_version=1,
@@ -187,7 +208,7 @@ def record_of(
         epoch=finished.epoch,
         seconds=finished.seconds,
         gradient_norm=finished.gradient_norm,
-        curve=by_epoch | {name: tuple(event.metrics[name] for event in curve) for name in names},
+        curve=by_epoch | {name: tuple(event.metrics[name] for event in curve) for name in names} | logs,
         environment=environment(device),
         chosen=finished.chosen,
     )

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -117,10 +117,12 @@ def predict_images(
     """Classes and probabilities of image files, one row each, in the order given.
 
     The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be decoded
-    has its reason under `error` and nothing under the others.
+    has its reason under `error` and nothing under the others. The probability is that of the class, which thresholds or
+    shifts of the head may have chosen against a larger one.
     """
     names = predictor.head.class_names
-    parts = [_predict_batch(predictor, batch, prior) for batch in _batches(images, batch_size)]
+    moved = replace(predictor, head=predictor.head.under(prior))
+    parts = [_predict_batch(moved, batch) for batch in _batches(images, batch_size)]
     columns = ["image", "class", "probability", "error", *(f"p:{name}" for name in names)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
@@ -134,12 +136,13 @@ def predict_table(head: Predictive, table: FeatureTable, *, prior: Tensor | None
     known = {name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in table.recipes.items()}
     head.check_recipes(known)
     vectors = {name: torch.from_numpy(table.columns[name].astype(np.float32)) for name in head.columns}
-    probabilities = head.log_probabilities(vectors, prior).exp().float()
-    top = probabilities.max(1)
+    moved = head.under(prior)
+    log_p = moved.log_probabilities(vectors)
+    probabilities, chosen = log_p.exp().float(), moved.decide(log_p)
     rows = {
         "image": table.ids.tolist(),
-        "class": [head.class_names[i] for i in top.indices.tolist()],
-        "probability": top.values.tolist(),
+        "class": [head.class_names[i] for i in chosen.tolist()],
+        "probability": probabilities.gather(1, chosen[:, None]).squeeze(1).tolist(),
         "error": [None] * len(table.ids),
     }
     return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(head.class_names)})
@@ -149,7 +152,7 @@ def _batches(images: Sequence[Path], size: int) -> Iterator[Sequence[Path]]:
     return (images[i : i + size] for i in range(0, len(images), size))
 
 
-def _predict_batch(predictor: Predictor, images: Sequence[Path], prior: Tensor | None) -> pd.DataFrame:
+def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> pd.DataFrame:
     background = predictor.backbone.recipe.alpha_background or (255, 255, 255)
 
     def prepare(path: Path) -> Tensor | DecodeError:
@@ -163,15 +166,16 @@ def _predict_batch(predictor: Predictor, images: Sequence[Path], prior: Tensor |
     good = [x for x in prepared if isinstance(x, Tensor)]
     names = predictor.head.class_names
     probabilities = torch.full((len(images), len(names)), torch.nan)
+    chosen = torch.zeros(len(images), dtype=torch.int64)
     embedded = torch.tensor([isinstance(x, Tensor) for x in prepared])
     if good:
-        vectors = predictor.backbone.embed(torch.stack(good))
-        probabilities[embedded] = predictor.head.log_probabilities(vectors, prior).exp().float()
-    top = probabilities.nan_to_num(-1).max(1)
+        log_p = predictor.head.log_probabilities(predictor.backbone.embed(torch.stack(good)))
+        probabilities[embedded], chosen[embedded] = log_p.exp().float(), predictor.head.decide(log_p)
+    own = probabilities.gather(1, chosen[:, None]).squeeze(1)
     rows = {
         "image": [escape_name(str(path)) for path in images],
-        "class": [names[i] if ok else None for i, ok in zip(top.indices.tolist(), embedded.tolist(), strict=True)],
-        "probability": [p if p >= 0 else None for p in top.values.tolist()],
+        "class": [names[i] if ok else None for i, ok in zip(chosen.tolist(), embedded.tolist(), strict=True)],
+        "probability": [p if ok else None for p, ok in zip(own.tolist(), embedded.tolist(), strict=True)],
         "error": [str(x) if isinstance(x, DecodeError) else None for x in prepared],
     }
     return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(names)})

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,11 @@ FileName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
+TuneMetric = Literal["macro_f1_fg", "balanced_accuracy", "accuracy", "nll", "brier"]
+FALLING = ("nll", "brier")
+"""Metrics that are better where they are lower."""
+
+
 class BenchSpec(Spec):
     """A comparison: a base run, rows that differ from it in stated ways, and the seeds and caches they run on."""
 
@@ -47,6 +52,8 @@ class BenchSpec(Spec):
     """Values by dotted option; every combination is one row, and the one that equals the base is the base row."""
     tune: Annotated[dict[Name, Settings], Field(default_factory=dict, max_length=1000)]
     """Settings that each row may choose from: values by dotted option or a list; equally many, or {} for none."""
+    tune_by: TuneMetric = "macro_f1_fg"
+    """Metric of the selection rows by which settings win, nll and brier by falling; choose it before the results."""
     ensembles: Annotated[
         dict[Name, Annotated[tuple[Name, ...], Field(min_length=2, max_length=1000)]],
         Field(default_factory=dict, max_length=1000),

@@ -59,6 +59,9 @@ class Evaluation:
         metrics: as `training.metrics.all_metrics`.
         per_class: support, predicted, precision, recall and f1, each [C].
         confusion: (label, predicted, rows) of every pair that occurs.
+        calibration: `before` and `after` temperature scaling, the metrics of
+            `training.calibration_metrics.calibration_metrics`, and after it also the temperature. It is fitted to the
+            calibration rows; without any, to selection rows for those of test, and else fold by fold to the other rows.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -66,6 +69,7 @@ class Evaluation:
     metrics: dict[str, float | None]
     per_class: dict[str, tuple[float, ...]]
     confusion: tuple[tuple[int, int, int], ...]
+    calibration: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class RunRecord:
         epoch: the epoch that was kept; 0 where there are no epochs.
         seconds: wall time of training; runs that were trained together share it, and each has all of it.
         gradient_norm: the solver's certificate; None for stepped runs.
-        curve: by epoch, the training loss and the metrics of the selection rows.
+        curve: by epoch, the training loss, the metrics of the selection rows, and what the loss logged of itself.
         environment: versions, threads and device.
         together: heads that were trained in the same stack, this one included; seconds are those of all of them.
         chosen: what the selection rows, or held-out folds, chose for it.

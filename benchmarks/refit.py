@@ -14,11 +14,13 @@ from benchmarks.streaming import opened_to_train
 from embedcache.backbones import resolve_device
 from embedcache.splits import Split
 from embedcache.table import FeatureTable
+from heads.posthoc import PriorAdjustment
 from heads.trained import TrainedHead
 from training.courses import fixed, paced
 from training.data import Data
 from training.engine import fit
 from training.events import Chosen, Failed, Finished
+from training.losses.adafocal import AdaFocal
 from training.run import RunSpec
 
 CUT_SHORT = ("stopped", "diverged")
@@ -46,8 +48,8 @@ def refitted(
     Settings, the kept epoch of each stage, the power of tau-normalisation and the post-hoc strength are those of the
     runs. The number of epochs is that of the training rows alone, so that the kept epoch is at the same point of the
     schedule as it was (as cross-validation does it); with more rows an epoch has more steps. Class priors and weights
-    follow the rows, temperatures are fitted anew on the calibration rows, and test rows are not touched. Nothing is
-    judged: the heads have seen the selection rows, and the facts of each say whose metrics they carry.
+    follow the rows, calibration and decisions are fitted anew on the calibration rows, and test rows are not touched.
+    Nothing is judged: the heads have seen the selection rows, and the facts of each say whose metrics they carry.
 
     Args:
         records: finished runs on this table and split.
@@ -70,9 +72,9 @@ def refitted(
 
 
 def repeated(run: RunSpec, chosen: Chosen, rows: int) -> RunSpec:
-    """The run with everything given that was chosen for it on that many training rows, save its temperature."""
+    """The run with all that was chosen for it on that many training rows given, save calibration and decisions."""
     spec = fixed(paced(run, rows), chosen.epochs, chosen.power or 0.0, chosen.tau)
-    posthoc = spec.posthoc.model_copy(update={"calibration": run.posthoc.calibration})
+    posthoc = run.posthoc.model_copy(update={"adjustment": PriorAdjustment(tau=chosen.tau)})
     return spec.model_copy(update={"posthoc": posthoc})
 
 
@@ -98,6 +100,18 @@ def _check(records: Sequence[RunRecord], table: FeatureTable, split: Split) -> N
             "head has seen all that it can be trained on. Export without --refit."
         )
     for record in records:
+        run = RunSpec.model_validate(record.full_spec)
+        if run.posthoc.rows == "select" and run.posthoc.reads_rows:
+            raise ValueError(
+                "calibration and decisions are fitted to rows that a head was not trained on, however: a refit trains "
+                "on the selection rows and posthoc.rows is select. Export without --refit, or give the split a "
+                "calibrate share and set posthoc.rows=calibrate."
+            )
+        if isinstance(run.train.loss.point, AdaFocal):
+            raise ValueError(
+                "adafocal follows the calibration of rows that it is not fitted to, however: a refit fits all of them. "
+                "Export without --refit, or use train.loss.point.kind=focal."
+            )
         if (record.data.table, record.data.split) != (table.content_hash, split.hash):
             raise ValueError(
                 f"a refit needs the table and the split of its run, however: those of run {record.key} are others. Run "

@@ -3,12 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from benchmarks.changes import data_changes, option_changes
@@ -16,12 +14,11 @@ from benchmarks.charts import Curve, Interval, Reliability, forest_plot, learnin
 from benchmarks.class_charts import MOST_CLASSES, class_histogram, confusion_matrix
 from benchmarks.class_deltas import ClassRow, class_rows
 from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
+from benchmarks.page import write_page
 from benchmarks.paired import Paired, load
 from benchmarks.record import RunRecord
 from benchmarks.resampled import resample
-from benchmarks.svg import CHART_CSS
 from benchmarks.tables import MAIN, number, reasons_in, signed
-from embedcache.files import write_bytes
 from training.conflicts import check
 from training.run import RunSpec
 
@@ -48,13 +45,9 @@ def write_report(comparisons: Sequence[Comparison], store: Path, out: Path) -> P
     Raises:
         StoreError: a run of a comparison is missing from the store or damaged.
     """
-    template = (resources.files("benchmarks") / "report.html.j2").read_text("utf-8")
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     sections = [_section(comparison, store) for comparison in comparisons]
     page_title = " · ".join(dict.fromkeys(comparison.title for comparison in comparisons))
-    html = page.from_string(template).render(title=page_title, sections=sections, chart_css=Markup(CHART_CSS))
-    write_bytes(out, html.encode("utf-8", "replace"))
-    return out
+    return write_page("report.html.j2", {"title": page_title, "sections": sections}, out)
 
 
 @dataclass(frozen=True)
@@ -175,14 +168,14 @@ def _charts(view: _View, classes: Sequence[ClassRow]) -> dict[str, list[str]]:
 
 
 def _reliability(view: _View, name: str) -> str:
-    """Over all seeds; before and after the temperature where there is one."""
+    """Over all seeds; before and after calibration where there is one."""
     answers = view.paired.answers[name]
     right = np.concatenate([run.predicted == view.paired.frame.labels for run in answers])
     after = np.concatenate([run.confidence for run in answers])
     series = [Reliability("as predicted", after, right)]
-    if any(record.temperature != 1 for record in view.paired.records[name]):
-        before = np.concatenate([run.confidence_raw for run in answers])
-        series = [Reliability("with temperature", after, right), Reliability("without temperature", before, right)]
+    before = np.concatenate([run.confidence_raw for run in answers])
+    if not np.allclose(before, after):
+        series = [Reliability("calibrated", after, right), Reliability("before calibration", before, right)]
     return reliability_diagram(series, f"Reliability of {name}, all seeds")
 
 

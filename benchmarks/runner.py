@@ -37,11 +37,12 @@ from embedcache.table import FeatureTable
 from heads.export import Canary
 from training.checkpoint import Checkpoints
 from training.checks import check_data
+from training.crossfit import Answers
 from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
 from training.events import Epoch, Event, Failed, Finished
-from training.notes import notes_for, order_notes
+from training.notes import notes_for, order_notes, posthoc_notes
 from training.run import RunSpec
 
 
@@ -133,12 +134,19 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
     labels = torch.from_numpy(work.table.labels[work.split.roles == "train"])
     for number, row in enumerate(rows, start=1):
         notes = row.warnings + notes_for(row.specs[0], len(labels)) + order_notes(row.specs[0], labels)
+        notes += posthoc_notes(row.specs[0], _posthoc_labels(work, row.specs[0]))
         yield RowStarted(work.cache, row.name, number, told, notes)
         for spec in row.specs:
             if (key := work.key(spec)) not in missing:
                 yield RunSkipped(work.cache, row.name, spec.seed, key)
     if data is not None:
         yield from _train(work, list(missing.values()), data, stop)
+
+
+def _posthoc_labels(work: _Work, spec: RunSpec) -> Tensor:
+    """Labels of the rows that calibration and decisions are fitted to."""
+    role = spec.posthoc.rows if work.split.folds is None else "train"
+    return torch.from_numpy(work.table.labels[work.split.roles == role])
 
 
 def _missing(work: _Work, rows: Sequence[Row]) -> dict[str, _Run]:
@@ -181,9 +189,9 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
             mark_failed(work.store, work.key(run.spec), event.message)
             yield from (RunFailed(work.cache, row, seed, event.message) for row in run.rows)
         elif isinstance(event, CrossValidated):
-            yield from _kept(work, run, event.finished, curve, event.together, (event.logits, event.log_p))
+            yield from _kept(work, run, event.finished, curve, event.together, event.answers)
         elif isinstance(event, Finished) and (event.reason != "stopped" or work.keep_stopped):
-            yield from _kept(work, run, event, curve, event.together)
+            yield from _kept(work, run, event, curve, event.together, event.held_out)
 
 
 def _events(
@@ -203,7 +211,7 @@ def _kept(
     finished: Finished,
     curve: Sequence[Epoch],
     together: int,
-    held_out: tuple[Tensor, Tensor] | None = None,
+    held_out: Answers | None = None,
 ) -> Iterator[RunDone | RunSkipped]:
     """Evaluate a run and put it into the store, where all its rows find it."""
     spec = run.spec

@@ -208,4 +208,5 @@ def _flat(record: RunRecord) -> dict[str, Any]:
     row |= {f"spec.{path}": value for path, value in leaves(record.spec).items()}
     for role, evaluation in record.evaluations.items():
         row |= {f"{role}.{name}": value for name, value in evaluation.metrics.items()}
+        row |= {f"{role}.{path}": value for path, value in leaves(evaluation.calibration).items()}
     return row

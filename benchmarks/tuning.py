@@ -4,17 +4,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from annotated_types import Ge, Le
 
 from benchmarks.failures import failure_of
 from benchmarks.keys import bench_rows, ensemble_keys
-from benchmarks.plan import BenchSpec, Row, expand
+from benchmarks.plan import FALLING, BenchSpec, Row, TuneMetric, expand
 from benchmarks.settings import SettingsError
 from benchmarks.store import StoreError, is_finished, read_record, require_runs
 from heads.spec import Spec
 from training.run import RunSpec
+
+NAMES: Mapping[TuneMetric, str] = MappingProxyType(
+    {
+        "macro_f1_fg": "macro F1",
+        "balanced_accuracy": "balanced accuracy",
+        "accuracy": "accuracy",
+        "nll": "NLL",
+        "brier": "Brier score",
+    }
+)
+"""What settings win by, in words."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +38,7 @@ class Tried:
         changes: what it changes of the row, by dotted option.
         spec: the run of its first seed.
         keys: its runs, one per seed.
-        value: mean over the seeds of macro F1 on the selection rows; None where it cannot win.
+        value: mean over the seeds of what settings win by, on the selection rows; None where it cannot win.
         problem: why it cannot; empty where it can.
     """
 
@@ -47,11 +59,13 @@ class Tuned:
         winner: the one with the highest value; the first listed among equals.
         edges: where the winner has the smallest or largest of the values tried, in words; a better one may lie beyond.
             Empty where all settings are equally good.
+        by: the metric that they win by.
     """
 
     tried: tuple[Tried, ...]
     winner: Tried
     edges: tuple[str, ...]
+    by: TuneMetric = "macro_f1_fg"
 
     @property
     def was_chosen(self) -> bool:
@@ -83,8 +97,8 @@ class ChosenRows:
 def chosen_rows(bench: BenchSpec, only: Sequence[str] | None = None) -> tuple[ChosenRows, ...]:
     """The rows of a bench on each of its caches; where it tunes them, each by the setting that won on that cache.
 
-    A setting wins by `RunRecord.selection_value`: macro F1 on selection rows, or on held-out rows after
-    cross-validation. Test rows choose nothing.
+    A setting wins by the bench's `tune_by` on selection rows, or on held-out rows after cross-validation. Test rows
+    choose nothing.
 
     Args:
         bench: the bench; without `tune` its runs need not be trained.
@@ -127,15 +141,15 @@ def rows_on_cache(bench: BenchSpec, cache: str, keys: dict[str, tuple[str, ...]]
     require_runs(store, untold, cache)
     tried: dict[str, list[Tried]] = {}
     for row in rows:
-        tried.setdefault(row.row, []).append(_tried(store, row, keys[row.name]))
-    tuned = {name: _decided(store, name, settings) for name, settings in tried.items()}
+        tried.setdefault(row.row, []).append(_tried(store, row, keys[row.name], bench.tune_by))
+    tuned = {name: _decided(store, name, settings, bench.tune_by) for name, settings in tried.items()}
     return ChosenRows(cache, {name: one.winner.keys for name, one in tuned.items()}, tuned)
 
 
-def _tried(store: Path, row: Row, keys: tuple[str, ...]) -> Tried:
+def _tried(store: Path, row: Row, keys: tuple[str, ...], by: TuneMetric) -> Tried:
     values, problems = [], []
     for spec, key in zip(row.specs, keys, strict=True):
-        found = failure_of(store, key) or _value(store, key)
+        found = failure_of(store, key) or _value(store, key, by)
         if isinstance(found, str):
             problems.append(f"seed {spec.seed}: {found}")
         else:
@@ -144,28 +158,30 @@ def _tried(store: Path, row: Row, keys: tuple[str, ...]) -> Tried:
     return Tried(row.setting, row.changes, row.specs[0], keys, value, problems[0] if problems else "")
 
 
-def _value(store: Path, key: str) -> float | str:
+def _value(store: Path, key: str, by: TuneMetric) -> float | str:
     """What a run is judged by, or why it cannot be."""
-    record = read_record(store, key)
-    if record.selection_value is None:
+    found = read_record(store, key).evaluations.get("select")
+    value = None if found is None else found.metrics[by]
+    if found is None or value is None:
         return "there are no selection rows of a foreground class to choose by"
     # A head that answers NaN still names a class for each row; its probabilities give it away.
-    brier = record.evaluations["select"].metrics["brier"]
-    return "its predictions are not numbers" if brier is None or math.isnan(brier) else record.selection_value
+    brier = found.metrics["brier"]
+    return "its predictions are not numbers" if brier is None or math.isnan(brier) else value
 
 
-def _decided(store: Path, row: str, tried: Sequence[Tried]) -> Tuned:
+def _decided(store: Path, row: str, tried: Sequence[Tried], by: TuneMetric) -> Tuned:
     """The setting that won; one that has no rival needs no value, only its runs."""
     able = [one for one in tried if one.value is not None]
     if len(tried) == 1 and all(is_finished(store, key) for key in tried[0].keys):
         able = list(tried)
     if not able:
         raise StoreError(
-            f"a row needs a setting that gave macro F1 with every seed, however: none of the {len(tried)} of row "
+            f"a row needs a setting that gave {NAMES[by]} with every seed, however: none of the {len(tried)} of row "
             f"{row!r} did; {tried[0].problem} Tune over other values, or give the split a share to select."
         )
-    winner = max(able, key=lambda one: -1.0 if one.value is None else one.value)
-    found = Tuned(tuple(tried), winner, ())
+    sign = -1.0 if by in FALLING else 1.0
+    winner = max(able, key=lambda one: -math.inf if one.value is None else sign * one.value)
+    found = Tuned(tuple(tried), winner, (), by)
     return found if found.is_tied else replace(found, edges=edges(tried, winner))
 
 

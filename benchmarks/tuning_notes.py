@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from benchmarks.tuning import Tuned
+from benchmarks.tuning import NAMES, Tuned
 
 SETTLED = "the test rows at the end settle it"
 SHOWN = 10
@@ -20,8 +20,9 @@ def notes_on_tuning(tuned: Mapping[str, Tuned], seeds: int, *, is_select: bool) 
     most = max((len(one.tried) for one in tuned.values()), default=0)
     if most < 2:
         return []
+    by = next(one.by for one in tuned.values())
     mean = f", mean of {seeds} seeds" if seeds > 1 else ""
-    notes = [f"Each row is the best of {most} settings by validation macro F1{mean}. " + _winners(tuned)]
+    notes = [f"Each row is the best of {most} settings by validation {NAMES[by]}{mean}. " + _winners(tuned)]
     fewer = [f"{name!r} ({len(one.tried)} against {most})" for name, one in tuned.items() if len(one.tried) < most]
     if fewer:
         notes.append(f"These rows had fewer settings to choose from: {', '.join(fewer)}.")

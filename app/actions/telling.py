@@ -6,7 +6,7 @@ from app.progress import note
 from benchmarks.events import BenchEvent, CacheOpened, RowStarted, RunDone, RunFailed, RunSkipped
 from benchmarks.plan import BenchSpec, expand
 from benchmarks.tables import aligned
-from benchmarks.tuning import Tuned, chosen_rows
+from benchmarks.tuning import NAMES, Tuned, chosen_rows
 from heads.posthoc import at_bound
 
 ODD = {"not_converged": "DID NOT CONVERGE", "diverged": "DIVERGED, the best epoch before is kept"}
@@ -102,13 +102,13 @@ def print_winners(bench: BenchSpec) -> None:
         StoreError: none of a row's settings can win.
     """
     for part in chosen_rows(bench):
-        print(f"\nwinners on {part.cache}, by validation macro F1, mean of {len(bench.seeds)} seeds")
-        print(winners(part.tuned))
+        print(f"\nwinners on {part.cache}, by validation {NAMES[bench.tune_by]}, mean of {len(bench.seeds)} seeds")
+        print(winners(part.tuned, NAMES[bench.tune_by]))
 
 
-def winners(tuned: dict[str, Tuned]) -> str:
+def winners(tuned: dict[str, Tuned], metric: str = "macro F1") -> str:
     """A table: row, settings tried, validation value, the winner, and whether it lies at the edge of its values."""
-    figures = [["row", "settings", "macro F1"]]
+    figures = [["row", "settings", metric]]
     figures += [[name, str(len(one.tried)), shown(one.winner.value)] for name, one in tuned.items()]
     words = [("winner", "at the edge of its values")]
     words += [(one.winner.name or "nothing to tune", "; ".join(one.edges)) for one in tuned.values()]

@@ -1,7 +1,7 @@
 """`frostbench predict`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -9,6 +9,8 @@ from app.commands.common import Device, Weights
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Decisions = Literal["tuned", "argmax"]
 
 
 def predict(
@@ -18,6 +20,10 @@ def predict(
         Path | None, typer.Option(help="Write a .csv, .json or .parquet file with a column per class.")
     ] = None,
     prior: Annotated[str, typer.Option(help="trained, uniform, or a YAML or JSON file of `class: share`.")] = "trained",
+    decisions: Annotated[
+        Decisions,
+        typer.Option(help="tuned: by the head's thresholds and shifts, if any; argmax: the largest probability."),
+    ] = "tuned",
     weights: Weights = None,
     device: Device = "cpu",
 ) -> None:
@@ -27,7 +33,7 @@ def predict(
 
     if out is not None:
         check_ending(out)
-    table = predicted(bundle, images, prior, weights, device)
+    table = predicted(bundle, images, prior, weights, device, decisions)
     unread = int(table["error"].notna().sum())
     if out is not None:
         write_predictions(table, out)

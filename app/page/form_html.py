@@ -28,6 +28,11 @@ TITLES = {
     "train.loss.center": "Contrast",
     "train.loss.lade": "Contrast",
     "train.loss.consistency": "Contrast",
+    "train.loss.fedlas": "Confidence",
+    "train.loss.vace": "Confidence",
+    "train.loss.mmce": "Confidence",
+    "train.loss.mdca": "Confidence",
+    "train.loss.crl": "Confidence",
     "train.oversample": "Rows",
     "train.sampler": "Rows",
     "train.frofa": "Rows",
@@ -39,7 +44,7 @@ TITLES = {
     "posthoc": "After training",
 }
 """Titles of groups by path prefix, the longest of which counts; without one an option's own words are the title."""
-CLOSED = ("Contrast", "Rows")
+CLOSED = ("Confidence", "Contrast", "Rows")
 """Groups that are closed at first; one that holds a difference says so."""
 FIRST_PRESETS = ("plain", "baseline", "full")
 SEEDS = Row(

@@ -1,4 +1,4 @@
-"""When it says 80 %, is it right 80 % of the time: A over B, before and after the temperature."""
+"""When it says 80 %, is it right 80 % of the time: A over B, before and after calibration."""
 
 import math
 
@@ -14,12 +14,12 @@ LOOKS = {"A": ("var(--A)", "circle", ""), "B": ("var(--B)", "diamond", "6 4")}
 
 
 def reliability_html(pair: Pair) -> str:
-    """One diagram of A over B, or two where a temperature changed the confidences of one of them."""
-    calibrated = any(t != 1 for side in pair.sides for t in side.temperatures)
+    """One diagram of A over B, or two where calibration changed the confidences of one of them."""
+    calibrated = any(side.before != side.after for side in pair.sides)
     before = {side.name: side.before for side in pair.sides}
     after = {side.name: side.after for side in pair.sides}
-    panels = [_panel("before temperature", before), _panel("after temperature", after)] if calibrated else []
-    panels = panels or [_panel("no temperature was fitted", after)]
+    panels = [_panel("before calibration", before), _panel("after calibration", after)] if calibrated else []
+    panels = panels or [_panel("no calibration was fitted", after)]
     body = [
         '<h3 class="fb-title">When it says 80 %, is it right 80 % of the time?</h3>',
         '<p class="fb-sub">Reliability diagram, all seeds together. On the dotted line a head is as often right as it '
@@ -33,6 +33,8 @@ def reliability_html(pair: Pair) -> str:
 
 def _temperatures(pair: Pair) -> str:
     told = []
+    if all(t == 1 for side in pair.sides for t in side.temperatures):
+        return ""
     for side in pair.sides:
         shown = ", ".join(f"{t:.2f}" for t in side.temperatures)
         told.append(f"{who(side.name)}: " + (shown if any(t != 1 for t in side.temperatures) else "none"))

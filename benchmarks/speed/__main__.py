@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from benchmarks.speed import app, cache, extract, heads, stream
+from benchmarks.speed import app, cache, extract, heads, losses, stream
 from benchmarks.speed.harness import Benchmark, run
 
 # Another benchmark is a function in a file of its own, and a line here.
@@ -15,6 +15,7 @@ REGISTRY: Mapping[str, Benchmark] = MappingProxyType(
         "cache": cache.figures,
         "extract": extract.figures,
         "heads": heads.figures,
+        "losses": losses.figures,
         "stream": stream.figures,
     }
 )

@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks.speed.harness import Figure, compare
 from training.data import Data, Part
-from training.objective import Moment
+from training.inputs import Moment
 from training.run import RunSpec
 from training.setting import settings_of
 from training.stages import Stage, first_stage

@@ -31,7 +31,7 @@ from embedcache.table import FeatureTable, read_table
 from training.data import Data
 from training.engine import fit
 from training.events import Failed
-from training.objective import Moment
+from training.inputs import Moment
 from training.run import RunSpec
 from training.setting import settings_of
 from training.stages import Stage, first_stage

@@ -45,7 +45,7 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
         (["export", "BENCH", "ful", "--out", "x"], "a row of this bench is one of ['plain', 'weighted', 'solved']"),
         (["train", "nowhere"], "nowhere"),
         (["train", "CACHE", "--device", "gpu"], "gpu"),
-        (["train", "CACHE", "--preset", "best"], "tau_norm, however: 'best' came. Name one of these."),
+        (["train", "CACHE", "--preset", "best"], "vace_row_decay, however: 'best' came. Name one of these."),
         (["train", "CACHE", "--set", "train.loss.hardmine.kep=1"], "Did you mean train.loss.hardmine.keep?"),
         (["train", "CACHE", "--set", "columns=[cls]"], "['cls'] came and the table has ['avg']"),
     ],

@@ -32,6 +32,9 @@ def moved(row: Row, value):
             "tune": "{a: {b: [1]}}",
             "ensembles": "{a: [b, c]}",
             "train.loss.logit_adjustment.given": "{a: 1.0, b: 2.5}",
+            "posthoc.deploy_prior": "{a: 1.0, b: 2.5}",
+            "posthoc.shift<given>.logits": "{a: 1.0}",
+            "posthoc.shift<wanted>.targets": "{a: 0.5}",
         }
         return shaped.get(row.key) or {"{}": "{a: {b: 1}}"}.get(value, "other")
     return other_values(row, value)[0]

@@ -99,7 +99,11 @@ def test_groups_are_by_subject_and_the_long_ones_closed():
         "shared",
     )
     assert groups == {f"group-{subject}": True for subject in subjects} | dict.fromkeys(
-        ("group-Contrast", "group-Contrast-experimental", "group-Rows"), False
+        (
+            *("group-Confidence", "group-Confidence-experimental", "group-Contrast", "group-Contrast-experimental"),
+            "group-Rows",
+        ),
+        False,
     )
 
 

@@ -87,6 +87,59 @@ def _decoded(path):
     return decode_file(path)
 
 
+@pytest.fixture(scope="module")
+def shifted(cache, tmp_path_factory):
+    """The same head with decisions that favour the rare class by far."""
+    from app.actions.benches import train_one
+
+    out = tmp_path_factory.mktemp("shifted") / "head"
+    overrides = ["head.classifier.kind=logreg", "posthoc.shift={kind: given, logits: {digit 8: 50}}"]
+    train_one(cache, "plain", overrides, 0, str(out.parent / "results"), out, "cpu")
+    return out
+
+
+@pytest.mark.parametrize("source", ["images", "cache"])
+def test_decisions_are_those_of_the_bundle_unless_the_largest_probability_is_asked_for(
+    frostbench, shifted, photos, cache, tmp_path, source
+):
+    what, tables = (cache if source == "cache" else photos / "digit 1"), {}
+    for words in ((), ("--decisions", "tuned"), ("--decisions", "argmax")):
+        out = tmp_path / f"{'-'.join(words) or 'plain'}.csv"
+        said = frostbench("predict", shifted, what, *words, "--out", out)
+        assert said.status == 0, said.err
+        tables[words] = pd.read_csv(out)
+    default, tuned, plain = tables.values()
+    assert default.equals(tuned)
+    assert (tuned["class"] == "digit 8").all()
+    assert (tuned["probability"] - tuned["p:digit 8"]).abs().max() < 1e-12
+    assert tuned["probability"].min() < 0.1
+    assert (plain["class"] == "digit 8").mean() < 0.2
+    shares = [name for name in plain if name.startswith("p:")]
+    assert (plain["probability"] - plain[shares].max(axis=1)).abs().max() < 1e-12
+    assert plain[shares].equals(tuned[shares])
+
+
+def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_path):
+    from app.actions.benches import train_one
+
+    shares = {"digit 0": 0.05, "digit 1": 0.05, "digit 8": 0.9}
+    base = ["head.classifier.kind=logreg"]
+    given = "{" + ", ".join(f"{name}: {share}" for name, share in shares.items()) + "}"
+    train_one(cache, "plain", base, 0, str(tmp_path / "results"), tmp_path / "plain", "cpu")
+    deployed = [*base, f"posthoc.deploy_prior={given}"]
+    train_one(cache, "plain", deployed, 0, str(tmp_path / "results"), tmp_path / "deployed", "cpu")
+    (tmp_path / "prior.json").write_text(json.dumps(shares))
+    words = {"plain": ["--prior", tmp_path / "prior.json"], "deployed": []}
+    found = {}
+    for name, extra in words.items():
+        said = frostbench("predict", tmp_path / name, photos / "digit 1", *extra, "--out", tmp_path / f"{name}.csv")
+        assert said.status == 0, said.err
+        found[name] = pd.read_csv(tmp_path / f"{name}.csv").filter(like="p:").to_numpy()
+    assert found["deployed"] == pytest.approx(found["plain"], abs=1e-5)
+    said = frostbench("predict", tmp_path / "plain", photos / "digit 1", "--out", tmp_path / "own.csv")
+    assert np.abs(pd.read_csv(tmp_path / "own.csv").filter(like="p:").to_numpy() - found["plain"]).max() > 1e-3
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

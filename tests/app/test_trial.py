@@ -6,8 +6,11 @@ import torch
 from app.trial import Trial, probabilities, try_image
 from benchmarks.inference import Predictor, open_predictor, predict_images
 from benchmarks.store import read_records
+from heads.calibrators.temperature import Temperature
 from heads.ensemble import Ensemble
 from heads.export import load
+from heads.layers import Layers
+from heads.posthoc import PosthocSpec
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +38,8 @@ def test_the_sliders_move_sureness_and_prior():
     implied = torch.tensor([0.8, 0.2, 0.0], dtype=torch.float64)
     uniform = torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64)
     logits = torch.tensor([1.0, 0.0, -torch.inf], dtype=torch.float64)
-    trial = Trial("k", ("a", "b", "never trained"), logits, implied, uniform, temperature=2.0)
+    cold = Layers(PosthocSpec(calibration=Temperature()), numbers={"temperature": torch.tensor(2.0)})
+    trial = Trial("k", ("a", "b", "never trained"), logits, implied, uniform, layers=cold)
     # e^0.5 / (1 + e^0.5) with the head's own temperature 2; times 2 it is e^0.25.
     assert probabilities(trial, 1.0, 0.0) == pytest.approx([0.622459, 0.377541, 0.0], abs=1e-6)
     assert probabilities(trial, 2.0, 0.0) == pytest.approx([0.562177, 0.437823, 0.0], abs=1e-6)

@@ -233,12 +233,12 @@ class TestReliability:
         page = Page(reliability_html(few))
         assert "When it says 80 %, is it right 80 % of the time?" in page.text
         assert [attrs["aria-label"] for tag, attrs in page.tags if tag == "svg"] == [
-            "Reliability, before temperature",
-            "Reliability, after temperature",
+            "Reliability, before calibration",
+            "Reliability, after calibration",
         ]
-        plain = tuple(replace(side, temperatures=(1.0,)) for side in few.sides)
+        plain = tuple(replace(side, temperatures=(1.0,), before=side.after) for side in few.sides)
         once = Page(reliability_html(replace(few, sides=plain)))
-        assert "No temperature was fitted" in once.text
+        assert "No calibration was fitted" in once.text
         assert sum(tag == "svg" for tag, _ in once.tags) == 1
 
     def test_a_has_circles_and_b_dashes_and_diamonds(self, few):

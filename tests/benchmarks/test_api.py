@@ -46,6 +46,15 @@ def test_the_same_call_gives_the_same_head(arrays):
     assert not np.array_equal(one, other)
 
 
+def test_classes_are_those_of_the_head_s_decisions(arrays):
+    x, labels = arrays
+    shifted = SOLVED | {"posthoc.shift": {"kind": "given", "logits": {"2": 50}}}
+    head = fit(x, labels, shifted, class_names=["0", "1", "2"])
+    assert (head.predict(x) == "2").all()
+    assert head.predict_proba(x).argmax(1).tolist() == fit(x, labels, SOLVED).predict_proba(x).argmax(1).tolist()
+    assert head.metrics["accuracy"] < 0.5
+
+
 def test_torch_tensors_columns_and_whole_specs_are_taken(arrays):
     x, labels = arrays
     wanted = fit(x, labels, SOLVED)

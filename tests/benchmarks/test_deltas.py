@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.bootstrap import Answers, Frame
+from benchmarks.bootstrap import HIGHER_IS_BETTER, Answers, Frame
 from benchmarks.deltas import table_of, verdict_of
 from benchmarks.paired import Paired
 from benchmarks.resampled import resample
@@ -143,4 +143,5 @@ class TestVerdicts:
     )
     def test_verdicts_of_one_line(self, change, expected):
         line = {"metric": "accuracy", "delta": 0.1, "low": 0.05, "high": 0.15, "p": 0.01, "p_seeds": 0.01}
-        assert verdict_of(line | {"p_holm": 0.02} | change, 100, True) == expected
+        line |= {"p_holm": 0.02} | change
+        assert verdict_of(line, 100, True, HIGHER_IS_BETTER[line["metric"]]) == expected

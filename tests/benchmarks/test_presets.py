@@ -29,7 +29,12 @@ NEUTRAL = {
     "train.loss.bcl.weight": 0,
     "train.loss.center.weight": 0,
     "train.loss.lade.weight": 0,
+    "train.loss.mmce.weight": 0,
+    "train.loss.mdca.weight": 0,
     "train.loss.consistency.weight": 0,
+    "train.loss.fedlas.alpha": 0,
+    "train.loss.vace.strength": 0,
+    "train.loss.crl.weight": 0,
     "train.views": "samples",
     "train.oversample.kind": "none",
     "train.sampler.kind": "shuffled",
@@ -44,7 +49,10 @@ NEUTRAL = {
     "second.kind": "none",
     "posthoc.adjustment.rule": "fixed",
     "posthoc.adjustment.tau": 0,
+    "posthoc.deploy_prior": {},
     "posthoc.calibration.kind": "none",
+    "posthoc.thresholds.kind": "none",
+    "posthoc.shift.kind": "none",
 }
 """Each option that switches a method, and its value without it."""
 READ_WITH_A_METHOD = (
@@ -52,7 +60,8 @@ READ_WITH_A_METHOD = (
     "train.loss.logit_adjustment.prior",
     "train.loss.logit_adjustment.given",
     "train.sampler<shuffled>.block_rows",
-    *(f"train.loss.{term}." for term in ("hardmine", "supcon", "bcl", "center", "lade")),
+    "posthoc.rows",
+    *(f"train.loss.{term}." for term in ("fedlas", "vace", "hardmine", "supcon", "bcl", "center", "lade", "mmce")),
     "train.mixup.",
 )
 """Options that nothing reads while their method is at its neutral value."""
@@ -75,9 +84,21 @@ def is_active(spec, path):
 
 def test_the_presets_are_known_methods():
     assert preset_names() == (
-        *("arcface", "balanced_softmax", "baseline", "bcl", "cosface", "cosine", "crt", "focal_cb", "full", "knn"),
-        *("lda", "ldam_drw", "linear_probe", "logreg", "lws", "manifold_mixup", "mlp", "ncm", "plain", "prototype"),
-        *("ridge", "smote", "supcon_ce", "tau_norm"),
+        *("arcface", "balanced_softmax", "baseline", "bcl", "cosface", "cosine", "crt", "fedlas_ls", "fedlas_ls_flat"),
+        *("fedlas_ls_mean", "fedlas_ls_minus", "fedlas_ls_plus", "fedlas_ls_random", "fedlas_mbls", "focal_cb", "full"),
+        *(
+            "knn",
+            "label_smoothing",
+            "lda",
+            "ldam_drw",
+            "linear_probe",
+            "logreg",
+            "lws",
+            "manifold_mixup",
+            "mbls",
+            "mlp",
+        ),
+        *("ncm", "plain", "prototype", "ridge", "smote", "supcon_ce", "tau_norm", "vace", "vace_row_decay"),
     )
 
 

@@ -39,6 +39,8 @@ ROWS = {
     "logreg": {"head.classifier.kind": "logreg"},
     "ncm": {"head.classifier.kind": "ncm"},
     "gaussian": {"train.oversample.kind": "gaussian"},
+    "decided": {"posthoc": {"calibration": {"kind": "vector"}, "thresholds": {"kind": "coordinate_ascent"}}},
+    "by_select": {"posthoc": {"calibration": {"kind": "vector"}, "rows": "select"}},
 }
 
 
@@ -79,7 +81,7 @@ def by_hand(table, split, record):
     return end.head, data
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", [row for row in ROWS if row != "by_select"])
 def test_a_refit_is_the_engine_on_joined_rows_with_all_choices_given(ran, row):
     table, split, done = ran
     (head,) = refitted([done[row]], table, split)
@@ -90,6 +92,9 @@ def test_a_refit_is_the_engine_on_joined_rows_with_all_choices_given(ran, row):
     assert all(torch.equal(own[name], other[name]) for name in own)
     assert torch.equal(head.shift, wanted.shift)
     assert head.temperature == wanted.temperature
+    log_p = head.log_probabilities(data.train.columns)
+    assert torch.equal(log_p, wanted.log_probabilities(data.train.columns))
+    assert torch.equal(head.decide(log_p), wanted.decide(log_p))
     labels = data.train.labels
     assert head.priors.counts.tolist() == torch.bincount(labels, minlength=6).tolist()
     assert head.priors.counts.sum() == 186
@@ -184,6 +189,8 @@ def test_what_cannot_be_refitted_is_refused(ran, monkeypatch):
         refitted([record], table, replace(split, roles=none))
     with pytest.raises(ValueError, match=rf"those of run {record.key} are others"):
         refitted([record], table, replace(split, hash="other"))
+    with pytest.raises(ValueError, match=r"a refit trains on the selection rows and posthoc\.rows is select"):
+        refitted([done["by_select"]], table, split)
     with pytest.raises(ValueError, match=rf"run {record.key} diverged at epoch {record.epoch}"):
         refitted([replace(record, reason="diverged")], table, split)
     monkeypatch.setattr("benchmarks.refit.fit", lambda runs, data: iter([Failed(0, "it diverged in epoch 1.")]))

@@ -465,3 +465,22 @@ def test_the_bench_of_the_documentation_runs(trained, tmp_path):
     (chosen,) = chosen_rows(bench)
     assert [len(one.tried) for one in chosen.tuned.values()] == [6, 6, 6, 1]
     assert chosen.tuned["ridge"].winner.name.startswith("strength=")
+
+
+def test_settings_win_by_the_metric_that_the_bench_names(trained):
+    """The hopeless rate has the larger loss, and would win if the larger value did."""
+    bench = tuned_bench(trained.folder, tune_by="nll")
+    (chosen,) = chosen_rows(bench)
+    tried = {one.name: one for one in chosen.tuned["plain"].tried}
+    for one in tried.values():
+        losses = [read_record(Path(bench.store), key).evaluations["select"].metrics["nll"] for key in one.keys]
+        assert one.value == pytest.approx(sum(losses) / 2)
+    assert chosen.tuned["plain"].winner.value == min(one.value for one in tried.values())
+    assert tried["lr=1e-06"].value > tried["lr=0.1"].value
+    notes = compare(Path(bench.store), chosen.rows, "plain", "select", tuned=chosen.tuned).notes
+    assert any("by validation NLL, mean of 2 seeds" in note for note in notes)
+
+
+def test_a_metric_that_settings_cannot_win_by_is_refused():
+    with pytest.raises(SettingsError, match="tune_by"):
+        parse(BenchSpec, {"tune_by": "ece"})

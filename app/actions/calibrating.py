@@ -1,0 +1,40 @@
+"""Measuring the calibration of a bench's rows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from app.progress import bar
+from benchmarks.calibration import CalibrationReport, calibration
+from benchmarks.calibration_page import write_calibration_page
+from benchmarks.calibration_tables import save
+from benchmarks.plan import BenchSpec
+from benchmarks.settings import SettingsError
+
+
+def check_page(path: Path) -> None:
+    """Refuse a page of another ending before anything is measured.
+
+    Raises:
+        SettingsError: the file does not end in .html.
+    """
+    if path.suffix != ".html":
+        raise SettingsError(f"a calibration report is an .html file, however: {path.name} came. Change its ending.")
+
+
+def calibrate_bench(
+    bench: BenchSpec, baseline: str | None, role: Literal["select", "test"], ood: Path | None
+) -> tuple[CalibrationReport, ...]:
+    """The calibration of a bench as its file and caches are now, one report for each cache, with a progress bar."""
+    with bar("measuring") as progress:
+        return calibration(bench, role, baseline=baseline, others=ood, told=progress.move)
+
+
+def save_calibration(reports: Sequence[CalibrationReport], page: Path) -> list[Path]:
+    """Write the page, and beside it the lines of all reports as CSV and JSON; returns the paths."""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    written = [write_calibration_page(reports, page)]
+    for ending in (".csv", ".json"):
+        save(reports, page.with_suffix(ending))
+        written.append(page.with_suffix(ending))
+    return written

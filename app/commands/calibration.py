@@ -1,0 +1,40 @@
+"""`frostbench calibration`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from app.commands.bench import BenchFile, Overrides
+from app.commands.common import Plugins
+
+
+def calibration(
+    bench: BenchFile,
+    baseline: Annotated[str | None, typer.Option(help="Row to compare with; the first if left out.")] = None,
+    role: Annotated[
+        Literal["select", "test"], typer.Option("--on", "--role", help="Rows to judge on; test only at the end.")
+    ] = "select",
+    ood: Annotated[
+        Path | None, typer.Option(help="Cache of the same recipe with images of none of the classes, to be told apart.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="HTML file, with its table beside it; STORE/calibration/NAME-ROLE.html if left out."),
+    ] = None,
+    overrides: Overrides = None,
+    plugins: Plugins = None,
+) -> None:
+    """Measure the calibration of a bench's rows before and after temperature scaling, with intervals and a report."""
+    from app.actions.benches import read_bench_file
+    from app.actions.calibrating import calibrate_bench, check_page, save_calibration
+    from benchmarks.calibration_tables import to_text
+
+    spec = read_bench_file(bench, overrides, plugins or [])
+    page = out or Path(spec.store) / "calibration" / f"{spec.name}-{role}.html"
+    check_page(page)
+    reports = calibrate_bench(spec, baseline, role, ood)
+    for report in reports:
+        print(to_text(report))
+    for path in save_calibration(reports, page):
+        print(path)

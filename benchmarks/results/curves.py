@@ -1,0 +1,100 @@
+"""Figures from the records of runs: the gate of FeDLaS, running temperatures, and gains of classes by their scatter."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.charts import WIDTH, Curve, learning_curves
+from benchmarks.record import RunRecord
+from benchmarks.results.parts import Part
+from benchmarks.store import read_record
+from benchmarks.svg import INK, MUTED, SERIES, Scale, figure, line, mark, text, ticks
+from embedcache.splits import load_or_make_split
+from embedcache.table import read_table
+from training.losses.vace import scatter_of
+
+GATE = (
+    ("gate_share", "mean a / alpha"),
+    ("gate_positive", "positive signs"),
+    ("gate_greedy", "signs that lower the loss"),
+    ("gate_flipped", "signs that changed"),
+)
+TRACES = (("tau_least", "least"), ("tau_mean", "mean"), ("tau_most", "largest"))
+
+
+def gate_curves(parts: Sequence[Part]) -> str:
+    """What the gate of FeDLaS-LS does over the epochs, on the last cache with an MLP; empty where there is none."""
+    found = _records(parts, "mlp", "fedlas_ls")
+    if not found:
+        return ""
+    curves = [Curve(words, _mean_course(found, name)) for name, words in GATE]
+    return learning_curves(curves, "The gate of FeDLaS-LS, mean of the seeds", "share")
+
+
+def temperature_curves(parts: Sequence[Part]) -> str:
+    """Temperatures by epoch where the scatter is that of each batch alone; empty where there are none."""
+    found = _records(parts, "linear", "vace batch scatter")
+    if not found:
+        return ""
+    curves = [Curve(words, _mean_course(found, name)) for name, words in TRACES]
+    return learning_curves(curves, "Temperatures from single batches, at the end of each epoch", "tau")
+
+
+def _records(parts: Sequence[Part], head: str, row: str) -> list[RunRecord]:
+    """The winner's runs of a row on the last cache that has it."""
+    having = [part for part in parts if part.head == head and row in part.chosen.rows]
+    return [read_record(Path(having[-1].bench.store), key) for key in having[-1].chosen.rows[row]] if having else []
+
+
+def _mean_course(records: Sequence[RunRecord], name: str) -> list[float]:
+    """The mean over runs of a logged figure, as long as all of them went on."""
+    courses = [record.curve[name] for record in records]
+    return [float(np.mean([math.nan if v is None else v for v in each])) for each in zip(*courses, strict=False)]
+
+
+def gain_by_scatter(parts: Sequence[Part]) -> str:
+    """By class, what VACE gains of F1 over cross entropy on test rows, against the class's scatter over the mean."""
+    points: list[tuple[float, float, int]] = []
+    having = [part for part in parts if part.head == "linear" and "vace" in part.chosen.rows]
+    for number, part in enumerate(having):
+        scatter = _scatter(part)
+        gains = _gains(part)
+        points += [(x, y, number) for x, y in zip(scatter, gains, strict=True) if math.isfinite(x) and math.isfinite(y)]
+    if not points:
+        return ""
+    left, top, bottom = 52.0, 12.0, 232.0
+    across = Scale(0, max(x for x, _, _ in points) * 1.05, left, WIDTH - 12)
+    most = max(abs(y) for _, y, _ in points) * 1.1 or 0.1
+    up = Scale(-most, most, bottom, top)
+    body = [line(left, up(v), WIDTH - 12, up(v)) for v in ticks(-most, most)]
+    body += [text(left - 6, up(v) + 4, f"{v:+g}" if v else "0", anchor="end", size=11) for v in ticks(-most, most)]
+    body += [text(across(v), bottom + 16, f"{v:g}", anchor="middle", size=11) for v in ticks(0, across.high)]
+    body.append(line(left, up(0), WIDTH - 12, up(0), color=INK, width=1.5))
+    body += [mark(across(x), up(y), "circle", color=SERIES[n % 4], hollow=True, size=3) for x, y, n in points]
+    r = float(np.corrcoef([x for x, _, _ in points], [y for _, y, _ in points])[0, 1]) if len(points) > 2 else math.nan
+    body.append(text(left, bottom + 36, f"scatter of a class over the mean; correlation {r:+.2f}", color=MUTED))
+    title = "Gain of F1 by VACE against class scatter, linear heads"
+    return figure(body, WIDTH, bottom + 48, title, f"{len(points)} classes; correlation {r:+.2f}")
+
+
+def _scatter(part: Part) -> list[float]:
+    """Scatter [C] of the classes' training rows over its mean."""
+    table = read_table(Path(part.chosen.cache))
+    split = load_or_make_split(Path(part.chosen.cache), table, part.bench.split)
+    chosen = split.roles == "train"
+    x = torch.from_numpy(table.columns[next(iter(table.columns))][chosen]).float()
+    found = scatter_of(lambda: [x], torch.from_numpy(table.labels[chosen]), len(table.class_names))
+    return (found / found[found.isfinite()].mean()).tolist()
+
+
+def _gains(part: Part) -> list[float]:
+    """By class, mean over the seeds of F1 with VACE less that with cross entropy; NaN for classes without test rows."""
+    sides = []
+    for row in ("vace", part.report.baseline):
+        each = [read_record(Path(part.bench.store), key).evaluations["test"] for key in part.chosen.rows[row]]
+        sides.append(np.mean([one.per_class["f1"] for one in each], axis=0))
+    support = np.asarray(each[0].per_class["support"])
+    return [float(v) if s > 0 else math.nan for v, s in zip(sides[0] - sides[1], support, strict=True)]

@@ -1,0 +1,32 @@
+"""What a results page is made of."""
+
+from dataclasses import dataclass
+
+from benchmarks.calibration import CalibrationReport
+from benchmarks.compare import Comparison
+from benchmarks.plan import BenchSpec
+from benchmarks.tuning import ChosenRows
+
+
+@dataclass(frozen=True)
+class Part:
+    """One bench on one cache.
+
+    Attributes:
+        head: linear, mlp or experimental.
+        bench: the bench, on this cache alone.
+        chosen: the runs that stand for its rows.
+        report: calibration on test rows.
+        comparison: decisions on test rows.
+    """
+
+    head: str
+    bench: BenchSpec
+    chosen: ChosenRows
+    report: CalibrationReport
+    comparison: Comparison
+
+    @property
+    def cache(self) -> str:
+        """Name of the cache's folder."""
+        return self.chosen.cache.rsplit("/", 1)[-1]

@@ -1,0 +1,61 @@
+"""How many rows each calibration after training needs: the table of docs/calibration.md, on drawn logits."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from heads.calibrators.isotonic import Isotonic
+from heads.calibrators.matrix import Matrix
+from heads.calibrators.none import NoCalibration
+from heads.calibrators.temperature import Temperature
+from heads.calibrators.vector import Vector
+
+CLASSES, SEEDS, FRESH = 10, 5, 10_000
+SIZES = (100, 300, 1000, 5000)
+CASES = ("all alike", "class by class")
+KINDS: Mapping[str, NoCalibration | Temperature | Vector | Matrix | Isotonic] = MappingProxyType(
+    {
+        "none": NoCalibration(),
+        "temperature": Temperature(),
+        "vector": Vector(),
+        "matrix": Matrix(size="any"),
+        "one_vs_rest": Isotonic(),
+        "top_label": Isotonic(form="top_label"),
+    }
+)
+
+
+def lines() -> Iterator[str]:
+    """The table, line by line: by how much the NLL of fresh rows is above that of the true probabilities."""
+    yield "| calibration rows | case | " + " | ".join(KINDS) + " |"
+    yield "|" + "---|" * (len(KINDS) + 2)
+    for case in CASES:
+        for size in SIZES:
+            draws = [_excess(case, size, seed) for seed in range(SEEDS)]
+            means = [sum(values) / SEEDS for values in zip(*draws, strict=True)]
+            yield f"| {size} | {case} | " + " | ".join(f"{mean:.3f}" for mean in means) + " |"
+
+
+def _excess(case: str, size: int, seed: int) -> list[float]:
+    """The excess of each kind in one draw."""
+    draw = torch.Generator().manual_seed(seed)
+    fitted, labels, _ = _drawn(case, size, draw)
+    fresh, own, true = _drawn(case, FRESH, draw)
+    least = _nll(true.log_softmax(1), own)
+    return [_nll(kind.apply(fresh, kind.fit(fitted, labels)), own) - least for kind in KINDS.values()]
+
+
+def _drawn(case: str, rows: int, draw: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits [N, C] of a head, labels [N], and the logits that these were drawn by."""
+    true = 1.5 * torch.randn(rows, CLASSES, generator=draw, dtype=torch.float64)
+    labels = torch.multinomial(true.softmax(1), 1, generator=draw).squeeze(1)
+    wide = 2 * true
+    if case == CASES[1]:
+        wide = wide * torch.linspace(0.5, 1.5, CLASSES).double() + torch.linspace(-1, 1, CLASSES).double()
+    return wide, labels, true
+
+
+def _nll(log_p: Tensor, labels: Tensor) -> float:
+    return float(-log_p.gather(1, labels[:, None]).mean())
