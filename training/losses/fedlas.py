@@ -32,7 +32,7 @@ class Fedlas(Spec):
 
     kind: Literal["fedlas"] = "fedlas"
     alpha: float = Field(default=0.0, ge=0, lt=0.5, json_schema_extra=SWEPT)
-    """Half of the largest share; 0 leaves FeDLaS out."""
+    """Share of a label that is moved at the mean feature norm; others lie between 0 and twice this. 0 moves none."""
     base: Literal["label_smoothing", "mbls"] = "label_smoothing"
     """What the share goes to: cross entropy to even targets, or the margin penalty of MbLS."""
     beta: float = Field(default=4.0, ge=0, le=100, json_schema_extra=SWEPT)
@@ -44,15 +44,15 @@ class Fedlas(Spec):
     spread: Literal["uniform", "prior"] = "uniform"
     """Where base label_smoothing moves the share: evenly, or by the effective prior, which suits logit adjustment."""
     indicator: Literal["l1", "l2", "max_logit", "max_prob"] = "l1"
-    """What gamma is made of: a norm of the features, the largest logit, or the largest probability."""
+    """What tells how sure the head is: a norm of the features, the largest logit, or the largest probability."""
     source: Literal["penultimate", "input"] = "penultimate"
     """Whose norm: the classifier's input, which a body makes, or the cached vector as it was before standardisation."""
     statistics: Literal["first_batch", "official", "exact"] = "first_batch"
-    """Where mean and deviation start: the first batch, or 20 and 100; exact keeps to those of all training rows."""
+    """Mean and deviation of norms: running from the first batch or from 20 and 100 (official), or exact for all rows."""
     theta: float = Field(default=0.5, gt=0, le=1)
-    """Weight of a batch in them; the paper has 0.5 to 0.95."""
+    """Weight of each batch in the running mean and deviation; the paper has 0.5 to 0.95."""
     gate: Literal["learned", "plus", "minus", "random"] = "learned"
-    """The sign psi: from the gate, or as a control always 1, always -1, or drawn anew for each sample and step."""
+    """Whether a large norm means a larger share: learned, or as a control always, never (minus), or drawn at random."""
     share: Literal["own", "batch_mean"] = "own"
     """Each sample's own share; or as a control the mean of the batch for all, which is label smoothing at that mean."""
     gate_width: int = Field(default=0, ge=0, le=4096)

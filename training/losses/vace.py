@@ -23,27 +23,27 @@ class Vace(Spec):
 
     kind: Literal["vace"] = "vace"
     strength: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT)
-    """How much scatter counts: b where slope is plain, else b times the mean scatter; 0 leaves cross entropy."""
+    """How much the scatter of a class raises its temperature (b of the formula); 0 leaves cross entropy."""
     slope: Literal["normalised", "plain"] = "normalised"
-    """Whether scatter counts in units of its mean over the classes, which makes the scale of the vectors irrelevant."""
+    """Whether scatter counts in units of its mean over the classes, whatever the scale of the vectors, or as it is."""
     base: float = Field(default=1.0, ge=0.01, le=100)
-    """The a of the temperature."""
+    """Temperature of a class without any scatter (a of the formula)."""
     lowest: float = Field(default=0.5, gt=0, le=1)
-    """Least temperature."""
+    """Least temperature that a class can have."""
     highest: float = Field(default=2.0, ge=1, le=100)
-    """Largest temperature."""
+    """Largest temperature that a class can have."""
     center: bool = False
     """Subtract the mean scatter from each, so that the mean temperature is a and tight classes are below it."""
     scatter: Literal["input_exact", "input_ema", "penultimate_ema", "own_logit_ema", "frequency"] = "input_exact"
-    """Whose: cached vectors over all rows or batches, classifier inputs, own logits; or class sizes in its place."""
+    """What scatters: cached vectors of a class (all, or by batch), classifier inputs, own logits; or class sizes."""
     rate: float = Field(default=0.1, gt=0, le=1)
-    """Weight of a batch in a running scatter; 1 takes each batch by itself."""
+    """Weight of each batch in a running scatter (the kinds with ema); 1 takes the batch alone."""
     shrinkage: float = Field(default=0.0, ge=0, le=10_000)
     """Rows that the mean scatter counts as in that of each class, which steadies classes of few rows."""
     acts_on: Literal["logits", "decay"] = "logits"
-    """Logits; or, as a control, weight decay alone: that of a class's row is multiplied by a power of tau."""
+    """What temperatures change: the logits, or as a control nothing but the weight decay of each class's row."""
     decay_power: float = Field(default=2.0, ge=0, le=4)
-    """That power: 2 is the equal of VACE for an L2 penalty in the loss, 1 roughly so for the decay of AdamW."""
+    """Power of the temperature by which decay is multiplied: 2 equals VACE for SGD's decay, 1 roughly for AdamW's."""
 
     @property
     def is_fixed(self) -> bool:
