@@ -38,7 +38,7 @@ class PriorAdjustment(Spec):
     rule: Literal["fixed", "tuned"] = "fixed"
     """Whether tau is the number given, or found among 0, 0.05 .. 1.5 by train.early_stop.metric on selection rows."""
     tau: float = Field(default=0.0, ge=0, le=3)
-    """Strength where the rule is fixed; 0 leaves the logits alone, 1 is consistent for the balanced error."""
+    """How much of the log prior is taken off the logits where the rule is fixed; 1 suits the balanced error."""
 
 
 class PosthocSpec(Spec):

@@ -15,7 +15,7 @@ from training.batches import Shuffled
 from training.checks import columns_of
 from training.data import Data, Part
 from training.frofa import OUTSIDE, NoFrofa
-from training.loss_state import LossState
+from training.loss_state import LossState, rows_remembered
 from training.losses.cpc import CLASSES_AT_ONCE, Cpc
 from training.run import RunSpec
 from training.second import Crt, Lws
@@ -31,6 +31,8 @@ COPIES_OF_LOGITS = 4
 """Of the selection rows: logits, log-probabilities, and these again in float64."""
 COPIES_OF_FEATURES = 2
 """What the second stage reads of all rows, which each head has for itself; once more while the heads are joined."""
+COPIES_OF_HISTORY = 2
+"""What a loss remembers of each training row; once more when some heads of a stack have ended."""
 COPIES_OF_BLOCK = 8
 """A block as it is read, joined and preprocessed, and twice in float64 for its moments."""
 COPIES_OF_ENDS = 4
@@ -73,6 +75,7 @@ def need_of(run: RunSpec, data: Data) -> Need:
     numbers = COPIES_OF_PARAMETERS * sum(p.numel() for p in trained)
     numbers += COPIES_OF_ACTIVATIONS * batch * (inside + classes + _compared(run, batch, classes))
     numbers += len(data.select) * (COPIES_OF_LOGITS * classes + inside)
+    numbers += COPIES_OF_HISTORY * len(train) * rows_remembered(run.train.loss)
     if isinstance(run.second, Crt | Lws):
         seen = core.width if isinstance(run.second, Crt) else classes
         of_all = COPIES_OF_FEATURES * (len(data.select) + (0 if train.is_stored else len(train))) * seen

@@ -1,5 +1,6 @@
 """Cross-fitting what follows training: each row is judged by layers that were fitted without its fold."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -42,14 +43,33 @@ def cross_fitted(layers: Layers, logits: Tensor, labels: Tensor, folds: Tensor, 
     Raises:
         ValueError: a wanted recall or precision cannot be reached without a fold.
     """
-    log_p, predicted = torch.empty_like(logits), torch.empty_like(labels)
+    return crossed(layers, lambda _: logits, labels, folds, prior)
+
+
+def crossed(
+    layers: Layers, without: Callable[[int], Tensor], labels: Tensor, folds: Tensor, prior: Tensor | None = None
+) -> Answers:
+    """As `cross_fitted`, where the adjustment of the logits is a choice that each fold has no part in.
+
+    Args:
+        layers: what is fitted.
+        without: gives the logits [N, C] of all rows as the rows without a fold would have them adjusted.
+        labels: [N].
+        folds: [N] number of each row's fold.
+        prior: class prior [C] that rows are weighted to stand for.
+
+    Raises:
+        ValueError: a wanted recall or precision cannot be reached without a fold.
+    """
+    parts, places = [], []
     for fold in sorted(set(folds.tolist())):
-        held = folds == fold
-        rows = Calibration(logits[~held], labels[~held]).known()
-        own = _fitted_without(layers, rows, prior, fold)
-        log_p[held] = own.log_probabilities(logits[held])
-        predicted[held] = own.decide(log_p[held])
-    return Answers(logits, log_p, predicted)
+        held, logits = folds == fold, without(fold)
+        own = _fitted_without(layers, Calibration(logits[~held], labels[~held]).known(), prior, fold)
+        log_p = own.log_probabilities(logits[held])
+        parts.append((logits[held], log_p, own.decide(log_p)))
+        places.append(held.nonzero().squeeze(1))
+    order = torch.cat(places).argsort()
+    return Answers(*(torch.cat(each)[order] for each in zip(*parts, strict=True)))
 
 
 def _fitted_without(layers: Layers, rows: Calibration, prior: Tensor | None, fold: int) -> Layers:

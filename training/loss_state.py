@@ -78,9 +78,14 @@ class LossState(nn.Module):
         if spec.crl.weight > 0:
             self.rights, self.visits = self.norms.new_zeros(rows), self.norms.new_zeros(rows)
 
-    def running_temperatures(self, spec: LossSpec, facts: Facts, x: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Temperatures [C+] and the running scatter [C+] after a batch of what scatters [N, H], with places own [N]."""
-        batch, rows = batch_scatter(x.detach(), own, len(facts.present))
+    def running_temperatures(
+        self, spec: LossSpec, facts: Facts, x: Tensor, own: Tensor, index: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Temperatures [C+] and the running scatter [C+] after a batch of what scatters [N, H].
+
+        Its rows have places own [N] and numbers index [N].
+        """
+        batch, rows = batch_scatter(x.detach(), own, len(facts.present), index)
         scatter = spec.vace.moved(self.scatter, batch, rows)
         return spec.vace.temperatures(scatter, facts.counts[facts.present]), scatter
 
@@ -148,6 +153,15 @@ class LossState(nn.Module):
         hits = right(logits.detach(), own)
         updates = {f"{ROWS_ADD}state.rights": hits, f"{ROWS_ADD}state.visits": torch.ones_like(hits)}
         return spec.crl.weight * spec.crl(logits, history), updates
+
+
+def rows_remembered(spec: LossSpec) -> int:
+    """Numbers that a loss remembers of each training row.
+
+    >>> rows_remembered(LossSpec())
+    0
+    """
+    return (spec.fedlas.alpha > 0) + 2 * (spec.crl.weight > 0)
 
 
 def _has_margin(spec: LossSpec) -> bool:

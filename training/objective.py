@@ -135,17 +135,17 @@ class Objective(nn.Module):
         hidden, branches = self._hidden(x, labels, draws, moment.layer)
         plain = self.core.body(x, draws.dropped) if draws.mix and self._reads_plain else hidden
         logits = self.core.classifier(hidden)
-        tau, updates = self._temperatures(spec.loss, facts, table, plain, labels)
+        tau, updates = self._temperatures(spec.loss, facts, table, plain, labels, index, logits)
         logits = divided(logits, tau)
-        seen = self._with_norms(draws.mix(x) if draws.mix else x, hidden)
-        point = self.state.point(spec.loss, facts, seen, of_present(logits, facts), draws.signs)
+        known = of_present(logits, facts)
+        point = self.state.point(spec.loss, facts, self._with_norms(x, hidden, draws), known, draws.signs)
         margin = self._margin(classifier, moment.progress, tau)
         mean = branched_objective(spec.loss, logits, branches, facts, moment.progress, margin, point)
         beside, of_terms = self.terms(spec.loss, self.core, plain, logits, labels, branches, facts)
         value, updates = spec.loss.point_weight * mean + beside, updates | of_terms
-        updates |= self.state.after(spec.loss, point, of_present(logits, facts), index)
+        updates |= self.state.after(spec.loss, point, known, index)
         if self.spec.loss.crl.weight > 0:
-            ranked, of_rows = self.state.ranked(spec.loss, of_present(logits, facts), facts.position[labels], index)
+            ranked, of_rows = self.state.ranked(spec.loss, known, facts.position[labels], index)
             value, updates = value + ranked, updates | of_rows
         return value, updates
 
@@ -158,7 +158,7 @@ class Objective(nn.Module):
 
     @torch.no_grad()
     def _temperatures(
-        self, spec: LossSpec, facts: Facts, x: Tensor, hidden: Tensor, labels: Tensor
+        self, spec: LossSpec, facts: Facts, x: Tensor, hidden: Tensor, labels: Tensor, index: Tensor, logits: Tensor
     ) -> tuple[Tensor | None, Updates]:
         """The class temperatures [C] of VACE in a step, and what it remembers of the step where they are running ones.
 
@@ -168,15 +168,18 @@ class Objective(nn.Module):
             x: [N, D] preprocessed, neither augmented nor mixed.
             hidden: [N, H] classifier inputs of rows that were not mixed.
             labels: [N].
+            index: [N] row numbers.
+            logits: [N, C] of the step, not divided; where rows are mixed they are not those of hidden.
         """
         if len(self.state.scatter) == 0:
             return self.core.tau, {}
         own = facts.position[labels]
         if spec.vace.scatter == "own_logit_ema":
-            scattered = of_present(self.core.classifier(hidden), facts).gather(1, own[:, None])
+            unmixed = logits if self.spec.mixup.alpha == 0 else self.core.classifier(hidden)
+            scattered = of_present(unmixed, facts).gather(1, own[:, None])
         else:
             scattered = self._cached_form(x).flatten(1) if spec.vace.scatter == "input_ema" else hidden
-        tau, scatter = self.state.running_temperatures(spec, facts, scattered, own)
+        tau, scatter = self.state.running_temperatures(spec, facts, scattered, own, index)
         every = facts.over_all(tau)
         return every, {"state.scatter": scatter, "core.tau": every}
 
@@ -187,11 +190,11 @@ class Objective(nn.Module):
         mean, scale = self.affine
         return x * scale + mean
 
-    def _with_norms(self, x: Tensor, hidden: Tensor) -> Tensor:
+    def _with_norms(self, x: Tensor, hidden: Tensor, draws: Draws) -> Tensor:
         """The features [N, H] whose norms FeDLaS takes: of vectors x [N, D], or the classifier's inputs [N, H]."""
-        if self.spec.loss.fedlas.alpha == 0:
+        if self.spec.loss.fedlas.alpha == 0 or not self.state.reads_input:
             return hidden
-        return self._cached_form(x) if self.state.reads_input else hidden
+        return self._cached_form(draws.mix(x) if draws.mix else x)
 
     @property
     def decay_rows(self) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ Each is made twice: from all rows, for the head that is fitted to all rows in th
 of the other folds, for the predictions on that fold. So nothing that is fitted to a row's label helps to predict it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from heads.calibrators.rows import Calibration
 from heads.layers import Layers
 from training.closing import POWERS
-from training.crossfit import Answers, cross_fitted
+from training.crossfit import Answers, crossed
 from training.finish import TAUS
 from training.metrics import all_metrics, to_raise
 from training.run import RunSpec
@@ -74,15 +74,32 @@ def pooled(run: RunSpec, held: HeldOut) -> Pooled:
     metric = "macro_f1_fg" if chosen == "last" else chosen
     is_power_free = isinstance(run.second, TauNorm) and run.second.tau is None
     powers = POWERS if is_power_free else (0.0,)
-    place, places = _chosen(held, metric, len(powers), lambda at: held.logits[at])
-    own = _by_fold(held, places, lambda at: held.logits[at])
-    adjustment = run.posthoc.adjustment
-    taus = TAUS if adjustment.rule == "tuned" else (adjustment.tau,)
-    at, each = _chosen(held, metric, len(taus), lambda i: own - taus[i] * held.log_prior)
-    logits = _by_fold(held, each, lambda i: _shifted(run, held, own, taus[i]))
-    final = _shifted(run, held, held.logits[place], taus[at])
-    layers, calibration, answers = _layers(run, held, final, logits)
-    return Pooled(powers[place] if is_power_free else None, taus[at], layers, calibration, answers)
+    taus = TAUS if run.posthoc.adjustment.rule == "tuned" else (run.posthoc.adjustment.tau,)
+
+    def chosen_on(rows: Tensor) -> tuple[int, float]:
+        place = _best([each[rows] for each in held.logits[: len(powers)]], held, rows, metric)
+        seen, prior = held.logits[place][rows], held.log_prior[rows]
+        return place, taus[_best([seen - tau * prior for tau in taus], held, rows, metric)]
+
+    def without(fold: int) -> Tensor:
+        place, tau = chosen_on(held.folds != fold)
+        return _shifted(run, held, held.logits[place], tau)
+
+    place, tau = chosen_on(torch.ones_like(held.folds, dtype=torch.bool))
+    final = _shifted(run, held, held.logits[place], tau)
+    layers, calibration, answers = _layers(run, held, final, without)
+    return Pooled(powers[place] if is_power_free else None, tau, layers, calibration, answers)
+
+
+def _best(candidates: Sequence[Tensor], held: HeldOut, rows: Tensor, metric: str) -> int:
+    """The place of the best of some logits [M, C] of the chosen rows [N]; the first among equals."""
+    labels = held.labels[rows]
+
+    def value(place: int) -> float:
+        log_p = candidates[place].log_softmax(1)
+        return to_raise(all_metrics(log_p, labels, held.counts, held.background), metric)
+
+    return 0 if len(candidates) == 1 else max(range(len(candidates)), key=value)
 
 
 def _shifted(run: RunSpec, held: HeldOut, logits: Tensor, tau: float) -> Tensor:
@@ -97,38 +114,17 @@ def _shifted(run: RunSpec, held: HeldOut, logits: Tensor, tau: float) -> Tensor:
     return shifted + (wanted - carried).masked_fill(lacking, 0.0).to(logits.dtype)
 
 
-def _chosen(held: HeldOut, metric: str, count: int, logits: Callable[[int], Tensor]) -> tuple[int, dict[int, int]]:
-    """The best of some candidates by all rows, and for each fold by the rows of the others; the first among equals."""
-    numbers = sorted(set(held.folds.tolist()))
-    if count == 1:
-        return 0, dict.fromkeys(numbers, 0)
-    log_p = [logits(i).log_softmax(1) for i in range(count)]
+def _layers(
+    run: RunSpec, held: HeldOut, final: Tensor, without: Callable[[int], Tensor]
+) -> tuple[Layers, Calibration | None, Answers]:
+    """The layers of all rows, the rows they were fitted to, and answers for each row by those of other folds.
 
-    def best(rows: Tensor) -> int:
-        def value(i: int) -> float:
-            return to_raise(all_metrics(log_p[i][rows], held.labels[rows], held.counts, held.background), metric)
-
-        return max(range(count), key=value)
-
-    everything = torch.ones_like(held.folds, dtype=torch.bool)
-    return best(everything), {fold: best(held.folds != fold) for fold in numbers}
-
-
-def _by_fold(held: HeldOut, places: dict[int, int], logits: Callable[[int], Tensor]) -> Tensor:
-    """Logits [N, C] whose rows are those of the candidate that was chosen for their fold."""
-    found = torch.empty_like(held.logits[0])
-    for fold, place in places.items():
-        rows = held.folds == fold
-        found[rows] = logits(place)[rows]
-    return found
-
-
-def _layers(run: RunSpec, held: HeldOut, final: Tensor, logits: Tensor) -> tuple[Layers, Calibration | None, Answers]:
-    """The layers of all rows, the rows they were fitted to, and answers for each row by those of other folds."""
+    Logits [N, C] are adjusted by the choice of all rows in final, and of the rows without a fold in what without gives.
+    """
     spec = run.posthoc
     layers = Layers.of(spec, held.class_names, held.background)
     prior = spec.deployed(held.class_names, held.counts > 0)
-    answers = cross_fitted(layers, logits, held.labels, held.folds, prior)
+    answers = crossed(layers, without, held.labels, held.folds, prior)
     if not spec.reads_rows:
         return layers, None, answers
     rows = Calibration(final, held.labels).known()

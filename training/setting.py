@@ -21,6 +21,9 @@ from training.rows import TrainRows, train_rows
 from training.run import RunSpec
 from training.stream import StreamedRows
 
+ROWS_AT_ONCE = 4096
+"""Rows of which the scatter is taken at a time: in float64, and less their means, they take much more memory."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -88,7 +91,7 @@ def _temperatures(run: RunSpec, rows: TrainRows, facts: Facts) -> Tensor | None:
     labels = facts.position[rows.labels[: rows.table_rows]]
 
     def cached() -> Iterable[Tensor]:
-        pieces = x.pieces() if isinstance(x, StreamedRows) else [x[: rows.table_rows]]
+        pieces = x.pieces() if isinstance(x, StreamedRows) else torch.split(x[: rows.table_rows], ROWS_AT_ONCE)
         return (piece * scale for piece in pieces)
 
     return vace.temperatures(scatter_of(cached, labels, len(facts.present)), counts)

@@ -17,7 +17,8 @@ def told(stack: Stack) -> list[dict[str, float]]:
         found = [dict(zip(state.logged, values, strict=True)) for values in means]
         sums.zero_()
     if len(state.scatter) > 0:
-        for tree, tau in zip(found, stack.buffer("core.tau"), strict=True):
+        present = stack.objectives[0].facts.present
+        for tree, tau in zip(found, stack.buffer("core.tau")[:, present], strict=True):
             tree |= {"tau_least": float(tau.min()), "tau_mean": float(tau.mean()), "tau_most": float(tau.max())}
     return found
 
@@ -32,4 +33,8 @@ def watch(stack: Stack, labels: Tensor, classes: int) -> None:
     for place, logits in enumerate(stack.logits(classes)):
         present = stack.objectives[place].facts.present
         sure, best = logits.index_select(-1, present).softmax(-1).max(-1)
-        edges[place], powers[place] = point.after_epoch(powers[place], sure, present[best] == labels)
+        # Rows of classes that were never trained cannot be right, and say nothing about how sure a head may be.
+        known = stack.objectives[place].facts.position[labels] >= 0
+        if known.any():
+            right = (present[best] == labels)[known]
+            edges[place], powers[place] = point.after_epoch(powers[place], sure[known], right)

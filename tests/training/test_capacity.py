@@ -41,6 +41,16 @@ def test_terms_count_the_pairs_of_a_batch_of_the_size_that_comes() -> None:
     assert head({"bcl": {"weight": 1} | none}) - head({}) == 4 * 8 * 15 * (15 + 3)
 
 
+def test_what_a_loss_remembers_of_rows_is_counted() -> None:
+    def head(rows: int, loss: dict[str, object]) -> int:
+        return need_of(
+            RunSpec.model_validate({"train": {"loss": loss, "schedule": {"batch_size": 8}}}), data(rows)
+        ).head
+
+    for loss, numbers in (({}, 0), ({"crl": {"weight": 1}}, 2), ({"fedlas": {"alpha": 0.1}}, 1)):
+        assert head(1100, loss) - head(100, loss) == 4 * 2 * 1000 * numbers
+
+
 def test_attention_counts_its_weights_and_the_tokens_it_gathers() -> None:
     run = RunSpec.model_validate(
         {"head": {"body": {"kind": "attention_pool", "heads": 2}}, "train": {"schedule": {"batch_size": 8}}}

@@ -247,6 +247,22 @@ def test_the_strength_is_tuned_on_the_rows_of_other_folds():
     assert metrics["accuracy"] == 0.75
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_labels_of_a_fold_have_no_part_in_its_own_answers(seed):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(90, 3, generator=generator)
+    labels = torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
+    folds, prior = torch.arange(90) % 3, [[-0.3567, -1.6094, -2.3026]]
+    other = torch.where(folds == 0, (labels + 1) % 3, labels)
+    both = {"adjustment": {"rule": "tuned"}, "calibration": {"kind": "temperature"}}
+    spec = run(posthoc=both, train=SHORT | {"early_stop": {"metric": "accuracy"}})
+    before, after = (
+        pooled(spec, crafted(logits.tolist(), folds.tolist(), each.tolist(), prior)).answers for each in (labels, other)
+    )
+    assert torch.equal(before.log_p[folds == 0], after.log_p[folds == 0])
+    assert not torch.equal(before.log_p[folds != 0], after.log_p[folds != 0])
+
+
 def test_rows_of_classes_that_a_fold_cannot_know_do_not_calibrate():
     inf = float("inf")
     held = crafted([[2.0, -inf], [1.0, 0.0], [0.0, 1.0], [0.5, 0.0]], [0, 0, 1, 1], [1, 0, 1, 1])

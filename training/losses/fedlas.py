@@ -48,7 +48,7 @@ class Fedlas(Spec):
     source: Literal["penultimate", "input"] = "penultimate"
     """Whose norm: the classifier's input, which a body makes, or the cached vector as it was before standardisation."""
     statistics: Literal["first_batch", "official", "exact"] = "first_batch"
-    """Mean and deviation of norms: running from the first batch or from 20 and 100 (official), or exact for all rows."""
+    """Mean and deviation of norms: running from the first batch or 20 and 100 (official), or exact for all rows."""
     theta: float = Field(default=0.5, gt=0, le=1)
     """Weight of each batch in the running mean and deviation; the paper has 0.5 to 0.95."""
     gate: Literal["learned", "plus", "minus", "random"] = "learned"

@@ -27,7 +27,7 @@ class Vace(Spec):
     slope: Literal["normalised", "plain"] = "normalised"
     """Whether scatter counts in units of its mean over the classes, whatever the scale of the vectors, or as it is."""
     base: float = Field(default=1.0, ge=0.01, le=100)
-    """Temperature of a class without any scatter (a of the formula)."""
+    """Temperature of a class without scatter, or where center is set of one with the mean scatter (a)."""
     lowest: float = Field(default=0.5, gt=0, le=1)
     """Least temperature that a class can have."""
     highest: float = Field(default=2.0, ge=1, le=100)
@@ -106,13 +106,26 @@ def scatter_of(pieces: Callable[[], Iterable[Tensor]], labels: Tensor, classes: 
     return torch.where(counts >= 2, squares / (counts - 1).clamp(min=1), torch.nan)
 
 
-def batch_scatter(x: Tensor, own: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+def batch_scatter(x: Tensor, own: Tensor, classes: int, index: Tensor) -> tuple[Tensor, Tensor]:
     """Scatter [C+] (ddof 1) of the classes of a batch x [B, H] with places own [B], and their rows [C+].
 
+    A row that a sampler drew more than once, by its number in index [B], counts once: copies of it have no variance.
     A class of fewer than two rows has a number that means nothing.
     """
-    member = (own == torch.arange(classes, device=own.device)[:, None]).to(x.dtype)
+    of_class = own == torch.arange(classes, device=own.device)[:, None]
+    member = (of_class & _is_first(index)).to(x.dtype)
     counts = member.sum(1)
     means = (member @ x) / counts.clamp(min=1)[:, None]
     squares = (x - means[own]).square().mean(1)
     return (member @ squares) / (counts - 1).clamp(min=1), counts
+
+
+def _is_first(index: Tensor) -> Tensor:
+    """Which of the numbers [B] are the first of their kind.
+
+    >>> _is_first(torch.tensor([5, 3, 5, 5]))
+    tensor([ True,  True, False, False])
+    """
+    found, order = index.sort(stable=True)
+    is_new = torch.cat([torch.ones_like(found[:1], dtype=torch.bool), found[1:] != found[:-1]])
+    return torch.empty_like(is_new).scatter(0, order, is_new)

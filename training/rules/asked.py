@@ -13,6 +13,9 @@ from training.run import RunSpec
 from training.second import Crt, Lws, NoSecondStage, Refit
 from training.weights import ConstantSchedule, InverseWeight, NoWeight, PowerWeight
 
+WIDEST_SCALE = 30.0
+"""Largest scale that a cosine head takes from its number of classes."""
+
 
 def is_solved(run: RunSpec) -> bool:
     """Whether the classifier takes no gradient steps, so that there is one stage without batches or epochs."""
@@ -122,3 +125,12 @@ def knows_no_prior(classifier: object) -> bool:
 def balances_again(run: RunSpec) -> bool:
     """Whether a second stage of gradient steps draws classes alike from its first step to its last."""
     return isinstance(run.second, Crt | Lws) and run.second.sampler == "class_balanced"
+
+
+def largest_logit(run: RunSpec) -> float:
+    """What no logit's size can exceed, where the classifiers that read the loss bound it."""
+    classifier, vace = run.head.classifier, run.train.loss.vace
+    if not isinstance(classifier, Placed) or is_logreg(run):
+        return float("inf")
+    scale = WIDEST_SCALE if classifier.scale is None else classifier.scale
+    return scale / vace.lowest if vace.strength > 0 else scale

@@ -1,18 +1,14 @@
 """Rules of losses and terms that are there for the calibration of what is predicted."""
 
-from heads.head import Placed
 from training.losses.acls import Acls
 from training.losses.cpc import Cpc
 from training.losses.entropy import Ecp
 from training.losses.focal import DualFocal, SigmoidFocal
 from training.losses.mbls import Mbls
 from training.losses.mmce import Mmce
-from training.rules.asked import is_adjusted, is_fitted, is_logreg, is_mixed, is_solved, is_weighted
+from training.rules.asked import is_adjusted, is_fitted, is_logreg, is_mixed, is_solved, is_weighted, largest_logit
 from training.rules.rule import Rule
 from training.run import RunSpec
-
-WIDEST_SCALE = 30.0
-"""Largest scale that a cosine head takes from its number of classes."""
 
 
 def _has_terms(run: RunSpec) -> bool:
@@ -33,19 +29,10 @@ def _penalises_nothing(run: RunSpec) -> bool:
     return isinstance(point, Mbls | Ecp) and point.strength == 0
 
 
-def _largest_logit(run: RunSpec) -> float:
-    """What no logit's size can exceed, where the classifiers that read the loss bound it."""
-    classifier, vace = run.head.classifier, run.train.loss.vace
-    if not isinstance(classifier, Placed) or is_logreg(run):
-        return float("inf")
-    scale = WIDEST_SCALE if classifier.scale is None else classifier.scale
-    return scale / vace.lowest if vace.strength > 0 else scale
-
-
 def _cannot_bind(run: RunSpec) -> bool:
     """Whether a margin is as wide as any gap between two logits can be."""
     point = run.train.loss.point
-    return isinstance(point, Mbls | Acls) and 2 * _largest_logit(run) <= point.margin
+    return isinstance(point, Mbls | Acls) and 2 * largest_logit(run) <= point.margin
 
 
 def _binds_gaps_only(run: RunSpec) -> bool:
@@ -53,7 +40,7 @@ def _binds_gaps_only(run: RunSpec) -> bool:
     point = run.train.loss.point
     if not isinstance(point, Acls) or point.positive == 0 or _penalises_nothing(run):
         return False
-    return _largest_logit(run) <= point.margin < 2 * _largest_logit(run)
+    return largest_logit(run) <= point.margin < 2 * largest_logit(run)
 
 
 CALIBRATING_RULES: tuple[Rule, ...] = (

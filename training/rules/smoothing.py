@@ -1,11 +1,10 @@
 """Rules of the losses that remember something: FeDLaS, AdaFocal and CRL."""
 
 from heads.body import Identity
-from heads.cosine import Cosine
 from training.losses.adafocal import AdaFocal
 from training.losses.cross_entropy import CrossEntropy
 from training.losses.fedlas import Fedlas
-from training.rules.asked import is_adjusted, is_fitted, is_mixed, is_solved
+from training.rules.asked import is_adjusted, is_fitted, is_mixed, is_solved, largest_logit
 from training.rules.rule import Rule
 from training.run import RunSpec
 
@@ -48,10 +47,7 @@ def _has_idle_options(run: RunSpec) -> bool:
 
 def _cannot_bind(run: RunSpec) -> bool:
     """Whether no two cosine logits can lie as far apart as the margin."""
-    fedlas, classifier = _fedlas(run), run.head.classifier
-    if fedlas.base != "mbls" or not isinstance(classifier, Cosine) or classifier.scale is None:
-        return False
-    return fedlas.margin >= 2 * classifier.scale
+    return _fedlas(run).base == "mbls" and 2 * largest_logit(run) <= _fedlas(run).margin
 
 
 def _follows(run: RunSpec) -> bool:
@@ -143,6 +139,12 @@ SMOOTHING_RULES: tuple[Rule, ...] = (
         lambda run: _follows(run) and is_adjusted(run),
         "adafocal sorts training samples by adjusted probabilities into bins of selection rows that are not adjusted: "
         "set train.loss.logit_adjustment.tau=0",
+    ),
+    Rule(
+        "warn",
+        lambda run: _follows(run) and run.posthoc.rows == "select" and run.posthoc.reads_rows,
+        "adafocal trains by the calibration of the selection rows, so what is fitted to them after training sees rows "
+        "that shaped it: give the split a calibrate share and set posthoc.rows=calibrate",
     ),
     Rule(
         "idle",

@@ -54,7 +54,7 @@ TEMPERATURE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "refuse",
-        lambda run: _is_tempered(run) and is_solved(run) and not is_fitted(run) and not _vace(run).is_fixed,
+        lambda run: _is_tempered(run) and is_logreg(run) and not _vace(run).is_fixed,
         "a running scatter needs batches and logreg has none: set train.loss.vace.scatter=input_exact, or use "
         "head.classifier.kind=linear",
     ),
@@ -77,12 +77,7 @@ TEMPERATURE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "refuse",
-        lambda run: (
-            _is_tempered(run)
-            and not is_solved(run)
-            and not _has_linear(run)
-            and not isinstance(run.second, NoSecondStage)
-        ),
+        lambda run: _is_tempered(run) and not is_solved(run) and not _has_linear(run) and _has_second(run),
         "class temperatures are folded into a linear classifier before a second stage, which cosines do not allow: set "
         "second.kind=none, or use head.classifier.kind=linear",
     ),

@@ -110,9 +110,23 @@ def test_a_running_scatter_skips_single_rows_and_starts_at_the_first_batch():
 
 
 def test_scatter_of_a_batch_is_that_of_all_rows_where_it_holds_them():
-    found, counts = batch_scatter(X, LABELS, 3)
+    found, counts = batch_scatter(X, LABELS, 3, torch.arange(6))
     assert found[:2].tolist() == pytest.approx([1.0, 8 / 3], abs=1e-12)
     assert counts.tolist() == [2, 3, 1]
+
+
+def test_a_row_that_is_drawn_twice_counts_once_in_a_running_scatter():
+    index = torch.tensor([0, 1, 2, 3, 4, 5, 5, 2, 5, 0])
+    found, counts = batch_scatter(X[index], LABELS[index], 3, index)
+    assert found[:2].tolist() == pytest.approx([1.0, 8 / 3], abs=1e-12)
+    assert counts.tolist() == [2, 3, 1]
+    # One class has a single row, which a sampler that draws classes alike shows several times in each batch.
+    run = run_of(
+        train__loss__vace={"strength": 0.5, "scatter": "input_ema", "center": True},
+        train__sampler__draw="class_balanced",
+        head__classifier__kind="cosine",
+    )
+    assert finished(run, data(torch.float32)).head.head.tau[3] == 1
 
 
 def test_losses_and_gradients_of_the_worked_example():
@@ -387,3 +401,9 @@ def test_running_temperatures_are_logged():
     epochs = [event for event in fit([run], rows) if hasattr(event, "best_epoch")]
     assert {tuple(event.logs) for event in epochs} == {("tau_least", "tau_mean", "tau_most")}
     assert all(0.5 <= e.logs["tau_least"] <= e.logs["tau_mean"] <= e.logs["tau_most"] <= 2 for e in epochs)
+
+
+def test_logged_temperatures_are_those_of_classes_with_rows():
+    run = run_of(train__loss__vace={"strength": 0.5, "scatter": "input_ema", "base": 1.4})
+    epochs = [event for event in fit([run], data(torch.float32)) if hasattr(event, "best_epoch")]
+    assert all(event.logs["tau_least"] > 1.4 for event in epochs)
