@@ -54,8 +54,8 @@ def source_of(split: Split, role: str) -> Source:
 def scaled(rows: Rows, apart: Calibration | None) -> Scaled | None:
     """Rows after a temperature that was fitted to rows apart, or fold by fold to the others where there are none apart.
 
-    None where there is nothing to fit to: no other row of a trained class, one group alone, or logits that are NaN or
-    infinite, as after a training that diverged.
+    None where there is nothing to fit to: no row of a trained class, or in one fold alone, one group alone, or logits
+    that are NaN or infinite, as after a training that diverged.
     """
     fitted = (apart or Calibration(rows.logits, rows.labels)).known()
     if len(fitted.labels) == 0 or not (_are_numbers(fitted.logits) and _are_numbers(rows.logits)):
@@ -69,7 +69,9 @@ def scaled(rows: Rows, apart: Calibration | None) -> Scaled | None:
     each = torch.ones(len(folds), 1, dtype=torch.float64)
     for fold in sorted(set(folds.tolist())):
         others = Calibration(rows.logits[folds != fold], rows.labels[folds != fold]).known()
-        each[folds == fold] = fit_temperature(others.logits, others.labels) if len(others.labels) else temperature
+        if len(others.labels) == 0:
+            return None
+        each[folds == fold] = fit_temperature(others.logits, others.labels)
     return Scaled((rows.logits.double() / each).log_softmax(1), temperature)
 
 

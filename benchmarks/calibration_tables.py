@@ -9,8 +9,7 @@ import pandas as pd
 
 from benchmarks.calibration_measured import CalibrationReport
 from benchmarks.compare import ROLE_WORDS
-from benchmarks.settings import SettingsError
-from benchmarks.tables import aligned, number, signed
+from benchmarks.tables import aligned, number, signed, write_table
 from training.calibration_metrics import TITLES as OF_CALIBRATION
 
 TITLES = dict(OF_CALIBRATION) | {
@@ -90,19 +89,9 @@ def save(reports: Sequence[CalibrationReport], path: Path) -> None:
     Raises:
         SettingsError: the file has another ending.
     """
-    if path.suffix not in (".csv", ".parquet", ".json"):
-        raise SettingsError(
-            f"a table is saved as .csv, .parquet or .json, however: {path.name} came. Change its ending."
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
     tables = [r.table.assign(cache=r.cache, role=r.role, baseline=r.baseline) for r in reports]
     whole = pd.concat(tables, ignore_index=True)
-    if path.suffix == ".csv":
-        whole.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
-        whole.to_parquet(path, index=False)
-    else:
-        path.write_text(json.dumps([_about(r, t) for r, t in zip(reports, tables, strict=True)], indent=1), "utf-8")
+    write_table(whole, lambda: [_about(r, t) for r, t in zip(reports, tables, strict=True)], path)
 
 
 def _about(report: CalibrationReport, table: pd.DataFrame) -> dict[str, object]:

@@ -2,8 +2,10 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import pandas as pd
 
 from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from benchmarks.deltas import REASONS
@@ -104,17 +106,25 @@ def save(comparison: Comparison, path: Path) -> None:
     Raises:
         SettingsError: the file has another ending.
     """
+    table = comparison.table.assign(role=comparison.role, baseline=comparison.baseline)
+    about = {name: value for name, value in vars(comparison).items() if name != "table"}
+    write_table(table, lambda: about | {"table": json.loads(table.to_json(orient="records"))}, path)
+
+
+def write_table(table: pd.DataFrame, tree: Callable[[], object], path: Path) -> None:
+    """Write a table to a .csv or .parquet file, or what a tree gives to a .json file.
+
+    Raises:
+        SettingsError: the file has another ending.
+    """
     if path.suffix not in (".csv", ".parquet", ".json"):
         raise SettingsError(
             f"a table is saved as .csv, .parquet or .json, however: {path.name} came. Change its ending."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = comparison.table.assign(role=comparison.role, baseline=comparison.baseline)
     if path.suffix == ".csv":
         table.to_csv(path, index=False)
     elif path.suffix == ".parquet":
         table.to_parquet(path, index=False)
     else:
-        about = {name: value for name, value in vars(comparison).items() if name != "table"}
-        lines = json.loads(table.to_json(orient="records"))
-        path.write_text(json.dumps(about | {"table": lines}, indent=1), encoding="utf-8")
+        path.write_text(json.dumps(tree(), indent=1), encoding="utf-8")

@@ -27,20 +27,20 @@ TRACES = (("tau_least", "least"), ("tau_mean", "mean"), ("tau_most", "largest"))
 
 def gate_curves(parts: Sequence[Part]) -> str:
     """What the gate of FeDLaS-LS does over the epochs, on the last cache with an MLP; empty where there is none."""
-    found = _records(parts, "mlp", "fedlas_ls")
-    if not found:
-        return ""
-    curves = [Curve(words, _mean_course(found, name)) for name, words in GATE]
-    return learning_curves(curves, "The gate of FeDLaS-LS, mean of the seeds", "share")
+    return _courses(_records(parts, "mlp", "fedlas_ls"), GATE, "The gate of FeDLaS-LS, mean of the seeds", "share")
 
 
 def temperature_curves(parts: Sequence[Part]) -> str:
     """Temperatures by epoch where the scatter is that of each batch alone; empty where there are none."""
     found = _records(parts, "linear", "vace batch scatter")
-    if not found:
+    return _courses(found, TRACES, "Temperatures from single batches, at the end of each epoch", "tau")
+
+
+def _courses(records: Sequence[RunRecord], names: Sequence[tuple[str, str]], title: str, axis: str) -> str:
+    """What runs logged by epoch, by its names and what the figure calls them; empty without runs."""
+    if not records:
         return ""
-    curves = [Curve(words, _mean_course(found, name)) for name, words in TRACES]
-    return learning_curves(curves, "Temperatures from single batches, at the end of each epoch", "tau")
+    return learning_curves([Curve(words, _mean_course(records, name)) for name, words in names], title, axis)
 
 
 def _records(parts: Sequence[Part], head: str, row: str) -> list[RunRecord]:

@@ -101,3 +101,12 @@ def test_where_there_is_nothing_to_fit_to_there_is_no_side_after(case):
     assert list(found) == ["before"]
     if case in ("nan", "inf"):
         assert found["before"]["ece"] is None
+
+
+def test_a_fold_that_holds_all_known_rows_is_not_judged_by_its_own_temperature():
+    """All rows but those of one group are of a class that was never trained."""
+    logits = torch.tensor([[2.0, 0, -torch.inf]] * 3 + [[1.0, 0, -torch.inf]] * 9)
+    rows = Rows(logits, torch.tensor([0, 0, 1] + [2] * 9), torch.arange(12) // 3)
+    assert scaled(rows, None) is None
+    known = Rows(logits, torch.tensor([0, 0, 1] * 2 + [2] * 6), torch.arange(12) // 3)
+    assert scaled(known, None) is not None
