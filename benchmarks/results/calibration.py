@@ -10,9 +10,10 @@ from benchmarks.plan import BenchSpec
 from benchmarks.results.images import BACKBONES, SOURCES, cache_of, embedded
 from benchmarks.results.page import write_page
 from benchmarks.results.parts import Part
+from benchmarks.results.winners import first_round, last_round
 from benchmarks.runner import run_bench
 from benchmarks.settings import packaged_bench, parse
-from benchmarks.tuning import chosen_rows
+from benchmarks.tuning import ChosenRows, chosen_rows
 
 STEPS = ("embed", "train", "report")
 HEADS = ("linear", "mlp")
@@ -30,7 +31,8 @@ def regenerate(data: Path, work: Path, out: Path, steps: Sequence[str]) -> Itera
     benches = list(benches_of(work))
     if "train" in steps:
         for head, bench in benches:
-            yield from _trained(head, bench)
+            yield from _trained(head, first_round(bench))
+            yield from _trained(head, _decided(bench)[0])
     if "report" in steps:
         parts = []
         for head, bench in benches:
@@ -47,6 +49,12 @@ def benches_of(work: Path) -> Iterator[tuple[str, BenchSpec]]:
         yield head, parse(BenchSpec, packaged_bench(f"calibration_{head}") | where)
 
 
+def _decided(bench: BenchSpec) -> tuple[BenchSpec, ChosenRows]:
+    """The bench of the winners, and what became of all settings."""
+    (chosen,) = chosen_rows(first_round(bench))
+    return last_round(bench, chosen.tuned), chosen
+
+
 def _trained(head: str, bench: BenchSpec) -> Iterator[str]:
     for event in run_bench(bench):
         if isinstance(event, RowStarted) and event.number == 1:
@@ -59,7 +67,8 @@ def _part(head: str, bench: BenchSpec, work: Path) -> Part:
     """What is measured of a bench; the images of another source are told apart from groceries by an MLP."""
     last, first = SOURCES[-1], SOURCES[0]
     is_paired = head == "mlp" and bench.caches[0] == str(cache_of(work, last, BACKBONES[0]))
-    (report,) = calibration(bench, "test", others=cache_of(work, first, BACKBONES[0]) if is_paired else None)
-    (chosen,) = chosen_rows(bench)
-    comparison = compare(Path(bench.store), chosen.rows, bench.preset, "test", tuned=chosen.tuned)
-    return Part(head, bench, chosen, report, comparison)
+    final, tried = _decided(bench)
+    (report,) = calibration(final, "test", others=cache_of(work, first, BACKBONES[0]) if is_paired else None)
+    (chosen,) = chosen_rows(final)
+    comparison = compare(Path(bench.store), chosen.rows, bench.preset, "test", tuned=tried.tuned)
+    return Part(head, final, ChosenRows(chosen.cache, chosen.rows, tried.tuned), report, comparison)

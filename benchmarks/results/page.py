@@ -133,7 +133,7 @@ def spent(parts: Sequence[Part]) -> list[str]:
         return []
     part = having[-1]
     lines = [f"## Time and memory: {part.cache}, {part.head}", ""]
-    lines += ["One run of each row by itself, its first setting; the peak is that of the whole process.", ""]
+    lines += ["One run of each row by itself, its best setting; the peak is that of the whole process.", ""]
     lines += _head(["seconds", "peak, MiB"])
     return [*lines, *(_line([row, f"{s:.1f}", f"{m:.0f}"]) for row, s, m in costs(part.bench)), ""]
 
