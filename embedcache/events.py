@@ -11,7 +11,7 @@ from embedcache.recipe import Recipe
 
 
 class Embedder(Protocol):
-    """A backbone as extraction sees it; `embedcache.backbones.Backbone` is one."""
+    """One model as extraction sees it; `embedcache.backbones.Backbone` is one."""
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
@@ -20,6 +20,10 @@ class Embedder(Protocol):
     @property
     def dims(self) -> Mapping[str, int]:
         """The vector length of each column."""
+
+    @property
+    def tokens(self) -> Mapping[str, int]:
+        """How many tokens each image has in a column of tokens; other columns are absent."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -33,7 +37,7 @@ class Embedder(Protocol):
         """uint8 [H, W, 3] to uint8 [3, S, S], called from many threads."""
 
     def embed(self, batch: torch.Tensor) -> Mapping[str, torch.Tensor]:
-        """uint8 [B, 3, S, S] to float32 [B, D] for each column."""
+        """uint8 [B, 3, S, S] to float32 [B, D] for each column, or [B, T, D] of tokens."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Extraction: a listing and a frozen backbone to a cache on disk, resumable shard by shard."""
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +17,7 @@ from embedcache.pipeline import decode_ahead, usable_cores
 from embedcache.reopening import drop_stale
 from embedcache.shard_rows import ShardRows
 from embedcache.store import finished_shards, read_bad, read_json, write_manifest
+from embedcache.together import Together, together
 
 
 class QuarantineError(ValueError):
@@ -28,7 +29,7 @@ class _Job:
     """What is embedded, how, and where to."""
 
     listing: Listing
-    backbone: Embedder
+    backbone: Together
     cache_dir: Path
     shard_rows: int
     batch: int
@@ -44,7 +45,7 @@ class _Job:
 
 def extract(
     listing: Listing,
-    backbone: Embedder,
+    backbone: Embedder | Mapping[str, Embedder],
     cache_dir: Path,
     *,
     shard_rows: int = 4096,
@@ -61,7 +62,7 @@ def extract(
 
     Args:
         listing: what to embed.
-        backbone: how.
+        backbone: how: one backbone, or several by the prefix of their columns, which share each decoded image.
         cache_dir: folder of the cache; made if needed.
         shard_rows: items in a shard, which is the most that is computed twice after a kill.
         batch: images in one forward pass; by default what suits the backbone's device.
@@ -78,9 +79,10 @@ def extract(
         CacheError: the folder holds a cache of something else, or files that are no cache, or is part of the source.
         QuarantineError: strict, and not everything was embedded; raised behind Finished.
     """
-    size = backbone.batch if batch is None else batch
+    members = together(backbone)
+    size = members.batch if batch is None else batch
     threads = usable_cores() if workers is None else workers
-    yield from _run(_Job(listing, backbone, cache_dir, shard_rows, size, threads, pixel_limit), strict, stop)
+    yield from _run(_Job(listing, members, cache_dir, shard_rows, size, threads, pixel_limit), strict, stop)
 
 
 def _run(job: _Job, strict: bool, stop: Callable[[], bool]) -> Iterator[Event]:

@@ -24,16 +24,19 @@ from embedcache.store import (
     write_items,
     write_json,
 )
+from embedcache.together import Together, together
 
 
-def embed_canary(backbone: Embedder) -> dict[str, np.ndarray]:
-    """The canary's vector [D], float32, for each column."""
-    vectors = backbone.embed(backbone.prepare(canary_image()).unsqueeze(0))
-    return {name: value[0].to(torch.float32).cpu().numpy() for name, value in vectors.items()}
+def embed_canary(backbone: Embedder | Mapping[str, Embedder] | Together) -> dict[str, np.ndarray]:
+    """The canary's vector [D], float32, for each column; columns of tokens are left out."""
+    members = together(backbone)
+    vectors = members.embed([members.prepare(canary_image())])
+    plain = {name: value for name, value in vectors.items() if name not in members.tokens}
+    return {name: value[0].to(torch.float32).cpu().numpy() for name, value in plain.items()}
 
 
 def open_cache(
-    cache_dir: Path, listing: Listing, backbone: Embedder, *, shard_rows: int, batch: int, pixel_limit: int
+    cache_dir: Path, listing: Listing, backbone: Together, *, shard_rows: int, batch: int, pixel_limit: int
 ) -> list[str]:
     """Describe a new cache in cache.json and items.parquet, or check that an old one is the same.
 
@@ -50,7 +53,7 @@ def open_cache(
         "format_version": FORMAT_VERSION,
         "source": listing.description,
         "class_names": list(listing.class_names),
-        "columns": describe_columns(backbone.recipes, backbone.dims),
+        "columns": describe_columns(backbone.recipes, backbone.dims, backbone.tokens),
         "shard_rows": shard_rows,
         "pixel_limit": pixel_limit,
     }

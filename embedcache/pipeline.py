@@ -7,19 +7,18 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-import torch
 
 from embedcache.decode import DecodeError, decode_bytes, read_image_file
-from embedcache.events import Embedder
 from embedcache.items import Item
+from embedcache.together import Prepared, Together
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """An image that is ready for the backbone: uint8 [3, S, S], and the SHA-256 of its file's bytes."""
+    """An image that is ready for the backbones, and the SHA-256 of its file's bytes."""
 
     item: Item
-    image: torch.Tensor
+    image: Prepared
     sha256: bytes
 
 
@@ -35,9 +34,9 @@ class Failed:
 Outcome = Decoded | Failed
 
 
-def decode_item(item: Item, backbone: Embedder, pixel_limit: int) -> Outcome:
+def decode_item(item: Item, backbone: Together, pixel_limit: int) -> Outcome:
     """Read, hash, decode and prepare one item; whatever is wrong with its file becomes its reason."""
-    background = next(iter(backbone.recipes.values())).alpha_background
+    background = backbone.background
     if item.path is None or background is None:
         raise ValueError(
             f"items are embedded from files by a resolved recipe, however: {item.id!r} has path {item.path} and the "
@@ -67,7 +66,7 @@ def content_digest(item: Item) -> bytes | None:
 
 
 def decode_ahead(
-    items: Iterable[Item], backbone: Embedder, pixel_limit: int, workers: int, ahead: int
+    items: Iterable[Item], backbone: Together, pixel_limit: int, workers: int, ahead: int
 ) -> Generator[Outcome, None, None]:
     """The outcome of each item in order, with at most `ahead` of them in memory.
 

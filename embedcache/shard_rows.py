@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from embedcache.backbones.backbone import NotFiniteError
-from embedcache.events import Embedder
 from embedcache.items import escape_name
 from embedcache.pipeline import Decoded, Failed, Outcome
 from embedcache.store import write_shard
+from embedcache.together import Together
 
 LARGEST = 65504.0
 """The largest finite float16."""
@@ -20,7 +19,7 @@ LARGEST = 65504.0
 class ShardRows:
     """The rows of one shard; an id, its digest and its vectors are appended together."""
 
-    def __init__(self, backbone: Embedder) -> None:
+    def __init__(self, backbone: Together) -> None:
         self._backbone = backbone
         self.ids: list[str] = []
         self._digests: list[bytes] = []
@@ -57,19 +56,19 @@ class ShardRows:
 
     def write(self, cache_dir: Path, i: int) -> None:
         """Write the shard; its quarantine is in the order of the ids, as the listing is."""
-        recipes, dims = dict(self._backbone.recipes), dict(self._backbone.dims)
-        vectors = {
-            name: np.concatenate([np.empty((0, dims[name]), np.float16), *parts])
-            for name, parts in self._vectors.items()
-        }
+        recipes, dims, tokens = self._backbone.recipes, self._backbone.dims, self._backbone.tokens
+        vectors = {}
+        for name, parts in self._vectors.items():
+            shape = (0, tokens[name], dims[name]) if name in tokens else (0, dims[name])
+            vectors[name] = np.concatenate([np.empty(shape, np.float16), *parts])
         bad = sorted(self.bad, key=lambda row: row["id"] or "")
-        write_shard(cache_dir, i, self.ids, self._digests, vectors, bad, recipes, dims)
+        write_shard(cache_dir, i, self.ids, self._digests, vectors, bad, recipes, dims, tokens)
 
 
 def embed_storable(
-    backbone: Embedder, batch: Sequence[Decoded]
+    backbone: Together, batch: Sequence[Decoded]
 ) -> tuple[list[Decoded], dict[str, np.ndarray], list[Failed]]:
-    """The images whose vectors float16 can hold, those vectors [n, D] by column, and the other images.
+    """The images whose vectors float16 can hold, those vectors [n, …] by column, and the other images.
 
     Raises:
         ValueError: of several images none is left, so the weights or the number type are wrong, not the images.
@@ -91,10 +90,10 @@ def embed_storable(
     return [], {}, failed
 
 
-def _vectors_or_reasons(backbone: Embedder, batch: Sequence[Decoded]) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+def _vectors_or_reasons(backbone: Together, batch: Sequence[Decoded]) -> tuple[dict[str, np.ndarray], dict[int, str]]:
     """Vectors by column, and by row the reason why one cannot be stored; no vectors where the backbone refused."""
     try:
-        embedded = backbone.embed(torch.stack([one.image for one in batch]))
+        embedded = backbone.embed([one.image for one in batch])
     except NotFiniteError as error:
         if not error.rows:
             raise
@@ -106,7 +105,7 @@ def _vectors_or_reasons(backbone: Embedder, batch: Sequence[Decoded]) -> tuple[d
 def _too_large(vectors: Mapping[str, np.ndarray]) -> dict[int, str]:
     reasons: dict[int, str] = {}
     for name, value in vectors.items():
-        largest = np.abs(value).max(axis=1)
+        largest = np.abs(value).max(axis=tuple(range(1, value.ndim)))
         # Not `largest > LARGEST`, which NaN would pass.
         for row in np.flatnonzero(~(largest <= LARGEST)).tolist():
             told = f"column {name!r} of its vector reaches {largest[row]:.0f}, but float16 ends at {LARGEST:.0f}"

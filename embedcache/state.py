@@ -22,6 +22,7 @@ class _Column(_Strict):
     recipe: dict[str, Any]
     recipe_hash: str
     dim: int = Field(ge=1)
+    tokens: int | None = Field(default=None, ge=1)
 
 
 class _Canary(_Strict):

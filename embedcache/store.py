@@ -5,8 +5,10 @@ where the images were), so a run that was killed and resumed leaves the same byt
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from embedcache.recipe import Recipe
 FORMAT_VERSION = 1
 METADATA_KEY = b"embedcache"
 PARTIAL = ("cache.json.tmp", "items.parquet.tmp", "manifest.json.tmp", "shards/part-*.tmp", "splits/*.tmp")
+NO_TOKENS: Mapping[str, int] = MappingProxyType({})
 RESERVED = ("id", "sha256", "label", "group")
 DECODER = "numpy.frombuffer(b''.join(values), '<f2').reshape(-1, dim)"
 
@@ -50,10 +53,13 @@ def bad_path(cache_dir: Path, i: int) -> Path:
     return cache_dir / "shards" / f"{shard_name(i)}.bad.json"
 
 
-def describe_columns(columns: Mapping[str, Recipe], dims: Mapping[str, int]) -> dict[str, Any]:
-    """The `columns` part of cache.json and of every shard: recipe, its hash, and the length of a vector."""
+def describe_columns(
+    columns: Mapping[str, Recipe], dims: Mapping[str, int], tokens: Mapping[str, int] = NO_TOKENS
+) -> dict[str, Any]:
+    """The `columns` part of cache.json and of every shard: recipe, its hash, the length of a vector, and tokens."""
     return {
         name: {"recipe": recipe.model_dump(mode="json"), "recipe_hash": recipe.hash, "dim": dims[name]}
+        | ({"tokens": tokens[name]} if name in tokens else {})
         for name, recipe in columns.items()
     }
 
@@ -67,6 +73,7 @@ def write_shard(
     bad: Sequence[Mapping[str, Any]],
     columns: Mapping[str, Recipe],
     dims: Mapping[str, int],
+    tokens: Mapping[str, int] = NO_TOKENS,
 ) -> None:
     """Write shard i: the quarantine first, then the rows; the shard is finished when its Parquet file has its name.
 
@@ -75,10 +82,11 @@ def write_shard(
         i: which shard: listing rows [i * shard_rows, (i + 1) * shard_rows).
         ids: of the rows that embedded, in listing order, [n].
         content: SHA-256 digest of each row's file, 32 bytes each, [n].
-        vectors: by column, float16 [n, D].
+        vectors: by column, float16 [n, D], or [n, T, D] of a column of tokens.
         bad: {id, path, reason, sha256} of each row that did not embed; sha256 is None where the file was not read.
         columns: the recipe of each column.
         dims: D of each column.
+        tokens: T of each column of tokens.
 
     Raises:
         CacheError: shapes or types disagree, or a vector holds NaN or infinity; names the item.
@@ -88,34 +96,38 @@ def write_shard(
             raise CacheError(
                 f"a column needs vectors and a name other than {RESERVED}, however: {name!r} came. Rename it."
             )
-        _check_vectors(name, vectors[name], ids, dims[name])
+        _check_vectors(name, vectors[name], ids, (tokens[name], dims[name]) if name in tokens else (dims[name],))
     arrays = [pa.array(ids, pa.string()), pa.array(content, pa.binary(32)), *(_as_binary(vectors[n]) for n in columns)]
     write_json(bad_path(cache_dir, i), list(bad))
-    write_parquet(shard_path(cache_dir, i), pa.Table.from_arrays(arrays, schema=_schema(len(ids), columns, dims)))
+    write_parquet(shard_path(cache_dir, i), pa.Table.from_arrays(arrays, schema=_schema(len(ids), columns, dims, tokens)))
 
 
-def _schema(n: int, columns: Mapping[str, Recipe], dims: Mapping[str, int]) -> pa.Schema:
+def _schema(
+    n: int, columns: Mapping[str, Recipe], dims: Mapping[str, int], tokens: Mapping[str, int]
+) -> pa.Schema:
     about = {
         "format_version": FORMAT_VERSION,
         "n": n,
         "dtype": "float16",
         "decoder": DECODER,
-        "columns": describe_columns(columns, dims),
+        "columns": describe_columns(columns, dims, tokens),
     }
     fields = [pa.field("id", pa.string(), nullable=False), pa.field("sha256", pa.binary(32), nullable=False)]
     for name in columns:
         facts = {"dtype": "float16", "dim": str(dims[name])}
-        fields.append(pa.field(name, pa.binary(2 * dims[name]), nullable=False, metadata=facts))
+        facts |= {"tokens": str(tokens[name])} if name in tokens else {}
+        width = 2 * dims[name] * tokens.get(name, 1)
+        fields.append(pa.field(name, pa.binary(width), nullable=False, metadata=facts))
     return pa.schema(fields, metadata={METADATA_KEY: json.dumps(about, sort_keys=True)})
 
 
-def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], dim: int) -> None:
-    if x.dtype != np.float16 or x.shape != (len(ids), dim):
+def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], shape: tuple[int, ...]) -> None:
+    if x.dtype != np.float16 or x.shape != (len(ids), *shape):
         raise CacheError(
-            f"column {name!r} must be float16 [{len(ids)}, {dim}], however: {x.dtype} {list(x.shape)} came. "
+            f"column {name!r} must be float16 {[len(ids), *shape]}, however: {x.dtype} {list(x.shape)} came. "
             "Check the dtype and the pooling of the backbone."
         )
-    finite = np.isfinite(x).all(axis=1)
+    finite = np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
     if not finite.all():
         raise CacheError(
             f"stored vectors must be finite, however: column {name!r} of {ids[int(np.argmin(finite))]!r} is not. "
@@ -124,9 +136,9 @@ def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], dim: int) -> No
 
 
 def _as_binary(x: np.ndarray) -> pa.Array:
-    """A float16 matrix as one fixed-size binary array over the same memory."""
+    """Float16 rows [n, …] as one fixed-size binary array over the same memory."""
     little = np.ascontiguousarray(x, dtype="<f2")
-    return pa.Array.from_buffers(pa.binary(2 * x.shape[1]), len(x), [None, pa.py_buffer(little)])
+    return pa.Array.from_buffers(pa.binary(2 * math.prod(x.shape[1:])), len(x), [None, pa.py_buffer(little)])
 
 
 def finished_shards(cache_dir: Path) -> set[int]:

@@ -26,7 +26,7 @@ class FeatureTable:
 
     Attributes:
         ids: unique names of the rows, str [N].
-        columns: the vectors by column name, float16 [N, D]; empty where they stay on disk.
+        columns: the vectors by column name, float16 [N, D], or [N, T, D] of tokens; empty where they stay on disk.
         labels: index into `class_names`, int64 [N].
         class_names: all classes of the listing, also those without a row here.
         groups: rows of one group must not be split, str [N].
@@ -67,7 +67,7 @@ def read_table(
 
     Args:
         cache_dir: the cache.
-        columns: the vector columns to read; None reads all.
+        columns: the vector columns to read; None reads all but columns of tokens, which are large.
         verify: check the checksum of each page, the SHA-256 of each shard, and that vectors are finite: 3 times slower.
         stored: leave the vectors on disk, as `FeatureTable.stored`.
 
@@ -83,9 +83,9 @@ def read_table(
     labels, groups, split = ([listing[name][row] for row in rows] for name in ("label", "group", "split"))
     recipes = {name: read_recipe(cache_dir, name, cache["columns"][name]) for name in names}
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
-    dims = {name: cache["columns"][name]["dim"] for name in names}
-    on_disk = {name: stored_column(paths, name, dim) for name, dim in dims.items()} if stored else {}
-    vectors = {} if stored else {name: read_vectors(paths, name, dim, verify) for name, dim in dims.items()}
+    shapes = {name: shape_of(cache["columns"][name]) for name in names}
+    on_disk = {n: stored_column(paths, n, d, tokens) for n, (tokens, d) in shapes.items()} if stored else {}
+    vectors = {} if stored else {n: _read_column(paths, n, *shape, verify) for n, shape in shapes.items()}
     if verify:
         _verify(cache_dir, manifest, on_disk)
     return FeatureTable(
@@ -100,6 +100,17 @@ def read_table(
         recipes=recipes,
         stored=on_disk,
     )
+
+
+def shape_of(column: dict[str, Any]) -> tuple[int | None, int]:
+    """T, None for plain vectors, and D of a column of cache.json."""
+    return column.get("tokens"), column["dim"]
+
+
+def _read_column(paths: Sequence[Path], name: str, tokens: int | None, dim: int, verify: bool) -> np.ndarray:
+    """A column in memory, float16 [N, D] or [N, T, D], read-only."""
+    x = read_vectors(paths, name, dim * (tokens or 1), verify)
+    return x if tokens is None else x.reshape(len(x), tokens, dim)
 
 
 def _verify(cache_dir: Path, manifest: dict[str, Any], on_disk: dict[str, StoredColumn]) -> None:
@@ -121,7 +132,7 @@ def verify_stored(cache_dir: Path, table: FeatureTable) -> None:
 def _choose_columns(cache: dict[str, Any], columns: Sequence[str] | None) -> list[str]:
     there = sorted(cache["columns"])
     if columns is None:
-        return there
+        return [name for name in there if shape_of(cache["columns"][name])[0] is None] or there
     unknown = [name for name in columns if name not in there]
     if unknown or not columns:
         raise CacheError(

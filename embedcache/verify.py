@@ -135,7 +135,7 @@ def _content(cache_dir: Path) -> str:
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
     for name, column in sorted(cache["columns"].items()):
         read_recipe(cache_dir, name, column)
-        read_vectors(paths, name, column["dim"], verify=True)
+        read_vectors(paths, name, column["dim"] * column.get("tokens", 1), verify=True)
     rows = read_table(cache_dir, sorted(cache["columns"])[:1]).rows_hash
     found = hash_table({name: column["recipe_hash"] for name, column in cache["columns"].items()}, rows)
     stated = manifest["content_hash"]
@@ -173,8 +173,8 @@ def _canary(cache_dir: Path, backbone: EmbedCanary) -> str:
 def cache_info(cache_dir: Path) -> dict[str, Any]:
     """What is in a finished cache, without reading a vector, as a tree for JSON.
 
-    Keys: n_listed, n_ok, n_bad, classes {name: rows}, groups (None where none are stated), columns {name: {dim,
-    recipe_hash, model}}, bytes, quarantine {reason: rows} (see `count_reasons`), source, content_hash.
+    Keys: n_listed, n_ok, n_bad, classes {name: rows}, groups (None where none are stated), columns {name: {dim, tokens
+    if it holds any, recipe_hash, model}}, bytes, quarantine {reason: rows} (see `count_reasons`), source, content_hash.
 
     Raises:
         CacheError: the cache is unfinished, of another format, or damaged.
@@ -196,6 +196,7 @@ def cache_info(cache_dir: Path) -> dict[str, Any]:
         "columns": {
             name: {
                 "dim": column["dim"],
+                **({"tokens": column["tokens"]} if "tokens" in column else {}),
                 "recipe_hash": column["recipe_hash"],
                 "model": read_recipe(cache_dir, name, column).model,
             }

@@ -23,6 +23,7 @@ from embedcache.extract import extract
 from embedcache.items import Item
 from embedcache.pipeline import Decoded, decode_ahead, usable_cores
 from embedcache.sources import list_folder
+from embedcache.together import together
 
 IMAGES = 384
 QUICK_IMAGES = 96
@@ -56,8 +57,8 @@ def figures(quick: bool) -> Iterator[Figure]:
 def decode_all(items: Sequence[Item], backbone: Backbone) -> torch.Tensor:
     """Every image decoded and resized with all cores, uint8 [N, 3, S, S]."""
     cores = usable_cores()
-    outcomes = decode_ahead(items, backbone, PIXEL_LIMIT, cores, ahead=4 * cores)
-    return torch.stack([outcome.image for outcome in outcomes if isinstance(outcome, Decoded)])
+    outcomes = decode_ahead(items, together(backbone), PIXEL_LIMIT, cores, ahead=4 * cores)
+    return torch.stack([outcome.image[0] for outcome in outcomes if isinstance(outcome, Decoded)])
 
 
 def write_images(folder: Path, count: int) -> None:

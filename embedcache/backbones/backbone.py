@@ -1,7 +1,7 @@
 """What every provider returns: a frozen model with its recipes, which prepares images and embeds batches."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ class Backbone:
         dims: D of each column.
         device: where the model is.
         memory_format: layout of the batch and the weights.
+        tokens: how many tokens each image has in a column of tokens; other columns are absent.
     """
 
     model: nn.Module
@@ -46,6 +47,7 @@ class Backbone:
     dims: Mapping[str, int]
     device: torch.device
     memory_format: torch.memory_format
+    tokens: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def recipe(self) -> Recipe:

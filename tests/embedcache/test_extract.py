@@ -52,6 +52,7 @@ class Colours:
     provenance: dict[str, str] = field(default_factory=lambda: {"device": "none"})
     batch: int = 4
     embedded: int = 0
+    tokens: dict[str, int] = field(default_factory=dict)
 
     def prepare(self, image: np.ndarray) -> torch.Tensor:
         return prepare_image(image, RECIPE)
