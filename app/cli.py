@@ -5,7 +5,20 @@ import sys
 import typer
 
 from app.commands import app as page
-from app.commands import bench, cache, calibration, demo, embed, options, predict, train
+from app.commands import (
+    backbones,
+    bench,
+    cache,
+    calibration,
+    demo,
+    embed,
+    inspect,
+    options,
+    predict,
+    texts,
+    train,
+    views,
+)
 
 app = typer.Typer(
     name="frostbench",
@@ -16,6 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("embed")(embed.embed)
+app.command("backbones")(backbones.backbones)
 app.command("train")(train.train)
 app.add_typer(bench.app, name="bench")
 app.command("compare")(bench.compare)
@@ -23,6 +37,9 @@ app.command("calibration")(calibration.calibration)
 app.command("export")(bench.export)
 app.command("predict")(predict.predict)
 app.add_typer(cache.app, name="cache")
+app.add_typer(inspect.app, name="inspect")
+app.add_typer(views.app, name="views")
+app.command("texts")(texts.texts)
 app.command("app")(page.app)
 app.command("options")(options.options)
 app.command("demo")(demo.demo)

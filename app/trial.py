@@ -54,12 +54,11 @@ def try_image(image: str, store: Path, keys: Mapping[int, str], device: str) -> 
     """
     key = best_run(store, keys)
     predictor = _predictor(run_folder(store, key) / "head", device)
-    head, backbone = predictor.head, predictor.backbone
+    head = predictor.head
     if isinstance(head, Ensemble):
         raise ValueError(f"one head is tried at a time, however: run {key} is an ensemble. Choose one of its members.")
-    pixels = decode_file(Path(image), background=backbone.recipe.alpha_background or (255, 255, 255))
-    vectors = backbone.embed(backbone.prepare(pixels)[None])
-    logits = head.logits(vectors)[0].double()
+    pixels = decode_file(Path(image), background=predictor.background)
+    logits = head.logits(predictor.vectors([predictor.look(Path(image).name, pixels)]))[0].double()
     return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers)
 
 

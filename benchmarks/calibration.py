@@ -11,11 +11,14 @@ from benchmarks.calibration_measured import CalibrationReport as CalibrationRepo
 from benchmarks.calibration_measured import report_of
 from benchmarks.calibration_runs import Place
 from benchmarks.compare import RESAMPLES_PER_ROW, Role, ordered
+from benchmarks.keys import rows_of
 from benchmarks.paired import load
 from benchmarks.plan import BenchSpec
 from benchmarks.settings import SettingsError, load_yaml, parse
 from benchmarks.store import require_runs
+from benchmarks.streaming import columns_for
 from benchmarks.tuning import ChosenRows, chosen_rows
+from benchmarks.view_sets import with_averaged
 from embedcache.splits import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table
 
@@ -84,9 +87,11 @@ def calibration(
 def _on_cache(spec: BenchSpec, part: ChosenRows, options: _Options, counter: _Counter) -> CalibrationReport:
     store, cache = Path(spec.store), Path(part.cache)
     require_runs(store, part.rows, part.cache)
-    table = read_table(cache, stored=True)
+    runs = [run for row in rows_of(spec) for run in row.specs]
+    table = read_table(cache, columns_for(cache, runs), stored=True)
     split = load_or_make_split(cache, table, spec.split)
     _check_split(split)
+    table = with_averaged(table, split, runs)
     paired = load(store, ordered(part.rows, options.baseline), options.role)
     order = pd.Index(table.ids).get_indexer(pd.Index(paired.ids)).astype(np.int64)
     others = _told_apart(table, options.others)

@@ -1,5 +1,6 @@
 """The canary of a cache, as it travels in a bundle, and its check."""
 
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -7,9 +8,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from embedcache.backbones import Backbone
 from embedcache.canary import LIKE, canary_image, canary_sha256, cosine
 from embedcache.table import read_state
+from embedcache.together import Together
 from heads.export import Canary
 
 
@@ -32,7 +33,15 @@ def canary_of(cache_dir: Path) -> Canary | None:
     return Canary(png.getvalue(), {name: torch.tensor(vector) for name, vector in stored["vectors"].items()})
 
 
-def check_canary(canary: Canary, backbone: Backbone) -> None:
+def canary_for(canary: Canary | None, columns: Sequence[str]) -> Canary | None:
+    """The canary as a head that reads these columns keeps it; None where one of them has no vector for it.
+
+    A cache keeps no patch tokens of its canary, so heads that pool tokens travel without one.
+    """
+    return canary if canary is not None and set(columns) <= canary.vectors.keys() else None
+
+
+def check_canary(canary: Canary, backbones: Together) -> None:
     """Embed the canary's image and compare it with its stored vectors.
 
     Raises:
@@ -40,7 +49,7 @@ def check_canary(canary: Canary, backbone: Backbone) -> None:
     """
     with Image.open(BytesIO(canary.png)) as picture:
         pixels = np.asarray(picture.convert("RGB"))
-    found = backbone.embed(backbone.prepare(pixels)[None])
+    found = backbones.embed([backbones.prepare(pixels)])
     for name, wanted in canary.vectors.items():
         like = cosine(found[name][0].numpy(), wanted.numpy())
         if like < LIKE:

@@ -45,7 +45,7 @@ def table_to_data(table: FeatureTable, split: Split, columns: Sequence[str] | No
         columns: vector columns to take; None takes all, in the order of the table.
         device: where the tensors live, such as cpu or cuda.
     """
-    parts = {role: part_of(table, split.roles == role, columns, device) for role in ("select", "calibrate")}
+    parts = {role: part_of(table, split.roles == role, columns, device, seen=True) for role in ("select", "calibrate")}
     train = part_of(table, split.roles == "train", columns, device, on_disk=bool(table.stored))
     return Data(train, parts["select"], parts["calibrate"], table.class_names)
 
@@ -56,19 +56,21 @@ def part_of(
     columns: Sequence[str] | None = None,
     device: str = "cpu",
     on_disk: bool = False,
+    seen: bool = False,
 ) -> Part:
     """The rows of a table where chosen [N] is true, as float32 tensors, with their groups where those were stated.
 
-    Vectors that are on disk are read, or left there.
+    Vectors that are on disk are read, or left there. Rows that are judged (seen) have the views of their images too.
     """
     names = [name for name in table.stored or table.columns if columns is None or name in columns]
     kept = {name: table.stored[name].only(chosen) for name in names} if on_disk else {}
     vectors = {} if on_disk else {n: torch.from_numpy(_vectors(table, n, chosen)).float().to(device) for n in names}
     labels = torch.from_numpy(table.labels[chosen]).to(device)
+    also = {name: torch.from_numpy(x[chosen]).float().to(device) for name, x in table.also.items()} if seen else {}
     if not table.has_groups:
-        return Part(vectors, labels, stored=kept)
+        return Part(vectors, labels, stored=kept, also=also)
     groups = torch.from_numpy(merge_groups(table.groups, table.content)[chosen])
-    return Part(vectors, labels, groups.to(device), stored=kept)
+    return Part(vectors, labels, groups.to(device), stored=kept, also=also)
 
 
 def _vectors(table: FeatureTable, name: str, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.float16]:
@@ -146,6 +148,7 @@ def predictions(head: Predictive, table: FeatureTable, chosen: npt.NDArray[np.bo
         some[rows[start : start + ROWS_AT_ONCE]] = True
         names = [name for name in table.stored or table.columns if name in head.columns]
         columns = {name: torch.from_numpy(_vectors(table, name, some)).float() for name in names}
+        columns |= {name: torch.from_numpy(table.also[name][some]).float() for name in head.reads if name in table.also}
         logits.append(head.logits(columns))
         log_p.append(head.log_probabilities(columns))
     whole = torch.cat(log_p)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.canary import canary_of
+from benchmarks.canary import canary_for, canary_of
 from benchmarks.ensembles import ensemble_of
 from benchmarks.evaluate import environment
 from benchmarks.plan import BenchSpec
@@ -70,7 +70,7 @@ def export_row(
     head = _refitted(bench, found.cache, runs, device) if refit else ensemble_of(Path(bench.store), runs)
     if isinstance(head, Ensemble):
         head = replace(head, facts=_facts(row, taken, runs, head if refit else None))
-    export.save(head, out, canary_of(Path(found.cache)))
+    export.save(head, out, canary_for(canary_of(Path(found.cache)), head.columns))
     return told + (f", refitted to {int(head.counts.sum())} rows" if refit else "")
 
 

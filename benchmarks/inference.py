@@ -1,7 +1,7 @@
 """From a bundle and image files to classes and probabilities."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from benchmarks.canary import check_canary
+from benchmarks.looking import looks, vectors_of
 from benchmarks.settings import SettingsError, load_yaml
-from embedcache.backbones import Backbone
-from embedcache.backbones.rebuild import rebuild
+from embedcache.backbones.rebuild import group_recipes, prefix_of, rebuild_all
 from embedcache.decode import DecodeError, decode_file
 from embedcache.items import IMAGE_SUFFIXES, escape_name
 from embedcache.recipe import Recipe
 from embedcache.table import FeatureTable
+from embedcache.together import Prepared, Together
 from heads.ensemble import Predictive
 from heads.export import Bundle, load
 
@@ -29,12 +30,25 @@ class Predictor:
 
     Attributes:
         head: what predicts.
-        backbone: rebuilt from the head's recipes, so that it embeds an image once for all columns, and checked against
-            the bundle's canary.
+        backbones: rebuilt from the head's recipes, so that they embed an image once for all columns, and checked
+            against the bundle's canary.
     """
 
     head: Predictive
-    backbone: Backbone
+    backbones: Together
+
+    @property
+    def background(self) -> tuple[int, int, int]:
+        """The RGB colour on which transparent pixels are composited."""
+        return self.backbones.background or (255, 255, 255)
+
+    def look(self, name: str, pixels: np.ndarray) -> tuple[Prepared, ...]:
+        """An image uint8 [H, W, 3], and the views that the head averages over, prepared; safe in many threads."""
+        return looks(self.backbones, self.head.views, name, pixels)
+
+    def vectors(self, seen: Sequence[tuple[Prepared, ...]]) -> dict[str, Tensor]:
+        """All vectors [N, D] that the head reads of N images that were looked at."""
+        return vectors_of(self.backbones, self.head.views, seen)
 
 
 def open_predictor(folder: Path, *, weights: Path | None = None, device: str = "cpu") -> Predictor:
@@ -50,10 +64,28 @@ def open_predictor(folder: Path, *, weights: Path | None = None, device: str = "
             "images are embedded by the recipe of the head, however: this head has none, for it was trained on arrays. "
             "Train it on a cache, or give it vectors through heads.export.load."
         )
-    backbone = rebuild(recipes_of(bundle), weights=weights, device=device)
+    recipes = recipes_of(bundle)
+    backbones = Together(rebuild_all(recipes, weights=_weights_for(recipes, weights), device=device))
     if bundle.canary is not None:
-        check_canary(bundle.canary, backbone)
-    return Predictor(bundle.head, backbone)
+        check_canary(bundle.canary, backbones)
+    return Predictor(bundle.head, backbones)
+
+
+def _weights_for(recipes: Mapping[str, Recipe], weights: Path | None) -> dict[str, Path]:
+    """A file of weights for the one backbone of the recipes.
+
+    Raises:
+        ValueError: there are several.
+    """
+    if weights is None:
+        return {}
+    groups = group_recipes(recipes)
+    if len(groups) > 1:
+        raise ValueError(
+            f"a file of weights belongs to one backbone, however: the head reads {list(recipes)}, which {len(groups)} "
+            "backbones give. Load those weights by path when the cache is made."
+        )
+    return {prefix_of(*next(iter(recipes.items()))): weights}
 
 
 def recipes_of(bundle: Bundle) -> dict[str, Recipe]:
@@ -130,9 +162,12 @@ def predict_images(
 def predict_table(head: Predictive, table: FeatureTable, *, prior: Tensor | None = None) -> pd.DataFrame:
     """Classes and probabilities of cached vectors, in the form of `predict_images`, with ids under `image`.
 
+    A head that averages over views looks at the vectors alone: a cache has no images to make views of.
+
     Raises:
         ValueError: the table's recipes are not those of the head.
     """
+    head = head.without_views()
     known = {name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in table.recipes.items()}
     head.check_recipes(known)
     vectors = {name: torch.from_numpy(table.columns[name].astype(np.float32)) for name in head.columns}
@@ -153,30 +188,28 @@ def _batches(images: Sequence[Path], size: int) -> Iterator[Sequence[Path]]:
 
 
 def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> pd.DataFrame:
-    background = predictor.backbone.recipe.alpha_background or (255, 255, 255)
-
-    def prepare(path: Path) -> Tensor | DecodeError:
+    def look(path: Path) -> tuple[Prepared, ...] | DecodeError:
         try:
-            return predictor.backbone.prepare(decode_file(path, background=background))
+            return predictor.look(path.name, decode_file(path, background=predictor.background))
         except DecodeError as error:
             return error
 
     with ThreadPoolExecutor() as pool:
-        prepared = list(pool.map(prepare, images))
-    good = [x for x in prepared if isinstance(x, Tensor)]
+        seen = list(pool.map(look, images))
+    good = [x for x in seen if not isinstance(x, DecodeError)]
     names = predictor.head.class_names
     probabilities = torch.full((len(images), len(names)), torch.nan)
     chosen = torch.zeros(len(images), dtype=torch.int64)
-    embedded = torch.tensor([isinstance(x, Tensor) for x in prepared])
+    embedded = torch.tensor([not isinstance(x, DecodeError) for x in seen])
     if good:
-        log_p = predictor.head.log_probabilities(predictor.backbone.embed(torch.stack(good)))
+        log_p = predictor.head.log_probabilities(predictor.vectors(good))
         probabilities[embedded], chosen[embedded] = log_p.exp().float(), predictor.head.decide(log_p)
     own = probabilities.gather(1, chosen[:, None]).squeeze(1)
     rows = {
         "image": [escape_name(str(path)) for path in images],
         "class": [names[i] if ok else None for i, ok in zip(chosen.tolist(), embedded.tolist(), strict=True)],
         "probability": [p if ok else None for p, ok in zip(own.tolist(), embedded.tolist(), strict=True)],
-        "error": [str(x) if isinstance(x, DecodeError) else None for x in prepared],
+        "error": [str(x) if isinstance(x, DecodeError) else None for x in seen],
     }
     return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(names)})
 

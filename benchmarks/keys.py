@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.plan import BenchSpec, Row, expand
 from benchmarks.record import BenchRows
 from benchmarks.settings import SettingsError, run_key
+from benchmarks.view_sets import data_hash
 from embedcache.splits import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table
 from training.engine import ENGINE_VERSION
@@ -47,7 +48,7 @@ def rows_of(bench: BenchSpec) -> tuple[Row, ...]:
 
 def key_of(table: FeatureTable, split: Split, spec: RunSpec) -> str:
     """The key of a run on a table and a split."""
-    return run_key(spec, table.content_hash, split.hash, ENGINE_VERSION)
+    return run_key(spec, data_hash(table, spec), split.hash, ENGINE_VERSION)
 
 
 def ensemble_key(members: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from benchmarks.keys import rows_of
 from benchmarks.plan import BenchSpec
 from benchmarks.record import RunRecord
 from benchmarks.streaming import opened_to_train
+from benchmarks.view_sets import with_averaged, with_views
 from embedcache.backbones import resolve_device
 from embedcache.splits import Split
 from embedcache.table import FeatureTable
@@ -62,9 +63,11 @@ def refitted(
             end by itself, or training fails.
     """
     _check(records, table, split)
+    asked = [RunSpec.model_validate(record.full_spec) for record in records]
+    table = with_averaged(table, split, asked)
     rows = {role: int((split.roles == role).sum()) for role in ("train", "select")}
-    runs = [repeated(RunSpec.model_validate(r.full_spec), r.chosen, rows["train"]) for r in records]
-    heads = _trained(runs, joined(table, split, device))
+    runs = [repeated(run, record.chosen, rows["train"]) for run, record in zip(asked, records, strict=True)]
+    heads = _trained(runs, joined(table, split, runs, device))
     return tuple(
         replace(with_recipes(head, table), facts=_facts(record, head, rows, device))
         for record, head in zip(records, heads, strict=True)
@@ -78,14 +81,16 @@ def repeated(run: RunSpec, chosen: Chosen, rows: int) -> RunSpec:
     return spec.model_copy(update={"posthoc": posthoc})
 
 
-def joined(table: FeatureTable, split: Split, device: str = "cpu") -> Data:
+def joined(table: FeatureTable, split: Split, runs: Sequence[RunSpec] = (), device: str = "cpu") -> Data:
     """Data whose training part holds the selection rows too, in the order of the table.
 
-    The engine watches selection rows, so these are passed once more: with the epoch given they choose nothing.
+    The engine watches selection rows, so these are passed once more: with the epoch given they choose nothing. View
+    sets are those of the training rows.
     """
     roles = np.where(split.roles == "select", "train", split.roles)
-    select = part_of(table, split.roles == "select", device=device)
-    return replace(table_to_data(table, replace(split, roles=roles), device=device), select=select)
+    select = part_of(table, split.roles == "select", device=device, seen=True)
+    data = replace(table_to_data(table, replace(split, roles=roles), device=device), select=select)
+    return with_views(data, table, split, runs, roles)
 
 
 def _check(records: Sequence[RunRecord], table: FeatureTable, split: Split) -> None:

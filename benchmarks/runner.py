@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.canary import canary_of
+from benchmarks.canary import canary_for, canary_of
 from benchmarks.ensembles import Place, averaged, check_judged
 from benchmarks.evaluate import data_facts, evaluate, record_of, with_recipes
 from benchmarks.evaluate import table_to_data as table_to_data
@@ -31,6 +31,7 @@ from benchmarks.keys import key_of, rows_of
 from benchmarks.plan import BenchSpec, Row
 from benchmarks.store import is_finished, save_run, stopped_key, write_records
 from benchmarks.streaming import Stream, opened_to_train
+from benchmarks.view_sets import with_averaged, with_views
 from embedcache.backbones import resolve_device
 from embedcache.splits import Split
 from embedcache.table import FeatureTable
@@ -108,6 +109,7 @@ def run_bench(
     failed: list[RunFailed] = []
     for cache in bench.caches:
         table, split, on_disk = opened_to_train(cache, bench, rows, where, stream)
+        table = with_averaged(table, split, [spec for row in rows for spec in row.specs])
         check_judged(bench, split)
         work = _Work(cache, table, split, store, canary_of(Path(cache)), where, keep_stopped, on_disk)
         warnings = split.report.warnings + ((f"vectors stay on disk: {on_disk}",) if on_disk else ())
@@ -130,6 +132,7 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
     data: Data | None = None
     if missing:
         data = table_to_data(work.table, work.split, device=work.device)
+        data = with_views(data, work.table, work.split, [run.spec for run in missing.values()])
         _check(work, list(missing.values()), data)
     labels = torch.from_numpy(work.table.labels[work.split.roles == "train"])
     for number, row in enumerate(rows, start=1):
@@ -225,6 +228,7 @@ def _kept(
     metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
     facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics}
     known = replace(head, facts=facts | {"environment": record.environment})
-    yield RunDone(work.cache, run.row, record, save_run(work.store, record, outcomes, known, work.canary))
+    canary = canary_for(work.canary, head.columns)
+    yield RunDone(work.cache, run.row, record, save_run(work.store, record, outcomes, known, canary))
     if finished.reason != "stopped":
         yield from (RunSkipped(work.cache, row, spec.seed, key) for row in run.rows[1:])

@@ -57,21 +57,31 @@ def opened_to_train(
     Raises:
         ValueError: the cache is unfinished or damaged, or its split is not possible.
     """
-    table = read_table(Path(cache), stored=True)
+    runs = [spec for row in rows for spec in row.specs]
+    columns = columns_for(Path(cache), runs)
+    table = read_table(Path(cache), columns, stored=True)
     split = load_or_make_split(Path(cache), table, bench.split)
-    need = memory_of(table, split, [spec for row in rows for spec in row.specs])
+    need = memory_of(table, split, runs)
     told = "stream=always was asked for" if stream == "always" else ""
     if stream == "auto":
         told = too_much(need.beside(free_on(CPU), torch.device(device)))
     if not told:
-        return Opened(read_table(Path(cache), verify=True), split, "")
+        return Opened(read_table(Path(cache), columns, verify=True), split, "")
     verify_stored(Path(cache), table)
     return Opened(table, split, told)
 
 
+def columns_for(cache: Path, runs: Sequence[RunSpec]) -> list[str]:
+    """The columns of a cache that runs may read: all vectors, and the patch tokens that some run names."""
+    table = read_table(cache, stored=True)
+    named = {name for run in runs for name in run.columns}
+    plain = [name for name in table.stored if name not in table.tokens]
+    return [*plain, *sorted(named & table.tokens.keys())] or list(table.stored)
+
+
 def memory_of(table: FeatureTable, split: Split, runs: Sequence[RunSpec]) -> Memory:
     """What runs on a stored table would take if its vectors were read."""
-    dims = {name: column.shape[1] for name, column in table.stored.items()}
+    dims = {name: column.width for name, column in table.stored.items()}
     held = int(np.isin(split.roles, ("train", "select", "calibrate")).sum())
     stepped = int(np.isin(split.roles, ("train", "select")).sum())
     first = next(iter(dims))

@@ -74,7 +74,7 @@ def _check_possible(role: str, share: float, folds: int, labels: np.ndarray, gro
         raise CacheError(
             f"a share of {share} for {role!r} needs {max(folds, 2)} groups and a class of as many rows, however: "
             f"{found} groups are left and the largest class has {largest} rows. "
-            "Set this share to 0, state finer groups, or add images."
+            "Set this share to 0, state finer groups, raise `duplicates` if it is set, or add images."
         )
 
 

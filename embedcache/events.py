@@ -42,7 +42,7 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class Started:
-    """The cache was opened.
+    """The cache was opened. Where a part of it is embedded, items and shards are those of the part.
 
     Attributes:
         n_listed: items in the listing.
@@ -115,4 +115,23 @@ class Finished:
     n_worked: int
 
 
-Event = Started | BatchDone | ShardDone | Stopped | Finished
+@dataclass(frozen=True)
+class PartFinished:
+    """All shards of a part are on disk; Finished follows where those of the other parts are, too.
+
+    Attributes:
+        part: which part, as `I/N`.
+        n_listed: items in its shards, including quarantined ones.
+        n_shards_left: shards of other parts that are not on disk.
+        seconds: that this run took.
+        n_worked: items that this run worked on.
+    """
+
+    part: str
+    n_listed: int
+    n_shards_left: int
+    seconds: float
+    n_worked: int
+
+
+Event = Started | BatchDone | ShardDone | Stopped | PartFinished | Finished

@@ -17,11 +17,11 @@ from embedcache.external_join import join_rows
 from embedcache.files import CacheError
 from embedcache.items import NO_GROUPS, Item, alike_names, escape_name, misspelt_headers, natural_key
 from embedcache.listing import check_unique
-from embedcache.manifests import column_names
+from embedcache.manifests import column_names, read_times
 from embedcache.recipe import Recipe, unknown_fields
 
 SHARD_ROWS = 65_536
-MANIFEST_COLUMNS = ("id", "path", "label", "group", "split")
+MANIFEST_COLUMNS = ("id", "path", "label", "group", "split", "time")
 LARGEST = float(np.finfo(np.float16).max)
 BY_POSITION = (
     "Vectors and rows were joined by position: nothing in the files says which vector belongs to which row. Give both "
@@ -62,7 +62,7 @@ def import_vectors(
     Args:
         vectors: .npy [N, D]; .pt with a tensor [N, D] or a dict of them; .parquet with list, fixed-size list or
             (with `dim` and `dtype` in the field's metadata) fixed-size binary columns.
-        manifest: .csv or .parquet with the column label and optionally id, path, group and split.
+        manifest: .csv or .parquet with the column label and optionally id, path, group, split and time.
         cache_dir: a new or empty folder.
         model: what made the vectors, in your words; it goes into the recipe.
         column: name of the column, where the file does not name any.
@@ -211,18 +211,20 @@ def _read_manifest(manifest: Path) -> tuple[list[Item], dict[str, list[str | Non
     paths = cells.get("path", [None] * n)
     ids = cells.get("id", [f"row-{r:08d}" if p is None else escape_name(p) for r, p in enumerate(paths)])
     unknown: list[str | None] = [None] * n
-    columns = (ids, paths, cells["label"], cells.get("group", unknown), cells.get("split", unknown))
+    times = read_times([cell or "" for cell in cells.get("time", unknown)], manifest)
+    columns = (ids, paths, cells["label"], cells.get("group", unknown), cells.get("split", unknown), times)
     items = [
-        Item(str(one), None if path is None else Path(path), str(label), group, split)
-        for one, path, label, group, split in zip(*columns, strict=True)
+        Item(str(one), None if path is None else Path(path), str(label), group, split, time)
+        for one, path, label, group, split, time in zip(*columns, strict=True)
     ]
     return items, cells
 
 
 def _as_text(column: pa.ChunkedArray) -> list[str | None]:
-    """Text and integers as text; all None where another type makes class names doubtful, such as 1.0 for 1."""
+    """Text, integers and dates as text; all None where another type makes class names doubtful, such as 1.0 for 1."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not any(fits(kind) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)):
+    fitting = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)
+    if not any(fits(kind) for fits in (*fitting, pa.types.is_date, pa.types.is_timestamp)):
         return [None] * len(column)
     return [value or None for value in column.cast(pa.string()).to_pylist()]
 

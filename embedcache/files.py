@@ -18,20 +18,26 @@ class CacheError(ValueError):
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file so that a reader, or a crash, sees the old file or the new one, never a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".tmp")
+    partial = _partial(path)
     with partial.open("wb") as file:
         file.write(content)
     _publish(partial, path)
 
 
+def _partial(path: Path) -> Path:
+    """Where a file is written before it gets its name; two processes that make the same file do not meet there."""
+    return path.with_name(f"{path.name}.{os.getpid()}.tmp")
+
+
 def _publish(partial: Path, path: Path) -> None:
     """Bring a finished partial file to the disk, give it its name, and bring the name to the disk."""
-    _fsync(partial)
+    sync(partial)
     partial.replace(path)
-    _fsync(path.parent)
+    sync(path.parent)
 
 
-def _fsync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -61,7 +67,7 @@ def read_json(path: Path) -> Any:
 def write_parquet(path: Path, table: pa.Table) -> None:
     """Write a table atomically in the plain layout: no compression, dictionary or statistics; page checksums."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".tmp")
+    partial = _partial(path)
     pq.write_table(
         table,
         partial,

@@ -40,7 +40,7 @@ class _Notes:
         return told
 
 
-def list_folder(root: Path, *, group_regex: str | None = None) -> Listing:
+def list_folder(root: Path, *, group_regex: str | None = None, time_regex: str | None = None) -> Listing:
     """List the images below a folder of class folders.
 
     Folders inside a class folder belong to that class. Links are followed, except those that lead nowhere or back
@@ -49,6 +49,7 @@ def list_folder(root: Path, *, group_regex: str | None = None) -> Listing:
     Args:
         root: folder that holds one folder for each class.
         group_regex: searched in each id; its first capture group, or else the whole match, is the image's group.
+        time_regex: the same for the image's time.
 
     Raises:
         ValueError: there is no such folder, it has no class folders or no images, or the regex misses an image.
@@ -66,7 +67,8 @@ def list_folder(root: Path, *, group_regex: str | None = None) -> Listing:
             notes.empty.append(escape_name(name))
         items += found
     description = {"kind": "folder", "root": escape_name(os.fspath(root))}
-    return make_listing(items, [escape_name(name) for name, _ in classes], notes.sentences(), description, group_regex)
+    names = [escape_name(name) for name, _ in classes]
+    return make_listing(items, names, notes.sentences(), description, group_regex, time_regex)
 
 
 def _class_folders(root: Path, notes: _Notes) -> list[tuple[str, Path]]:

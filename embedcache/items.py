@@ -8,6 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from embedcache.id_parts import parts_of
+from embedcache.times import as_time, check_alike
+
 IMAGE_SUFFIXES = frozenset(
     {".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg"}
     | {".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp"}
@@ -29,6 +32,9 @@ class Item:
         label: name of its class.
         group: what must not be divided between training and test; None where unknown.
         split: the part a manifest assigns it to; None where none is given.
+        time: when it was taken, as ISO 8601 text (see `embedcache.times`); None where unknown.
+        member: its row in the file at `path`, where that file holds many images; None where the file is the image.
+        column: the column of that file that holds the images.
     """
 
     id: str
@@ -36,6 +42,9 @@ class Item:
     label: str
     group: str | None = None
     split: str | None = None
+    time: str | None = None
+    member: int | None = None
+    column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,11 +120,13 @@ def make_listing(
     warnings: Sequence[str],
     description: dict[str, Any],
     group_regex: str | None,
+    time_regex: str | None = None,
 ) -> Listing:
-    """Order and check a listing, and take groups from the ids where a regex is given.
+    """Order and check a listing, and take groups and times from the ids where a regex is given.
 
     Raises:
-        ValueError: nothing is listed, an id occurs twice, or the regex is invalid or does not match every id.
+        ValueError: nothing is listed, an id occurs twice, a regex is invalid or does not match every id, or a time is
+            not written as ISO 8601 or not as the others are.
     """
     ordered = sorted(items, key=lambda item: item.id)
     if not ordered:
@@ -123,6 +134,9 @@ def make_listing(
     _check_unique(ordered)
     if group_regex is not None:
         ordered = _with_groups(ordered, group_regex)
+    if time_regex is not None:
+        ordered = _with_times(ordered, time_regex)
+    check_alike([item.time for item in ordered if item.time is not None])
     names = tuple(sorted(class_names, key=natural_key))
     notes = [*warnings, *alike_names(names)]
     if all(item.group is None for item in ordered):
@@ -134,7 +148,9 @@ def make_listing(
             "The class names are integers. They are sorted as numbers, and the label number of a class is its rank in "
             f"that order, not its name: {', '.join(names[:5])} … become 0 …{len(names) - 1}."
         )
-    return Listing(tuple(ordered), names, tuple(notes), description | {"group_regex": group_regex})
+    # Left out where there is none, so that caches that were begun before there were times are still continued.
+    times = {} if time_regex is None else {"time_regex": time_regex}
+    return Listing(tuple(ordered), names, tuple(notes), description | {"group_regex": group_regex} | times)
 
 
 def _check_unique(ordered: Sequence[Item]) -> None:
@@ -146,31 +162,29 @@ def _check_unique(ordered: Sequence[Item]) -> None:
         )
 
 
-def _with_groups(ordered: Sequence[Item], group_regex: str) -> list[Item]:
-    if any(item.group is not None for item in ordered):
+def _with_groups(ordered: Sequence[Item], regex: str) -> list[Item]:
+    _check_one_place(any(item.group is not None for item in ordered), "group")
+    parts = parts_of([item.id for item in ordered], regex, "group")
+    return [replace(item, group=part) for item, part in zip(ordered, parts, strict=True)]
+
+
+def _with_times(ordered: Sequence[Item], regex: str) -> list[Item]:
+    _check_one_place(any(item.time is not None for item in ordered), "time")
+    parts = parts_of([item.id for item in ordered], regex, "time")
+    times = [as_time(part) for part in parts]
+    wrong = [(item.id, part) for item, part, time in zip(ordered, parts, times, strict=True) if time is None]
+    if wrong:
         raise ValueError(
-            "groups must come from one place, however: a group regex is given and the manifest has a group column. "
+            f"the time regex must find dates as ISO 8601, 2024-01-31 or 20240131, also with T10:20:30, however: "
+            f"{regex!r} finds {wrong[0][1]!r} in {wrong[0][0]!r}, and {len(wrong)} such in all. Change the regex, or "
+            "give times in a manifest."
+        )
+    return [replace(item, time=time) for item, time in zip(ordered, times, strict=True)]
+
+
+def _check_one_place(has_some: bool, what: str) -> None:
+    if has_some:
+        raise ValueError(
+            f"{what}s must come from one place, however: a {what} regex is given and the manifest has a {what} column. "
             "Drop one of them."
         )
-    try:
-        pattern = re.compile(group_regex)
-    except re.error as error:
-        raise ValueError(
-            f"the group regex must be valid, however: {group_regex!r} is not ({error}). Write a Python "
-            r"regular expression, for example ([^/]+)_[0-9]+\.png$ for the part of a file name before its number."
-        ) from error
-    matches = [(item, pattern.search(item.id)) for item in ordered]
-    missing = [item.id for item, match in matches if _group_of(match) is None]
-    if missing:
-        raise ValueError(
-            f"the group regex must give every image a group, however: {group_regex!r} finds none in {len(missing)} of "
-            f"{len(ordered)} paths, for example {', '.join(map(repr, missing[:3]))}. Widen the regex."
-        )
-    return [replace(item, group=_group_of(match)) for item, match in matches]
-
-
-def _group_of(match: re.Match[str] | None) -> str | None:
-    """The first capture group, or the whole match where the regex has none; None where that is empty."""
-    if match is None:
-        return None
-    return (match[1] if match.re.groups else match[0]) or None

@@ -1,7 +1,8 @@
-"""items.parquet: what was asked to be embedded, in order, with labels, groups and given splits."""
+"""items.parquet: what was asked to be embedded, in order, with labels, groups, given splits and times."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,13 @@ ITEMS_SCHEMA = pa.schema(
         pa.field("label", pa.string(), nullable=False),
         pa.field("group", pa.string()),
         pa.field("split", pa.string()),
+        pa.field("time", pa.string()),
+        pa.field("member", pa.int64()),
+        pa.field("column", pa.string()),
     ]
 )
+LATER = ("time", "member", "column")
+"""Columns that listings of format 1 do not have."""
 
 
 def write_items(cache_dir: Path, items: Sequence[Item]) -> None:
@@ -30,7 +36,9 @@ def write_items(cache_dir: Path, items: Sequence[Item]) -> None:
     """
     ids = [item.id for item in items]
     check_unique(ids, "items")
-    words = (word for item in items for word in (item.id, item.label, item.group, item.split) if word is not None)
+    words = (
+        word for item in items for word in (item.id, item.label, item.group, item.split, item.time) if word is not None
+    )
     bad = next((word for word in words if not _is_utf8(word)), None)
     if bad is not None:
         raise CacheError(f"ids, labels and groups must be UTF-8 text, however: {bad!a} is not. Escape its odd bytes.")
@@ -40,6 +48,9 @@ def write_items(cache_dir: Path, items: Sequence[Item]) -> None:
         "label": [item.label for item in items],
         "group": [item.group for item in items],
         "split": [item.split for item in items],
+        "time": [item.time for item in items],
+        "member": [item.member for item in items],
+        "column": [item.column for item in items],
     }
     write_parquet(cache_dir / "items.parquet", pa.table(rows, schema=ITEMS_SCHEMA))
 
@@ -52,18 +63,37 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def read_items(cache_dir: Path) -> tuple[Item, ...]:
-    """The listing of a cache, in order, whether or not its images could be embedded."""
-    rows = pq.read_table(cache_dir / "items.parquet", schema=ITEMS_SCHEMA).to_pylist()
+def read_items(cache_dir: Path, known: Iterable[Item] = ()) -> tuple[Item, ...]:
+    """The listing of a cache, in order, whether or not its images could be embedded.
+
+    Args:
+        cache_dir: the cache.
+        known: items whose paths are taken over where they are the same; making a path anew takes most of the time.
+    """
+    paths = {os.fsencode(item.path): item.path for item in known if item.path is not None}
+    return _as_items(pq.read_table(cache_dir / "items.parquet", partitioning=None), paths)
+
+
+def read_items_between(cache_dir: Path, start: int, stop: int) -> tuple[Item, ...]:
+    """The rows start..stop-1 of a listing; other row groups of the file are not read."""
+    with pq.ParquetFile(cache_dir / "items.parquet") as file:
+        sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        first = [0, *accumulate(sizes)]
+        groups = [i for i in range(len(sizes)) if first[i] < stop and first[i + 1] > start]
+        table = file.read_row_groups(groups) if groups else file.schema_arrow.empty_table()
+    before = first[groups[0]] if groups else start
+    return _as_items(table.slice(start - before, stop - start), {})
+
+
+def _as_items(table: pa.Table, paths: Mapping[bytes, Path]) -> tuple[Item, ...]:
+    columns = table.to_pydict()
+    places = [None if raw is None else paths.get(raw) or Path(os.fsdecode(raw)) for raw in columns["path"]]
+    names = [name for name in ITEMS_SCHEMA.names if name != "path"]
+    cells = [columns.get(name, [None] * len(places)) for name in names if name in columns or name in LATER]
+    rows = zip(places, *cells, strict=True)
     return tuple(
-        Item(
-            id=row["id"],
-            path=None if row["path"] is None else Path(os.fsdecode(row["path"])),
-            label=row["label"],
-            group=row["group"],
-            split=row["split"],
-        )
-        for row in rows
+        Item(one, path, label, group, split, time, member, column)
+        for path, one, label, group, split, time, member, column in rows
     )
 
 
@@ -81,10 +111,13 @@ def check_unique(ids: Sequence[str], what: str) -> None:
 
 
 def read_item_columns(cache_dir: Path) -> dict[str, list[Any]]:
-    """The columns id, label, group and split of the listing: for a million rows much faster than `read_items`."""
-    names = [name for name in ITEMS_SCHEMA.names if name != "path"]
-    table = pq.read_table(cache_dir / "items.parquet", columns=names, partitioning=None)
-    return {name: table[name].to_pylist() for name in names}
+    """The columns id, label, group, split and time of a listing: for a million rows much faster than `read_items`."""
+    path = cache_dir / "items.parquet"
+    there = pq.read_schema(path).names
+    names = [name for name in ITEMS_SCHEMA.names if name not in ("path", "member", "column")]
+    table = pq.read_table(path, columns=[n for n in names if n in there or n not in LATER], partitioning=None)
+    lacking = {name: [None] * table.num_rows for name in names if name not in table.column_names}
+    return {name: table[name].to_pylist() for name in table.column_names} | lacking
 
 
 def rows_of(listed: Sequence[str], ids: Sequence[str]) -> list[int]:

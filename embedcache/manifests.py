@@ -1,4 +1,4 @@
-"""Manifests: a CSV or Parquet table with the columns path and label, and optionally group and split."""
+"""Manifests: a CSV or Parquet table with the columns path and label, and optionally group, split and time."""
 
 import os
 from pathlib import Path, PurePosixPath
@@ -8,33 +8,39 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from embedcache.items import Item, Listing, escape_name, make_listing, misspelt_headers
+from embedcache.times import as_time
 
-COLUMNS = ("path", "label", "group", "split")
+COLUMNS = ("path", "label", "group", "split", "time")
 REQUIRED = ("path", "label")
 LOOKED_AT = 1000
 SAVE_AS = "Save it with the encoding UTF-8."
 
 
-def list_manifest(manifest: Path, *, root: Path | None = None, group_regex: str | None = None) -> Listing:
+def list_manifest(
+    manifest: Path, *, root: Path | None = None, group_regex: str | None = None, time_regex: str | None = None
+) -> Listing:
     """List the images that a table names.
 
     Relative paths are relative to `root`, or else to the manifest's folder. Ids are the paths as written, or
     relative to the root where the manifest holds absolute paths below it. A file that does not exist is listed, and
-    quarantined when it is read. Empty cells of group and split mean "unknown".
+    quarantined when it is read. Empty cells of group, split and time mean "unknown".
 
     Args:
         manifest: a .csv (UTF-8, with a header) or .parquet file.
         root: folder that relative paths start from.
         group_regex: takes groups from the ids, where the table has no group column.
+        time_regex: takes times from the ids, where the table has no time column.
 
     Raises:
         ValueError: the file, its columns or its cells are not as above, or none of the first 1000 files exists.
     """
     base = (manifest.parent if root is None else root).absolute()
     columns, ignored = _read(manifest)
+    times = read_times(columns["time"], manifest)
+    rows = zip(*(columns[name] for name in COLUMNS[:4]), times, strict=True)
     items = [
-        Item(id=_id(path, base), path=base / path, label=label, group=group or None, split=split or None)
-        for path, label, group, split in zip(*(columns[name] for name in COLUMNS), strict=True)
+        Item(_id(path, base), base / path, label, group=group or None, split=split or None, time=time)
+        for path, label, group, split, time in rows
     ]
     _check_some_exist(items, base)
     warnings = (
@@ -45,11 +51,11 @@ def list_manifest(manifest: Path, *, root: Path | None = None, group_regex: str 
         "manifest": escape_name(os.fspath(manifest.absolute())),
         "root": escape_name(os.fspath(base)),
     }
-    return make_listing(items, {item.label for item in items}, warnings, description, group_regex)
+    return make_listing(items, {item.label for item in items}, warnings, description, group_regex, time_regex)
 
 
 def _read(manifest: Path) -> tuple[dict[str, list[str]], list[str]]:
-    """The four columns as text ("" where a cell or an optional column is missing), and the names of the others."""
+    """The columns as text ("" where a cell or an optional column is missing), and the names of the others."""
     table = _read_table(manifest)
     names = column_names(table, manifest)
     odd = misspelt_headers(names, COLUMNS)
@@ -63,7 +69,7 @@ def _read(manifest: Path) -> tuple[dict[str, list[str]], list[str]]:
             f"{_advice(names)}"
         )
     columns = {
-        name: _as_text(table[name], name, manifest) if name in names else [""] * table.num_rows for name in COLUMNS
+        name: as_text(table[name], name, manifest) if name in names else [""] * table.num_rows for name in COLUMNS
     }
     for name in REQUIRED:
         empty = [row for row, value in enumerate(columns[name]) if not value]
@@ -119,15 +125,38 @@ def _read_table(manifest: Path) -> pa.Table:
     raise ValueError(f"a manifest must be a .csv or .parquet file, however: {manifest} ends in {suffix!r}. Convert it.")
 
 
-def _as_text(column: pa.ChunkedArray, name: str, manifest: Path) -> list[str]:
+def as_text(column: pa.ChunkedArray, name: str, manifest: Path) -> list[str]:
+    """The cells of a column as text, "" where they are empty.
+
+    Raises:
+        ValueError: it holds neither text nor integers (nor times, if it is the time column).
+    """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     fits = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_null)
+    fits += (pa.types.is_date, pa.types.is_timestamp) if name == "time" else ()
     if not any(is_kind(kind) for is_kind in fits):
         raise ValueError(
             f"column {name!r} of a manifest must hold text or integers, however: {manifest} holds {kind}. Convert it: "
             "a class named 1.0 is no class 1."
         )
     return [value or "" for value in column.cast(pa.string()).to_pylist()]
+
+
+def read_times(cells: list[str], manifest: Path) -> list[str | None]:
+    """The times in the cells of a manifest; None where a cell is empty.
+
+    Raises:
+        ValueError: a cell is no date or date-time.
+    """
+    times = [as_time(cell) if cell else None for cell in cells]
+    wrong = [row for row, (cell, time) in enumerate(zip(cells, times, strict=True)) if cell and time is None]
+    if wrong:
+        raise ValueError(
+            f"times of a manifest must be written as ISO 8601, 2024-01-31 or 2024-01-31T10:20:30, however: row "
+            f"{wrong[0]} of {manifest} (counted from 0 after the header) has {cells[wrong[0]]!r}, and {len(wrong)} "
+            "rows in all are such. Rewrite them, or rename the column if it is something else."
+        )
+    return times
 
 
 def _id(path: str, base: Path) -> str:

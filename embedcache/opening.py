@@ -1,6 +1,5 @@
 """Opening a cache for extraction: a new one is described first, an old one must be what is asked for now."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,68 +10,106 @@ import torch
 
 from embedcache.canary import LIKE, canary_image, canary_sha256, cosine
 from embedcache.events import Embedder
-from embedcache.items import Item, Listing, escape_name
+from embedcache.items import Listing, escape_name
+from embedcache.layout import Layout, cut, lay_out
+from embedcache.locking import HOLDER, LOCK, PARTS
 from embedcache.recipe import Recipe, differences
+from embedcache.staging import finish_update
+from embedcache.state import same_columns
 from embedcache.store import (
     FORMAT_VERSION,
+    READABLE_VERSIONS,
     CacheError,
     describe_columns,
     partial_files,
-    read_items,
     read_json,
     remove_partial,
     write_items,
     write_json,
 )
 from embedcache.together import Together, together
+from embedcache.updating import adopt_listing
 
 
 def embed_canary(backbone: Embedder | Mapping[str, Embedder] | Together) -> dict[str, np.ndarray]:
-    """The canary's vector [D], float32, for each column; columns of tokens are left out."""
+    """The canary's vector [D], float32, for each column; of tokens their mean, where there are no others."""
     members = together(backbone)
     vectors = members.embed([members.prepare(canary_image())])
     plain = {name: value for name, value in vectors.items() if name not in members.tokens}
+    plain = plain or {name: value.mean(dim=1) for name, value in vectors.items()}
     return {name: value[0].to(torch.float32).cpu().numpy() for name, value in plain.items()}
 
 
 def open_cache(
-    cache_dir: Path, listing: Listing, backbone: Together, *, shard_rows: int, batch: int, pixel_limit: int
-) -> list[str]:
-    """Describe a new cache in cache.json and items.parquet, or check that an old one is the same.
+    cache_dir: Path,
+    listing: Listing,
+    backbone: Together,
+    *,
+    shard_rows: int,
+    batch: int,
+    pixel_limit: int,
+    update: bool = False,
+    tidy: bool = True,
+) -> tuple[Layout, list[str]]:
+    """Describe a new cache in cache.json and items.parquet, or check that an old one is the same, or make it so.
+
+    With `tidy`, half-written files are deleted: those of killed processes, where no other is writing.
 
     Returns:
-        Warnings about an environment that is not the one the cache was begun in.
+        The items by shard, and warnings about an environment that is not the one the cache was begun in and about
+        what an update changed.
 
     Raises:
-        CacheError: the folder is no place for this cache, the cache was begun with another recipe, listing, shard size
-            or pixel limit, or the canary shows that today's environment gives other vectors.
+        CacheError: the cache was begun with another recipe, shard size or pixel limit, or with another listing and no
+            update was asked for, or the canary shows that today's environment gives other vectors.
     """
-    check_place(cache_dir, listing)
+    finish_update(cache_dir)
     canary = embed_canary(backbone)
     asked = {
-        "format_version": FORMAT_VERSION,
-        "source": listing.description,
-        "class_names": list(listing.class_names),
         "columns": describe_columns(backbone.recipes, backbone.dims, backbone.tokens),
         "shard_rows": shard_rows,
         "pixel_limit": pixel_limit,
     }
+    provenance = dict(backbone.provenance) | {"batch": str(batch)}
     path = cache_dir / "cache.json"
-    if not path.exists():
-        provenance = dict(backbone.provenance) | {"batch": str(batch)}
-        # Nine digits hold a float32 exactly.
-        vectors = {name: [float(f"{number:.9g}") for number in vector] for name, vector in canary.items()}
-        extra = {"provenance": provenance, "canary": {"pixels_sha256": canary_sha256(), "vectors": vectors}}
-        write_json(path, asked | extra)
-        write_items(cache_dir, listing.items)
+    new = not path.exists()
+    if new:
+        _begin(cache_dir, listing, asked | {"provenance": provenance}, canary)
+    if tidy:
         remove_partial(cache_dir)
-        return []
-    remove_partial(cache_dir)
+    if new:
+        return lay_out(listing.items, cut(len(listing.items), shard_rows)), []
     stored = read_json(path)
+    _check_version(cache_dir, stored)
     _check_same(cache_dir, stored, asked)
-    _check_items(cache_dir, listing.items)
     _check_canary(cache_dir, stored["canary"], canary)
-    return _environment_warnings(stored["provenance"], dict(backbone.provenance) | {"batch": str(batch)})
+    layout, told = adopt_listing(cache_dir, stored, listing, update)
+    return layout, [*_environment_warnings(stored["provenance"], provenance), *told]
+
+
+def check_backbone(cache_dir: Path, backbone: Together) -> None:
+    """Check on another machine that a backbone gives the columns and the vectors that a cache was begun with.
+
+    Raises:
+        CacheError: it does not.
+    """
+    stored = read_json(cache_dir / "cache.json")
+    asked = {"columns": describe_columns(backbone.recipes, backbone.dims, backbone.tokens)}
+    _check_same(cache_dir, stored, asked)
+    _check_canary(cache_dir, stored["canary"], embed_canary(backbone))
+
+
+def _begin(cache_dir: Path, listing: Listing, asked: Mapping[str, Any], canary: Mapping[str, np.ndarray]) -> None:
+    # Nine digits hold a float32 exactly.
+    vectors = {name: [float(f"{number:.9g}") for number in vector] for name, vector in canary.items()}
+    about = {
+        "format_version": FORMAT_VERSION,
+        "source": listing.description,
+        "class_names": list(listing.class_names),
+        "canary": {"pixels_sha256": canary_sha256(), "vectors": vectors},
+    }
+    write_json(cache_dir / "cache.json", dict(asked) | about)
+    write_items(cache_dir, listing.items)
 
 
 def check_place(cache_dir: Path, listing: Listing) -> None:
@@ -93,8 +130,8 @@ def check_place(cache_dir: Path, listing: Listing) -> None:
         return
     if not cache_dir.is_dir():
         raise CacheError(f"a cache must be a folder, however: {cache_dir} is none. Choose another name.")
-    parts = [cache_dir / "shards", cache_dir / "splits"]
-    found = [path for folder in (cache_dir, *parts) for path in folder.glob("*")]
+    parts = [cache_dir / name for name in ("shards", "splits", PARTS, LOCK, HOLDER)]
+    found = [path for folder in (cache_dir, *parts[:2]) for path in folder.glob("*")]
     foreign = sorted(set(found) - set(parts) - set(partial_files(cache_dir)))
     if foreign:
         named = ", ".join(path.relative_to(cache_dir).as_posix() for path in foreign[:3])
@@ -112,21 +149,27 @@ def _source_folder(listing: Listing) -> Path | None:
     return next((one for one in path.parents if escape_name(os.fspath(one)) == listing.description["root"]), None)
 
 
+def _check_version(cache_dir: Path, stored: Mapping[str, Any]) -> None:
+    found = stored.get("format_version")
+    if found not in READABLE_VERSIONS:
+        raise CacheError(
+            f"a cache is continued by a version that knows its format, however: {cache_dir} has format {found} and "
+            f"this program knows {READABLE_VERSIONS}. Use the version that began it, or another folder."
+        )
+
+
 def _check_same(cache_dir: Path, stored: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    wanted = json.loads(json.dumps(asked))
-    changed = [name for name, value in wanted.items() if stored.get(name) != value]
-    if not changed:
-        return
     told = []
-    for name in changed:
-        if name == "columns":
-            told += _column_differences(stored.get(name, {}), wanted[name])
-        else:
-            told.append(f"{name} was {stored.get(name)!r:.200} and is {wanted[name]!r:.200}")
-    raise CacheError(
-        f"a cache is resumed only as it was begun, however: in {cache_dir} {'; '.join(told)}. Use another folder, or "
-        "ask for the same."
-    )
+    for name, value in asked.items():
+        if name == "columns" and not same_columns(stored.get(name, {}), asked[name]):
+            told += _column_differences(stored.get(name, {}), asked[name])
+        elif name != "columns" and stored.get(name) != value:
+            told.append(f"{name} was {stored.get(name)!r:.200} and is {value!r:.200}")
+    if told:
+        raise CacheError(
+            f"a cache is continued only as it was begun, however: in {cache_dir} {'; '.join(told)}. Use another "
+            "folder, or ask for the same."
+        )
 
 
 def _column_differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
@@ -139,23 +182,6 @@ def _column_differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) ->
             pairs = differences(old, new) or {"dim": (stored[name]["dim"], wanted[name]["dim"])}
             told += [f"{field} of column {name} was {a!r} and is {b!r}" for field, (a, b) in pairs.items()]
     return told
-
-
-def _check_items(cache_dir: Path, items: tuple[Item, ...]) -> None:
-    if not (cache_dir / "items.parquet").exists():
-        write_items(cache_dir, items)
-        return
-    stored = read_items(cache_dir)
-    if stored == items:
-        return
-    old, new = ({item.id: item for item in some} for some in (stored, items))
-    added, gone = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
-    moved = [one for one in sorted(old.keys() & new.keys()) if old[one] != new[one]]
-    raise CacheError(
-        f"a cache is resumed only with the listing it was begun with, however: in {cache_dir} {len(added)} images are "
-        f"new {added[:3]}, {len(gone)} are gone {gone[:3]}, {len(moved)} have another path, label, group or split "
-        f"{moved[:3]}. Use another folder for the new listing."
-    )
 
 
 def _check_canary(cache_dir: Path, stored: Mapping[str, Any], now: Mapping[str, np.ndarray]) -> None:

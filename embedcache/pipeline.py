@@ -7,9 +7,9 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-
-from embedcache.decode import DecodeError, decode_bytes, read_image_file
+from embedcache.decode import DecodeError, decode_bytes
 from embedcache.items import Item
+from embedcache.reading import read_item
 from embedcache.together import Prepared, Together
 
 
@@ -44,9 +44,11 @@ def decode_item(item: Item, backbone: Together, pixel_limit: int) -> Outcome:
         )
     digest = None
     try:
-        data = read_image_file(item.path)
+        data = read_item(item)
         digest = hashlib.sha256(data).digest()
         image = decode_bytes(data, background=background, pixel_limit=pixel_limit)
+        if backbone.alteration is not None:
+            image = backbone.alteration(item.id, image)
         return Decoded(item, backbone.prepare(image), digest)
     except DecodeError as error:
         return Failed(item, str(error), digest)
@@ -60,7 +62,7 @@ def content_digest(item: Item) -> bytes | None:
     if item.path is None:
         return None
     try:
-        return hashlib.sha256(read_image_file(item.path)).digest()
+        return hashlib.sha256(read_item(item)).digest()
     except DecodeError:
         return None
 

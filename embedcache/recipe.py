@@ -8,19 +8,22 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final, Literal, Self
 
 import torch
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from embedcache.config import SETTINGS
 
 Pixel = Annotated[int, Field(ge=0, le=255)]
 Channels = tuple[float, float, float]
-Pooling = Literal["cls", "patch_mean", "avg", "unknown"]
+Pooling = Literal["cls", "patch_mean", "avg", "gem", "tokens", "projection", "output", "unknown"]
 Crop = Literal["center", "squash", "border", "unknown"]
 Interpolation = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos", "unknown"]
 Autocast = Literal["float32", "bfloat16", "float16", "unknown"]
 
 UNKNOWN: Final = "unknown"
 _LIBRARIES = ("torch", "timm", "pillow", "numpy", "pyarrow")
+# Fields that recipes did not always have, each None where it says nothing: left out then, so that the hashes and files
+# of earlier recipes stay as they are.
+_ADDED: Final = ("tag", "layer", "final_norm", "gem_p", "output", "prefix_tokens", "rope_periods")
 
 
 class Recipe(BaseModel):
@@ -41,7 +44,7 @@ class Recipe(BaseModel):
 
     version: Literal[1] = 1
     """Raised when our own decoding, resizing or pooling starts to give other numbers for the same fields."""
-    provider: Literal["bundled", "timm", "external"]
+    provider: Literal["bundled", "timm", "huggingface", "open_clip", "onnx", "external"]
     """Where the backbone's code and weights come from; external vectors were computed elsewhere."""
     model: str = Field(min_length=1, max_length=300)
     """The provider's name of the model."""
@@ -72,15 +75,29 @@ class Recipe(BaseModel):
     autocast: Autocast = UNKNOWN
     """The type in which matrix products and convolutions ran; weights and pooled vectors are float32."""
     pooling: Pooling = UNKNOWN
-    """cls is the class token, patch_mean the mean of the patch tokens, avg the model's own average-pooled features."""
+    """cls is the class token, patch_mean the mean of the patch tokens, avg the model's own average-pooled features, gem the generalised mean, tokens all patch tokens, projection the image embedding in the space shared with text, output the model's own vector."""  # noqa: E501
     normalised: bool | None = None
     """Whether each vector was scaled to length one before it was stored."""
     storage: Literal["float16"] = "float16"
     """The type in which vectors are stored."""
-    view: Literal["original"] = "original"
-    """Which view of the image was embedded."""
+    view: str = Field(default="original", min_length=1, max_length=1000)
+    """What was embedded: the image itself (original), or a view by a policy with all its settings and its seed."""
     reduction: Literal["none"] = "none"
     """How tokens were merged or dropped inside the backbone."""
+    tag: str | None = Field(default=None, min_length=1, max_length=300)
+    """The name of an open_clip model's pretrained weights, which brings its own preprocessing."""
+    layer: int | None = Field(default=None, ge=-500, le=-2)
+    """Which block's output was pooled, counted from the end: -2 is the last but one; None is the model's own end."""
+    final_norm: bool | None = None
+    """Whether the model's final normalisation was applied to an earlier layer; None for the model's own end."""
+    gem_p: float | None = Field(default=None, ge=1, le=100)
+    """The exponent of the generalised mean."""
+    output: str | None = Field(default=None, min_length=1, max_length=300)
+    """The name of the output, where the model has named ones."""
+    prefix_tokens: int | None = Field(default=None, ge=0, le=1000)
+    """How many class and register tokens stand before the patch tokens and are left out of their mean."""
+    rope_periods: Literal["float32", "bfloat16"] | None = None
+    """The number type in which the periods of rotary position embeddings are held, where the provider fixes it."""
 
     @model_validator(mode="after")
     def _is_resolved(self) -> Self:
@@ -92,9 +109,14 @@ class Recipe(BaseModel):
             )
         return self
 
+    @model_serializer(mode="wrap")
+    def _without_idle_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        tree: dict[str, Any] = handler(self)
+        return {name: value for name, value in tree.items() if name not in _ADDED or value is not None}
+
     @property
     def hash(self) -> str:
-        """The first 12 hex digits of the SHA-256 of all fields as key-sorted JSON."""
+        """The first 12 hex digits of the SHA-256 of the fields as key-sorted JSON, as `model_dump` gives them."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -105,7 +127,8 @@ def unknown_fields(recipe: Recipe) -> list[str]:
     >>> unknown_fields(Recipe(provider="external", model="mine"))[:2]
     ['weights_sha256', 'size']
     """
-    return [name for name in Recipe.model_fields if getattr(recipe, name) in (None, UNKNOWN)]
+    asked = [name for name in Recipe.model_fields if name not in _ADDED]
+    return [name for name in asked if getattr(recipe, name) in (None, UNKNOWN)]
 
 
 def differences(first: Recipe, second: Recipe) -> dict[str, tuple[Any, Any]]:
@@ -118,10 +141,16 @@ def differences(first: Recipe, second: Recipe) -> dict[str, tuple[Any, Any]]:
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def provenance(device: torch.device) -> dict[str, str]:
-    """What else may move the low bits: library versions and the device. A difference warns; it does not refuse."""
+def provenance(device: torch.device, libraries: Sequence[str] = ()) -> dict[str, str]:
+    """What else may move the low bits: library versions and the device. A difference warns; it does not refuse.
+
+    Args:
+        device: where the model runs.
+        libraries: names of distributions that count besides those every backbone uses.
+    """
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    return {"device": f"{device.type} ({name})", "python": platform.python_version()} | _versions(_LIBRARIES)
+    found = {"device": f"{device.type} ({name})", "python": platform.python_version()}
+    return found | _versions((*_LIBRARIES, *libraries))
 
 
 def _versions(names: Sequence[str]) -> dict[str, str]:

@@ -36,8 +36,14 @@ class SplitSpec(BaseModel):
     """Share of rows on which settings and epochs are chosen; 0 leaves that role empty."""
     calibrate: float = Field(0.1, ge=0, le=0.5)
     """Share of rows on which temperatures are fitted; 0 leaves that role empty."""
-    source: Literal["grouped_stratified", "given"] = "grouped_stratified"
-    """Whether test rows are drawn by group and class, or are those that the listing's split column names."""
+    source: Literal["grouped_stratified", "given", "time"] = "grouped_stratified"
+    """Whether test rows are drawn by group and class, are those that the listing names in split, or are the newest."""
+    roles_from: str = ""
+    """CSV or Parquet file with the columns id and role, which says which rows train, select, calibrate and test."""
+    unlisted: Literal["none", "train", "select", "calibrate", "test"] = "none"
+    """Role of the rows that the file of roles does not name; with none, each row must be named."""
+    duplicates: float | None = Field(None, ge=0.5, le=1)
+    """Cosine from which images are near-copies that must stay on one side (0.98 is a good start); none ignores them."""
     folds: int = Field(0, ge=0, le=50)
     """Folds of cross-validation, which then stands in for select and calibrate; 0 and 1 cut those roles instead."""
     repeats: int = Field(1, ge=1, le=100)
@@ -57,8 +63,13 @@ class SplitSpec(BaseModel):
         return {"test": self.test} | cut
 
     def identity(self) -> dict[str, Any]:
-        """What decides a split: the fields that differ from their default and are read."""
-        unread = set(CUT) if self.is_cross_validated else {"folds", "repeats"}
+        """What decides a split: the fields that differ from their default and are read.
+
+        A file of roles counts by its content, not by its name.
+        """
+        unread = {"roles_from"} | (set(CUT) if self.is_cross_validated else {"folds", "repeats"})
+        unread |= set() if self.roles_from else {"unlisted"}
+        unread |= {"seed"} if self.source == "time" and not self.is_cross_validated else set()
         return {"kind": self.kind} | self.model_dump(mode="json", exclude_defaults=True, exclude=unread)
 
     @model_validator(mode="after")
@@ -71,6 +82,15 @@ class SplitSpec(BaseModel):
                     "Lower it, or the shares before it."
                 )
             left -= share
+        return self
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.roles_from and self.source != "grouped_stratified":
+            raise ValueError(
+                f"roles come from one place, however: roles_from={self.roles_from!r} came with source={self.source}. "
+                "Leave one of them out."
+            )
         return self
 
     @model_validator(mode="after")

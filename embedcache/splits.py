@@ -12,20 +12,20 @@ import pyarrow as pa
 from embedcache.cuts import cut_roles, keep_classes_in_train, merge_groups
 from embedcache.files import CacheError, write_parquet
 from embedcache.folds import make_folds, single_groups, small_classes, unlearnt
+from embedcache.given_roles import ROLES as ROLES
+from embedcache.given_roles import read_roles, start_roles
+from embedcache.hashes import file_sha256
+from embedcache.near_copies import near_column, near_in_cache, with_near_copies
 from embedcache.split_files import SPLIT_KEY
 from embedcache.split_files import SplitReport as SplitReport
 from embedcache.split_files import hash_roles as hash_roles
 from embedcache.split_files import read_split as read_split
 from embedcache.split_spec import SplitSpec as SplitSpec
 from embedcache.table import FeatureTable
+from embedcache.time_cuts import cut_by_time
 
-ROLES = ("train", "select", "calibrate", "test")
-GIVEN_NAMES = {
-    "train": ("train", "training"),
-    "select": ("val", "valid", "validation", "dev", "select"),
-    "calibrate": ("calibrate", "calibration"),
-    "test": ("test", "testing"),
-}
+SPLITS = {"given": "The given split", "time": "The split by time", "grouped_stratified": "The split from the file"}
+"""What a split that may leave classes untrained is called; one that is drawn leaves none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Split:
     folds: np.ndarray | None = None
 
 
-def make_split(table: FeatureTable, spec: SplitSpec) -> Split:
+def make_split(table: FeatureTable, spec: SplitSpec, near: np.ndarray | None = None) -> Split:
     """Share out the rows of a table; the outcome does not depend on their order.
 
     Test is fold 0 of scikit-learn's StratifiedGroupKFold with round(1 / share) folds; selection and calibration are
@@ -55,34 +55,64 @@ def make_split(table: FeatureTable, spec: SplitSpec) -> Split:
     group back.
 
     With source "given" the listing names train and test (and selection, where it names validation rows, and
-    calibration); only the roles that it does not name are cut, from its training rows. With cross-validation all rows
-    that are not of test are training rows, also those which the listing names otherwise, and `make_folds` says which
-    fold holds each of them out.
+    calibration), as a file of roles does; only the roles that they do not name are cut, from their training rows. With
+    source "time" the newest groups are held out (`cut_by_time`). With cross-validation all rows that are not of test
+    are training rows, also those which are named otherwise, and `make_folds` says which fold holds each of them out.
+
+    Args:
+        table: its vectors count only where near-copies are to stay together.
+        spec: how to share its rows out.
+        near: int [N], the group of near-copies of each row, where the spec asks for them; of the table's first column
+            if left out.
 
     Raises:
-        CacheError: the table is empty, there are too few groups for a share or for the folds, or the given split is
-            missing, partial or has unknown names.
+        CacheError: the table is empty, groups are too few for a share or the folds, or roles or times are missing.
     """
     if len(table.ids) == 0:
         raise CacheError(
-            "a split needs rows, however: this table has none. If every image went to the quarantine, its reasons say "
-            "what to mend; then embed again."
+            "a split needs rows, however: this table has none. Mend what the quarantine names, and embed again."
         )
     order = np.argsort(table.ids, kind="stable")
     labels = table.labels[order]
-    groups = merge_groups(table.groups[order], table.content[order])
-    start = _start(table, spec)[order]
-    shares = spec.shares
-    roles, small = cut_roles(labels, groups, start, shares, spec.seed, table.has_groups)
-    movable = [role for role in ROLES if role not in set(start)]
-    roles, forced = keep_classes_in_train(labels, groups, roles, movable)
-    _check_filled([role for role in movable if shares[role]], roles)
-    report = _report(table, labels, groups, roles, (forced, sorted(small)))
+    groups, notes = _groups(table, spec, near, order)
+    if spec.source == "time":
+        roles, told = cut_by_time(None if table.times is None else table.times[order], groups, spec.shares)
+        report = _report(table, spec, labels, groups, roles, ([], []), [*notes, *told])
+    else:
+        roles, noted = _cut(labels, groups, start_roles(table, spec)[order], spec, table.has_groups)
+        report = _report(table, spec, labels, groups, roles, noted, notes)
     back = np.argsort(order)
     if not spec.is_cross_validated:
         return _finish(table.ids, roles[back], None, report)
     folds, report = _cross_validated(table, labels, groups, roles, spec, report)
     return _finish(table.ids, roles[back], folds[:, back], report)
+
+
+def _groups(
+    table: FeatureTable, spec: SplitSpec, near: np.ndarray | None, order: np.ndarray
+) -> tuple[np.ndarray, list[str]]:
+    """The number of each row's group, in an order of the rows, and what is to be said of near-copies."""
+    groups = merge_groups(table.groups[order], table.content[order])
+    if spec.duplicates is None:
+        return groups, []
+    if near is None:
+        from embedcache.index.groups import near_groups
+
+        near = near_groups(table, spec.duplicates)
+    groups, note = with_near_copies(groups, near[order], spec.duplicates)
+    return groups, [note]
+
+
+def _cut(
+    labels: np.ndarray, groups: np.ndarray, start: np.ndarray, spec: SplitSpec, stated: bool
+) -> tuple[np.ndarray, tuple[list[int], list[int]]]:
+    """The roles [N] by group and class, and the classes that were brought back to train and that are small."""
+    shares = spec.shares
+    roles, small = cut_roles(labels, groups, start, shares, spec.seed, stated)
+    movable = [role for role in ROLES if role not in set(start)]
+    roles, forced = keep_classes_in_train(labels, groups, roles, movable)
+    _check_filled([role for role in movable if shares[role]], roles)
+    return roles, (forced, sorted(small))
 
 
 def _check_filled(wanted: list[str], roles: np.ndarray) -> None:
@@ -126,64 +156,63 @@ def _finish(ids: np.ndarray, roles: np.ndarray, folds: np.ndarray | None, report
     return Split(roles, hash_roles(ids, roles, folds), report, folds)
 
 
-def _start(table: FeatureTable, spec: SplitSpec) -> np.ndarray:
-    """The role of each row before anything is cut."""
-    if spec.source == "grouped_stratified":
-        return np.full(len(table.ids), "train", dtype="<U9")
-    if table.split is None:
-        raise CacheError(
-            "a given split needs a split column in the manifest, however: this cache was made without one. "
-            "Use source grouped_stratified, or embed from a manifest with that column."
-        )
-    role_of = {name: role for role, names in GIVEN_NAMES.items() for name in names}
-    unknown = sorted({str(name) for name in table.split if name.strip().lower() not in role_of})
-    if unknown or "train" not in {role_of[name.strip().lower()] for name in table.split}:
-        raise CacheError(
-            f"a given split must name each row one of {sorted(role_of)}, and some train, however: {unknown[:5]} came. "
-            "Correct the split column of the manifest."
-        )
-    roles = np.array([role_of[name.strip().lower()] for name in table.split], dtype="<U9")
-    return np.where(roles == "test", roles, "train") if spec.is_cross_validated else roles
-
-
 def _report(
     table: FeatureTable,
+    spec: SplitSpec,
     labels: np.ndarray,
     groups: np.ndarray,
     roles: np.ndarray,
     noted: tuple[list[int], list[int]],
+    told: list[str],
 ) -> SplitReport:
     names = np.array(table.class_names)
     there = set(labels.tolist())
     used = [role for role in ROLES if (roles == role).any()]
     missing = {role: sorted(there - set(labels[roles == role].tolist())) for role in used}
     notes = []
-    if not table.has_groups:
+    if not table.has_groups and spec.duplicates is None:
         notes.append("No groups are stated: near-copies of one object may be in train and in test. State groups.")
     per_group = np.unique(np.stack([groups, np.unique(roles, return_inverse=True)[1]]), axis=1).shape[1]
     straddling = per_group - len(np.unique(groups))
     if straddling:
-        notes.append(f"The given split puts {straddling} groups or identical images into more than one role.")
+        notes.append(f"{SPLITS[spec.source]} puts {straddling} groups or identical images into more than one role.")
     if missing["train"]:
-        notes.append(f"The given split leaves {len(missing['train'])} classes without a training row.")
+        notes.append(f"{SPLITS[spec.source]} leaves {len(missing['train'])} classes without a training row.")
     return SplitReport(
         counts={role: int((roles == role).sum()) for role in ROLES},
         groups={role: len(np.unique(groups[roles == role])) for role in ROLES},
         missing={role: tuple(names[missing[role]].tolist()) for role in used},
         forced=tuple(names[noted[0]].tolist()),
         small=tuple(names[noted[1]].tolist()),
-        warnings=tuple(notes),
+        warnings=(*notes, *told),
     )
 
 
 def split_path(cache_dir: Path, table: FeatureTable, spec: SplitSpec) -> Path:
-    """Where the split of these rows under this spec is kept; vectors and their recipes play no part."""
+    """Where the split of these rows under this spec is kept.
+
+    Vectors and their recipes play no part, unless near-copies are to stay together: then the cache's first column does.
+
+    Raises:
+        CacheError: there is no such file of roles.
+    """
     choice: dict[str, Any] = spec.identity()
     if spec.spec_version != 1:
         choice["spec_version"] = spec.spec_version
-    given = table.split.tolist() if spec.source == "given" and table.split is not None else None
-    key = json.dumps([choice, table.rows_hash, given], sort_keys=True)
+    parts = [choice, table.rows_hash, _outside(table, spec)]
+    if spec.duplicates is not None:
+        parts.append(near_column(cache_dir))
+    key = json.dumps(parts, sort_keys=True)
     return cache_dir / "splits" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.parquet"
+
+
+def _outside(table: FeatureTable, spec: SplitSpec) -> Any:
+    """What decides a split beside its settings and what a table's hash knows."""
+    if spec.roles_from:
+        read_roles(Path(spec.roles_from))
+        return file_sha256(Path(spec.roles_from))
+    told = {"given": table.split, "time": table.times}.get(spec.source)
+    return None if told is None else told.tolist()
 
 
 def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec) -> Split:
@@ -197,7 +226,8 @@ def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec) ->
     path = split_path(cache_dir, table, spec)
     if path.is_file():
         return _load(path, table)
-    split = make_split(table, spec)
+    near = None if spec.duplicates is None else near_in_cache(cache_dir, table, spec.duplicates)
+    split = make_split(table, spec, near)
     facts = {"hash": split.hash, "spec": spec.model_dump(mode="json"), "report": split.report.model_dump(mode="json")}
     names = [table.class_names[i] for i in table.labels]
     columns = {"id": table.ids.tolist(), "group": table.groups.tolist(), "label": names, "role": split.roles.tolist()}

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -10,6 +10,7 @@ from embedcache import store
 from embedcache.damage import is_imported, reading, remedy
 from embedcache.files import CacheError
 from embedcache.hashes import file_sha256
+from embedcache.layout import shard_sizes
 from embedcache.listing import read_item_columns
 from embedcache.recipe import Recipe
 
@@ -35,6 +36,7 @@ class _Cache(_Strict):
     class_names: list[str]
     columns: dict[str, _Column] = Field(min_length=1)
     shard_rows: int = Field(ge=1)
+    shard_sizes: list[Annotated[int, Field(ge=0)]] | None = None
     canary: _Canary | None = None
 
 
@@ -69,7 +71,7 @@ def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises:
         CacheError: there is no cache, it is unfinished, of another format, damaged, or its listing was changed since.
     """
-    cache = _read_cache(cache_dir / "cache.json")
+    cache = read_cache(cache_dir / "cache.json")
     path = cache_dir / "manifest.json"
     if not path.is_file():
         resumes = "Was it stopped on the way? Run the same embed command again: it resumes where it stopped."
@@ -77,11 +79,8 @@ def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"a finished cache holds manifest.json, however: {cache_dir} does not. "
             f"{remedy(path) if is_imported(cache_dir) else resumes}"
         )
-    manifest: dict[str, Any]
-    with reading(path):
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        _Manifest.model_validate(manifest)
-    wanted = -(-manifest["n_listed"] // cache["shard_rows"])
+    manifest = read_manifest(path)
+    wanted = len(shard_sizes(cache, manifest["n_listed"], cache_dir))
     if len(manifest["shards"]) != wanted:
         raise CacheError(
             f"a manifest of {manifest['n_listed']} items must name {wanted} shards, however: {path} names "
@@ -91,17 +90,35 @@ def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return cache, manifest
 
 
-def _read_cache(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
+    """A manifest.json with every key that a reader needs.
+
+    Raises:
+        CacheError: it is gone or damaged.
+    """
+    manifest: dict[str, Any]
+    with reading(path):
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        _Manifest.model_validate(manifest)
+    return manifest
+
+
+def read_cache(path: Path) -> dict[str, Any]:
+    """A cache.json of a known format, with every key that a reader needs.
+
+    Raises:
+        CacheError: it is gone, damaged or of another format.
+    """
     if not path.is_file():
         raise CacheError(f"a cache holds cache.json, however: {path.parent} does not. Is this the cache's own folder?")
     cache: dict[str, Any]
     with reading(path):
         cache = json.loads(path.read_text(encoding="utf-8"))
         found = cache.get("format_version", store.FORMAT_VERSION) if isinstance(cache, dict) else store.FORMAT_VERSION
-        if found != store.FORMAT_VERSION:
+        if found not in store.READABLE_VERSIONS:
             raise CacheError(
-                f"this program reads cache format {store.FORMAT_VERSION}, however: {path.parent} has format {found}. "
-                "Read it with the version that wrote it, or make it anew."
+                f"this program reads the cache formats {store.READABLE_VERSIONS}, however: {path.parent} has format "
+                f"{found}. Read it with the version that wrote it, or make it anew."
             )
         _Cache.model_validate(cache)
     return cache
@@ -208,3 +225,20 @@ def read_recipe(cache_dir: Path, name: str, column: dict[str, Any]) -> Recipe:
             f"{path} was edited, or a version with other recipe fields wrote it. {remedy(path)}"
         )
     return recipe
+
+
+def same_columns(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two descriptions of columns say the same, though one may have been written before a field was added."""
+    if first == second:
+        return True
+    try:
+        return _parsed(first) == _parsed(second)
+    except (ValueError, LookupError, TypeError, AttributeError):  # what cannot be read is not the same
+        return False
+
+
+def _parsed(columns: dict[str, Any]) -> dict[str, tuple[Recipe, int, int | None]]:
+    return {
+        name: (Recipe.model_validate(column["recipe"]), column["dim"], column.get("tokens"))
+        for name, column in columns.items()
+    }

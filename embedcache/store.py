@@ -20,15 +20,23 @@ from embedcache.files import read_json as read_json
 from embedcache.files import write_json as write_json
 from embedcache.files import write_parquet as write_parquet
 from embedcache.hashes import file_sha256, hash_rows, hash_table
+from embedcache.layout import bounds, shard_sizes
 from embedcache.listing import check_unique as check_unique
 from embedcache.listing import effective_groups, read_item_columns, rows_of
 from embedcache.listing import read_items as read_items
 from embedcache.listing import write_items as write_items
 from embedcache.recipe import Recipe
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
 METADATA_KEY = b"embedcache"
-PARTIAL = ("cache.json.tmp", "items.parquet.tmp", "manifest.json.tmp", "shards/part-*.tmp", "splits/*.tmp")
+PARTIAL = (
+    *(f"{name}*.tmp" for name in ("cache.json", "items.parquet", "manifest.json", "lock.json")),
+    "shards/part-*.tmp",
+    "splits/*.tmp",
+    "maps/*.tmp",
+    "parts/*.tmp",
+)
 NO_TOKENS: Mapping[str, int] = MappingProxyType({})
 RESERVED = ("id", "sha256", "label", "group")
 DECODER = "numpy.frombuffer(b''.join(values), '<f2').reshape(-1, dim)"
@@ -79,7 +87,7 @@ def write_shard(
 
     Args:
         cache_dir: the cache.
-        i: which shard: listing rows [i * shard_rows, (i + 1) * shard_rows).
+        i: which shard.
         ids: of the rows that embedded, in listing order, [n].
         content: SHA-256 digest of each row's file, 32 bytes each, [n].
         vectors: by column, float16 [n, D], or [n, T, D] of a column of tokens.
@@ -99,12 +107,12 @@ def write_shard(
         _check_vectors(name, vectors[name], ids, (tokens[name], dims[name]) if name in tokens else (dims[name],))
     arrays = [pa.array(ids, pa.string()), pa.array(content, pa.binary(32)), *(_as_binary(vectors[n]) for n in columns)]
     write_json(bad_path(cache_dir, i), list(bad))
-    write_parquet(shard_path(cache_dir, i), pa.Table.from_arrays(arrays, schema=_schema(len(ids), columns, dims, tokens)))
+    write_parquet(
+        shard_path(cache_dir, i), pa.Table.from_arrays(arrays, schema=_schema(len(ids), columns, dims, tokens))
+    )
 
 
-def _schema(
-    n: int, columns: Mapping[str, Recipe], dims: Mapping[str, int], tokens: Mapping[str, int]
-) -> pa.Schema:
+def _schema(n: int, columns: Mapping[str, Recipe], dims: Mapping[str, int], tokens: Mapping[str, int]) -> pa.Schema:
     about = {
         "format_version": FORMAT_VERSION,
         "n": n,
@@ -185,7 +193,8 @@ def write_manifest(cache_dir: Path) -> None:
     """
     cache = read_json(cache_dir / "cache.json")
     listing = read_item_columns(cache_dir)
-    shards, ids, content = _count_shards(cache_dir, listing["id"], cache["shard_rows"])
+    sizes = shard_sizes(cache, len(listing["id"]), cache_dir)
+    shards, ids, content = _count_shards(cache_dir, listing["id"], sizes)
     rows = rows_of(listing["id"], ids)
     labels = [listing["label"][row] for row in rows]
     groups = effective_groups([listing["group"][row] for row in rows], content)
@@ -203,21 +212,21 @@ def write_manifest(cache_dir: Path) -> None:
 
 
 def _count_shards(
-    cache_dir: Path, listed: list[str], shard_rows: int
+    cache_dir: Path, listed: list[str], sizes: Sequence[int]
 ) -> tuple[list[dict[str, Any]], list[str], list[str]]:
     """What the manifest says of each shard, and the ids and digests of all rows."""
-    wanted = range(-(-len(listed) // shard_rows))
-    wrong = sorted(set(wanted) ^ finished_shards(cache_dir))
+    wrong = sorted(set(range(len(sizes))) ^ finished_shards(cache_dir))
     if wrong:
         raise CacheError(
-            f"a listing of {len(listed)} items has {len(wanted)} shards of {shard_rows} rows, however: "
-            f"{shard_name(wrong[0])} is {'missing' if wrong[0] in wanted else 'too much'}. Resume the embed command."
+            f"a listing of {len(listed)} items has {len(sizes)} shards here, however: {shard_name(wrong[0])} is "
+            f"{'missing' if wrong[0] < len(sizes) else 'too much'}. "
+            + ("Resume the embed command." if wrong[0] < len(sizes) else f"Delete {shard_path(cache_dir, wrong[0])}.")
         )
     shards, all_ids, all_content = [], [], []
-    for i in wanted:
+    for i, (start, stop) in enumerate(bounds(sizes)):
         ids, content = read_keys(cache_dir, i)
         bad = [row["id"] for row in read_bad(cache_dir, i)]
-        _check_counts(shard_name(i), listed[i * shard_rows : (i + 1) * shard_rows], ids, bad)
+        _check_counts(shard_name(i), listed[start:stop], ids, bad)
         digest = file_sha256(shard_path(cache_dir, i))
         shards.append({"name": shard_name(i), "rows": len(ids), "bad": len(bad), "sha256": digest})
         all_ids += ids

@@ -35,6 +35,11 @@ class FeatureTable:
         split: the role that the listing gives to each row ("" where none), str [N]; None where it gives none at all.
         recipes: what made each column.
         stored: the columns by name where they stay on disk; empty where they are in memory.
+        times: when each image was taken, as ISO 8601 text that sorts ("" where unknown), str [N]; None where no item
+            says it.
+        folder: of the cache; None for rows that are in no cache.
+        tokens: what made each column of patch tokens of the cache, whether it was read or not.
+        also: vectors of further views of the rows' images by COLUMN@VIEW, float16 [N, D], NaN where a row has none.
     """
 
     ids: np.ndarray
@@ -47,6 +52,10 @@ class FeatureTable:
     split: np.ndarray | None
     recipes: dict[str, Recipe]
     stored: dict[str, StoredColumn] = field(default_factory=dict)
+    times: np.ndarray | None = None
+    folder: Path | None = None
+    also: dict[str, np.ndarray] = field(default_factory=dict)
+    tokens: dict[str, Recipe] = field(default_factory=dict)
 
     @cached_property
     def rows_hash(self) -> str:
@@ -56,8 +65,12 @@ class FeatureTable:
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 of the rows and of the recipe of each column; the order of columns does not matter."""
-        return hash_table({name: recipe.hash for name, recipe in self.recipes.items()}, self.rows_hash)
+        """SHA-256 of the rows and of the recipe of each column of vectors, in any order.
+
+        Columns of patch tokens count only where no other was read, so that it is the same with and without them.
+        """
+        plain = {name: recipe.hash for name, recipe in self.recipes.items() if name not in self.tokens}
+        return hash_table(plain or {name: recipe.hash for name, recipe in self.recipes.items()}, self.rows_hash)
 
 
 def read_table(
@@ -80,7 +93,7 @@ def read_table(
     with reading(cache_dir / "items.parquet"):
         listing = read_item_columns(cache_dir)
     rows = rows_of(listing["id"], ids)
-    labels, groups, split = ([listing[name][row] for row in rows] for name in ("label", "group", "split"))
+    labels, groups, split, times = ([listing[n][row] for row in rows] for n in ("label", "group", "split", "time"))
     recipes = {name: read_recipe(cache_dir, name, cache["columns"][name]) for name in names}
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
     shapes = {name: shape_of(cache["columns"][name]) for name in names}
@@ -97,8 +110,15 @@ def read_table(
         has_groups=any(listing["group"]),
         content=np.array(content, dtype=str),
         split=np.array([role or "" for role in split], dtype=str) if any(listing["split"]) else None,
+        times=np.array([time or "" for time in times], dtype=str) if any(listing["time"]) else None,
         recipes=recipes,
         stored=on_disk,
+        folder=cache_dir,
+        tokens={
+            name: read_recipe(cache_dir, name, column)
+            for name, column in cache["columns"].items()
+            if shape_of(column)[0] is not None
+        },
     )
 
 

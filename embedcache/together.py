@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,20 +15,35 @@ Prepared = tuple[torch.Tensor, ...]
 """An image as each way of preparing wants it, uint8 [3, S, S]; sizes may differ."""
 
 
+class Alteration(Protocol):
+    """What is done to decoded images before they are embedded; `embedcache.views` makes views of them so."""
+
+    @property
+    def text(self) -> str:
+        """How a recipe states it."""
+
+    def __call__(self, name: str, image: np.ndarray) -> np.ndarray:
+        """The image, uint8 [H, W, 3], that is embedded for the item of that id; called from many threads."""
+
+
 class Together:
     """Backbones by prefix. The columns of a single one are named by its poolings, of several `PREFIX.POOLING`.
 
     Backbones that resize and crop alike share the prepared image. Where a batch does not fit into the device's memory
     it is halved until it does, and stays so for that backbone.
 
+    Attributes:
+        members: the backbones by prefix.
+        alteration: what is done to decoded images first; None embeds them as they are.
+
     Raises:
         ValueError: there are none, or they decode in different ways.
     """
 
-    def __init__(self, members: Mapping[str, Embedder]) -> None:
+    def __init__(self, members: Mapping[str, Embedder], alteration: Alteration | None = None) -> None:
         if not members:
             raise ValueError("images are embedded by at least one backbone, however: none came. Name one.")
-        self.members = MappingProxyType(dict(members))
+        self.members, self.alteration = MappingProxyType(dict(members)), alteration
         decoding = {prefix: _recipe_of(one).alpha_background for prefix, one in members.items()}
         if len(set(decoding.values())) > 1:
             raise ValueError(
@@ -47,7 +63,12 @@ class Together:
     @property
     def recipes(self) -> dict[str, Recipe]:
         """The recipe of each column."""
-        return {self.column(p, name): recipe for p, one in self.members.items() for name, recipe in one.recipes.items()}
+        view = {} if self.alteration is None else {"view": self.alteration.text}
+        return {
+            self.column(prefix, name): recipe.model_copy(update=view)
+            for prefix, one in self.members.items()
+            for name, recipe in one.recipes.items()
+        }
 
     @property
     def dims(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ from embedcache.canary import LIKE, cosine
 from embedcache.damage import MISREAD, reading, remedy
 from embedcache.files import CacheError
 from embedcache.hashes import hash_table
+from embedcache.layout import bounds, shard_sizes
 from embedcache.listing import effective_groups, read_item_columns, rows_of
 from embedcache.split_files import read_split
 from embedcache.state import (
@@ -23,6 +24,7 @@ from embedcache.state import (
     read_shard_columns,
     read_shard_keys,
     read_state,
+    same_columns,
 )
 from embedcache.store import bad_path, shard_path
 from embedcache.table import read_table
@@ -59,7 +61,7 @@ def verify_cache(cache_dir: Path, backbone: EmbedCanary | None = None) -> Verify
         cache_dir: the cache.
         backbone: embeds the canary image anew and returns its vector [D] by column; None leaves that check out.
     """
-    state = _check("finished, format 1, listing unchanged", lambda: _state(cache_dir))
+    state = _check("finished, of a known format, listing unchanged", lambda: _state(cache_dir))
     if not state.ok:
         return VerifyReport((state,))
     checks = [
@@ -98,11 +100,10 @@ def _counts(cache_dir: Path) -> str:
     cache, manifest = read_state(cache_dir)
     with reading(cache_dir / "items.parquet"):
         listed = read_item_columns(cache_dir)["id"]
-    size = cache["shard_rows"]
     rows = bad = 0
-    for i in range(len(manifest["shards"])):
+    for i, (start, stop) in enumerate(bounds(shard_sizes(cache, len(listed), cache_dir))):
         ids, failed = read_shard_keys(cache_dir, i)[0], [row["id"] for row in read_shard_bad(cache_dir, i)]
-        if sorted(ids + failed) != sorted(listed[i * size : (i + 1) * size]):
+        if sorted(ids + failed) != sorted(listed[start:stop]):
             path = shard_path(cache_dir, i)
             raise CacheError(
                 f"{path.name} and {bad_path(cache_dir, i).name} must hold the items listed for them, however: those of "
@@ -121,7 +122,7 @@ def _counts(cache_dir: Path) -> str:
 def _recipes(cache_dir: Path) -> str:
     cache, manifest = read_state(cache_dir)
     for i, shard in enumerate(manifest["shards"]):
-        if read_shard_columns(cache_dir, i) != cache["columns"]:
+        if not same_columns(read_shard_columns(cache_dir, i), cache["columns"]):
             raise CacheError(
                 f"{shard['name']} must have the recipes of cache.json, however: it differs. "
                 f"{remedy(shard_path(cache_dir, i))}"

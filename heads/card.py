@@ -35,6 +35,8 @@ class Card(BaseModel):
     """Vector columns that the head reads, joined in this order."""
     recipes: dict[str, dict[str, Any]]
     """Identity of each column, with its hash; empty for a head that was trained on arrays."""
+    views: dict[str, dict[str, Any]] = {}
+    """How further views of an image are made, by name, whose logits are averaged with the image's own."""
     head: HeadSpec
     """What the head is built of."""
     posthoc: PosthocSpec = PosthocSpec()
@@ -97,6 +99,7 @@ def card_of(head: TrainedHead, sha256: Mapping[str, str]) -> Card:
         class_names=head.class_names,
         columns=head.columns,
         recipes={name: dict(recipe) for name, recipe in head.recipes.items()},
+        views={name: dict(how) for name, how in head.views.items()},
         head=head.spec,
         posthoc=head.layers.spec,
         background=head.layers.background,

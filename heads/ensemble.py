@@ -70,6 +70,20 @@ class Ensemble:
         return tuple(dict.fromkeys(name for member in self.members for name in member.columns))
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of all vectors that any member reads, its columns and those of its views, each once."""
+        return tuple(dict.fromkeys(name for member in self.members for name in member.reads))
+
+    @property
+    def views(self) -> dict[str, Mapping[str, Any]]:
+        """How the views that any member averages over are made, by name."""
+        return {name: how for member in self.members for name, how in member.views.items()}
+
+    def without_views(self) -> "Ensemble":
+        """The same ensemble, which looks at the image alone."""
+        return replace(self, members=tuple(member.without_views() for member in self.members))
+
+    @property
     def recipes(self) -> dict[str, Mapping[str, Any]]:
         """Identity of each column, as in TrainedHead."""
         found: dict[str, Mapping[str, Any]] = {}

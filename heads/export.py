@@ -206,7 +206,8 @@ def _tensors(head: TrainedHead, canary: Canary | None) -> dict[str, Tensor]:
     found = tensors_of(head)
     if canary is not None:
         found |= {f"canary.vector.{name}": canary.vectors[name].float() for name in head.columns}
-        found["canary.logits"] = head.logits({name: canary.vectors[name][None] for name in head.columns})[0]
+        own = {name: canary.vectors[name][None] for name in head.columns}
+        found["canary.logits"] = head.without_views().logits(own)[0]
     return {name: value.clone() for name, value in found.items()}
 
 
@@ -217,7 +218,7 @@ def _canary(card: Card, tensors: Mapping[str, Tensor], files: Mapping[str, bytes
 
 
 def _check_logits(head: TrainedHead, canary: Canary, wanted: Tensor, folder: Path) -> None:
-    found = head.logits({name: vector[None] for name, vector in canary.vectors.items()})[0]
+    found = head.without_views().logits({name: vector[None] for name, vector in canary.vectors.items()})[0]
     if not torch.allclose(found, wanted, rtol=1e-3, atol=1e-3, equal_nan=False):
         raise BundleError(
             "a bundle must give the logits it was exported with, however: for its canary they differ by up to "

@@ -48,6 +48,7 @@ def head_from(card: Card, tensors: Mapping[str, Tensor]) -> TrainedHead:
         layers=_layers(card, tensors),
         calibration=calibration,
         recipes=card.recipes,
+        views=card.views,
         facts=card.facts,
     )
 

@@ -1,6 +1,6 @@
 """TrainedHead: what training returns and export saves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,30 @@ class Priors:
         return self.counts > 0
 
 
+def view_column(column: str, view: str) -> str:
+    """What a column is called of a view.
+
+    >>> view_column("cls", "flip#0")
+    'cls@flip#0'
+    """
+    return f"{column}@{view}"
+
+
+def of_view(vectors: Mapping[str, Tensor], columns: Sequence[str], view: str) -> dict[str, Tensor]:
+    """The columns of a view under their own names.
+
+    Raises:
+        ValueError: one is missing.
+    """
+    missing = [column for column in columns if view_column(column, view) not in vectors]
+    if missing:
+        raise ValueError(
+            f"this head averages its logits over views, however: of view {view!r} {missing} came not. Pass the vectors "
+            "of its views as COLUMN@VIEW, or use the head without views."
+        )
+    return {column: vectors[view_column(column, view)] for column in columns}
+
+
 @dataclass(frozen=True)
 class TrainedHead:
     """A fitted head with everything that inference needs.
@@ -48,6 +72,8 @@ class TrainedHead:
         layers: calibration and decisions, under the head's own prior.
         calibration: rows that these are fitted to; None where nothing is.
         recipes: identity of each vector column, as data, with its hash under "hash"; empty until it is known.
+        views: how further views of an image are made, as data by name: their vectors are read as columns COLUMN@NAME,
+            and logits are averaged over the image and all of them; empty where the image stands alone.
         facts: what else is worth keeping: run spec, metrics, versions.
     """
 
@@ -60,7 +86,13 @@ class TrainedHead:
     layers: Layers = field(default_factory=Layers)
     calibration: Calibration | None = None
     recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of all vectors that it reads of an image: its columns, and those of each view."""
+        return (*self.columns, *(view_column(name, view) for view in self.views for name in self.columns))
 
     @property
     def counts(self) -> Tensor:
@@ -88,9 +120,15 @@ class TrainedHead:
 
     @torch.inference_mode()
     def logits(self, columns: Mapping[str, Tensor]) -> Tensor:
-        """Adjusted logits [N, C] before any calibration; -inf for classes without training rows."""
-        raw: Tensor = self.head(self.features(columns)) - self.shift
-        return raw.masked_fill(~self.priors.present, -torch.inf)
+        """Adjusted logits [N, C] before any calibration; -inf for classes without training rows.
+
+        The mean over the image and its views, where the head has any.
+        """
+        raw: Tensor = self.head(self.features(columns))
+        if self.views:
+            each = [self.head(self.features(of_view(columns, self.columns, view))) for view in self.views]
+            raw = torch.stack([raw, *each]).mean(0)
+        return (raw - self.shift).masked_fill(~self.priors.present, -torch.inf)
 
     def log_probabilities(self, columns: Mapping[str, Tensor], prior: Tensor | None = None) -> Tensor:
         """Log-probabilities [N, C], calibrated where the head is.
@@ -108,6 +146,10 @@ class TrainedHead:
         These are tuned for the prior that the head carries, so another one is decided on by `head.under(prior)`.
         """
         return self.layers.decide(log_p)
+
+    def without_views(self) -> "TrainedHead":
+        """The same head, which looks at the image alone."""
+        return replace(self, views={})
 
     def without_decisions(self) -> "TrainedHead":
         """The same head, which predicts the class with the largest probability."""

@@ -70,7 +70,7 @@ def test_commands_of_the_readme_name_options_that_exist():
     assert len(commands()) >= 6
     for line in commands():
         words = shlex.split(line)[1:]
-        name = words[:2] if words[0] in ("bench", "cache") else words[:1]
+        name = words[:2] if words[0] in ("bench", "cache", "inspect", "views") else words[:1]
         run = CliRunner().invoke(app, [*name, "--help"], env={"COLUMNS": "200"})
         assert run.exit_code == 0, run.output
         for option in (word for word in words if word.startswith("--")):

@@ -22,7 +22,7 @@ from training.posthoc_checks import check_posthoc
 from training.run import RunSpec
 from training.second import Refit
 from training.streamable import check_streams
-from training.views import rows_of_images
+from training.view_checks import check_views
 
 MOST_PROTOTYPES = 2000
 """Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""
@@ -51,7 +51,7 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
         _check_form(run, columns, data)
         _check_classes(run, data)
         _check_parts(run, data)
-        _check_views(run, data)
+        check_views(run, data)
         check_metrics(run, data, background)
         _check_text_weights(run, columns, data)
         _check_packages(run)
@@ -171,23 +171,6 @@ def _check_parts(run: RunSpec, data: Data) -> None:
             f"{needs} on the selection rows, however: there are none. Give the split a select share above 0."
         )
     check_posthoc(run, data)
-
-
-def _check_views(run: RunSpec, data: Data) -> None:
-    """Views are of training rows, and are named where they are asked for."""
-    images = data.train.images
-    if any(part.images is not None for part in (data.select, data.calibrate)):
-        raise ValueError("rows that select or calibrate are one for each image, however: views came. Average them.")
-    if run.train.views != "samples" and images is None:
-        raise ValueError(
-            f"train.views={run.train.views} needs the image that each training row is a view of, however: none came. "
-            "A cache holds one view of each; pass Part(images=...) in Python, or set train.views=samples."
-        )
-    if run.train.views == "together" and images is not None and rows_of_images(images).shape[1] == 1:
-        raise ValueError(
-            "views come together where an image has several, however: each image has one row. Pass more views, or set "
-            "train.views=samples."
-        )
 
 
 def _needs_selection(run: RunSpec) -> str:

@@ -103,6 +103,11 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
             "adafocal follows the calibration of held-out rows while it trains, however: it came with a split into "
             "folds, whose held-out rows judge it. Cut the split without folds, or use train.loss.point.kind=focal."
         )
+    if any(run.view_sets or run.tta for run in runs):
+        raise ValueError(
+            "view sets are of the training rows of an ordinary split, however: they came with a split into folds, "
+            "where views would show held-out images. Cut the split without folds, or drop view_sets and tta."
+        )
     if data.train.images is not None:
         raise ValueError(
             "folds are cut by rows and groups, however: rows are views of images. Pass one row for each image."

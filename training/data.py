@@ -1,6 +1,6 @@
 """Data: the arrays that a run trains on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -30,6 +30,8 @@ class Part:
         groups: [N] int64 group of each row, such as the plant it shows; None where no option counts groups.
         stored: named vectors where they stay on disk; empty where they are in memory.
         images: [N] int64 number of the image that each row is a view of; None where each row is an image of its own.
+        also: vectors of further views of the rows' images by COLUMN@VIEW; predictions average over those that a run
+            names.
 
     Raises:
         ValueError: there is no column, or shapes or types are not as above.
@@ -40,6 +42,7 @@ class Part:
     groups: Tensor | None = None
     stored: Mapping[str, StoredColumn] = field(default_factory=dict)
     images: Tensor | None = None
+    also: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shapes = self.shapes
@@ -58,6 +61,12 @@ class Part:
                 "Pass the groups of the same rows."
             )
 
+        short = [name for name, x in self.also.items() if len(x) != len(self.labels)]
+        if short:
+            raise ValueError(
+                f"each row of a part has all views, however: {short} have other than its {len(self.labels)} rows. "
+                "Leave out views that some image lacks."
+            )
         if self.images is not None:
             self._check_images(self.images)
 
@@ -129,6 +138,11 @@ class Part:
             )
         return torch.cat([x if x.dtype == torch.float64 else x.float() for x in found], -1)
 
+    def seen_by(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """The named columns and views, on the CPU, as a head reads them."""
+        every = {**self.columns, **self.also}
+        return {name: every[name].cpu() for name in names}
+
     def check_names(self, names: tuple[str, ...]) -> None:
         """Refuse a name that is not among the columns."""
         missing = [name for name in names if name not in self.shapes]
@@ -140,6 +154,40 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Views:
+    """Views of training rows, which runs may train on beside them.
+
+    Attributes:
+        columns: named vectors [V, D], of the columns of the training rows.
+        rows: [V] int64 number of the training row whose image each shows.
+        partners: [V] int64 class that shares the label; the image's own where none does.
+        shares: [V] float32 of the label that is the image's own; 1 where no class shares it.
+
+    Raises:
+        ValueError: shapes or types are not as above.
+    """
+
+    columns: dict[str, Tensor]
+    rows: Tensor
+    partners: Tensor
+    shares: Tensor
+
+    def __post_init__(self) -> None:
+        count = len(self.rows)
+        sizes = [len(x) for x in (*self.columns.values(), self.partners, self.shares)]
+        if not self.columns or set(sizes) != {count} or self.rows.dtype != torch.int64:
+            raise ValueError(
+                f"views have vectors, an int64 row, a partner's class and a share each, however: {count} rows of "
+                f"{self.rows.dtype} came with {sizes}. Pass as many of each."
+            )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a label is shared between two classes."""
+        return bool((self.shares < 1).any())
+
+
+@dataclass(frozen=True)
 class Data:
     """Training rows, rows that select (epoch, hyper-parameters) and rows that calibrate; never test rows.
 
@@ -148,6 +196,8 @@ class Data:
         select: rows the early stopping watches.
         calibrate: rows post-hoc layers are fitted on.
         class_names: C names; labels index them.
+        views: of training rows, by the name of their set.
+        averaged: by the name of their set, how the views that predictions are averaged over are made: data by view.
 
     Raises:
         ValueError: parts have other columns or dimensions, or a label lies outside 0..C-1.
@@ -157,6 +207,8 @@ class Data:
     select: Part
     calibrate: Part
     class_names: tuple[str, ...]
+    views: Mapping[str, Views] = field(default_factory=dict)
+    averaged: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         parts = {"train": self.train, "select": self.select, "calibrate": self.calibrate}

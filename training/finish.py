@@ -74,7 +74,9 @@ def _with_shift(setting: Setting, head: Head, facts: Facts, carried: Tensor, tau
     )
     full_shift = torch.zeros(len(setting.data.class_names), dtype=torch.float32)
     full_shift[facts.present.cpu()] = shift.float().cpu()
-    return TrainedHead(setting.run.head, head, setting.rows.columns, setting.data.class_names, priors, full_shift)
+    views = {name: how for one in setting.run.tta for name, how in setting.data.averaged[one].items()}
+    names = setting.data.class_names
+    return TrainedHead(setting.run.head, head, setting.rows.columns, names, priors, full_shift, views=views)
 
 
 def tuned_tau(setting: Setting, head: TrainedHead, carried: Tensor, facts: Facts) -> float:
@@ -84,7 +86,7 @@ def tuned_tau(setting: Setting, head: TrainedHead, carried: Tensor, facts: Facts
         ValueError: there are no selection rows, or none of a class that the metric counts.
     """
     select, metric = setting.data.select, setting.run.train.early_stop.metric
-    logits = head.logits({name: select.columns[name].cpu() for name in head.columns})
+    logits = head.logits(select.seen_by(head.reads))
     full = torch.zeros(logits.shape[1], dtype=logits.dtype)
     full[facts.present.cpu()] = carried.to(logits.dtype).cpu()
     name = "macro_f1_fg" if metric == "last" else metric
@@ -123,7 +125,7 @@ def _with_layers(setting: Setting, head: TrainedHead) -> tuple[TrainedHead, Answ
         return moved, None
     part = posthoc_part(setting.run, setting.data)
     labels = part.labels.cpu()
-    logits = moved.logits({name: part.columns[name].cpu() for name in head.columns})
+    logits = moved.logits(part.seen_by(head.reads))
     whole = moved.fitted_to(Calibration(logits, labels).known(), prior)
     if spec.rows == "calibrate":
         return whole, None

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from heads.body import Dropped
 from training.augment import AugmentDraw
 from training.frofa import FrofaDraw, Ranges
+from training.losses.loss import Branch
 from training.mixup import Mix
 
 
@@ -44,7 +46,22 @@ class Cached(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What the heads of a stack share in one step: blocks before a mixing, and the progress from 0 to 1."""
+    """What the heads of a stack share in one step.
+
+    Attributes:
+        layer: blocks before a mixing.
+        progress: from 0 to 1.
+        partners: [B] classes that share the labels of the step's rows; None where no label is shared.
+        shares: [B] of each label that is the row's own; None likewise.
+    """
 
     layer: int
     progress: float
+    partners: Tensor | None = None
+    shares: Tensor | None = None
+
+    def branches(self, labels: Tensor) -> tuple[Branch, ...]:
+        """The labels [B] of rows that are not mixed in the step, with their shares: two where views share them."""
+        if self.partners is None or self.shares is None:
+            return (Branch(labels, torch.ones_like(labels)),)
+        return Branch(labels, self.shares), Branch(self.partners, 1 - self.shares)

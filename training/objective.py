@@ -132,7 +132,7 @@ class Objective(nn.Module):
         facts = replace(self.facts, weight=own.weight, log_prior_effective=own.log_prior)
         facts = facts_at(facts, self.spec, moment.progress)
         table, x = x, self._augmented(spec, x, draws)
-        hidden, branches = self._hidden(x, labels, draws, moment.layer)
+        hidden, branches = self._hidden(x, labels, draws, moment)
         plain = self.core.body(x, draws.dropped) if draws.mix and self._reads_plain else hidden
         logits = self.core.classifier(hidden)
         tau, updates = self._temperatures(spec.loss, facts, table, plain, labels, index, logits)
@@ -240,10 +240,10 @@ class Objective(nn.Module):
             x = (spec.frofa(x * scale + mean, ranges, draws.frofa) - mean) / scale
         return spec.augment(x, self.channels, draws.augment) if draws.augment and self.channels is not None else x
 
-    def _hidden(self, x: Tensor, labels: Tensor, draws: Draws, layer: int) -> tuple[Tensor, tuple[Branch, ...]]:
+    def _hidden(self, x: Tensor, labels: Tensor, draws: Draws, moment: Moment) -> tuple[Tensor, tuple[Branch, ...]]:
         """The classifier's input [N, H] for features x [N, D], mixed where asked for, and its labels."""
         body = self.core.body
-        if not draws.mix:
-            return body(x, draws.dropped), (Branch(labels, torch.ones_like(labels)),)
-        below = body(x, draws.dropped, end=layer)
-        return body(draws.mix(below), draws.dropped, start=layer), draws.mix.branches(labels)
+        if draws.mix:
+            below = body(x, draws.dropped, end=moment.layer)
+            return body(draws.mix(below), draws.dropped, start=moment.layer), draws.mix.branches(labels)
+        return body(x, draws.dropped), moment.branches(labels)

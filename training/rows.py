@@ -12,6 +12,7 @@ from training.batches import Shuffled, shares_of
 from training.checks import columns_of
 from training.data import Data
 from training.facts import Facts, facts_of
+from training.joining import Joined, joined_rows
 from training.randomness import generator
 from training.run import RunSpec
 from training.stream import StreamedRows, streamed
@@ -32,6 +33,8 @@ class TrainRows:
         table_rows: how many of the rows were not made up.
         images: [N] number of the image that each row is a view of, made-up rows each of one of their own; None where
             each row is an image of its own.
+        partners: [N] class that shares the label of each row; None where no label is shared.
+        shares: [N] of the label that is the row's own; None likewise.
     """
 
     columns: tuple[str, ...]
@@ -42,6 +45,14 @@ class TrainRows:
     counts: Tensor
     table_rows: int
     images: Tensor | None = None
+    partners: Tensor | None = None
+    shares: Tensor | None = None
+
+    def shared(self, index: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Who shares the labels of rows of these numbers [B], and how much is their own; None where nobody does."""
+        if self.partners is None or self.shares is None:
+            return None, None
+        return self.partners[index], self.shares[index]
 
     def facts(self, run: RunSpec) -> Facts:
         """What the losses of a run need to know of the rows, as its sampler shows them at the end of training."""
@@ -60,12 +71,15 @@ class TrainRows:
 @torch.no_grad()
 def train_rows(run: RunSpec, data: Data) -> TrainRows:
     """The training rows of a run."""
-    columns, labels, images, groups = columns_of(run, data), data.train.labels, data.train.images, data.train.groups
+    columns = columns_of(run, data)
+    joined = joined_rows(run, data, columns)
+    part = joined.part
+    labels, images, groups = part.labels, part.images, part.groups
     counts = images_per_class(labels, images, len(data.class_names))
-    if data.train.is_stored and isinstance(run.train.sampler, Shuffled):
-        affine, rows = streamed(data.train, columns, run.head.preprocess, run.train.sampler)
+    if part.is_stored and isinstance(run.train.sampler, Shuffled):
+        affine, rows = streamed(part, columns, run.head.preprocess, run.train.sampler)
         return TrainRows(columns, affine, rows, labels, groups, counts, len(labels), images)
-    x = data.train.features(columns)
+    x = part.features(columns)
     if images is not None and run.train.views == "averaged":
         first = rows_of_first_views(images)
         x, labels, groups, images = averaged(x, images), labels[first], None if groups is None else groups[first], None
@@ -75,7 +89,16 @@ def train_rows(run: RunSpec, data: Data) -> TrainRows:
     if len(new_x) > 0:
         seen, labels = torch.cat([seen, new_x]), torch.cat([labels, new_labels])
         images = None if images is None else _with_own(images, len(new_x))
-    return TrainRows(columns, preprocess, seen, labels, groups, counts, table_rows, images)
+    partners, shares = _shared(joined, labels)
+    return TrainRows(columns, preprocess, seen, labels, groups, counts, table_rows, images, partners, shares)
+
+
+def _shared(joined: Joined, labels: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Who shares the labels [N] of all rows, and how much is their own; rows that were made up share with nobody."""
+    if joined.partners is None or joined.shares is None:
+        return None, None
+    new = len(labels) - len(joined.partners)
+    return torch.cat([joined.partners, labels[len(labels) - new :]]), torch.cat([joined.shares, labels.new_ones(new)])
 
 
 def _with_own(images: Tensor, rows: int) -> Tensor:

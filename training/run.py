@@ -18,6 +18,10 @@ class RunSpec(Spec):
 
     columns: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     """Vector columns to read, joined in this order; none named means the table's first."""
+    view_sets: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
+    """Names of view sets of the cache whose rows join the training rows; see docs/views.md. None: the images alone."""
+    tta: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
+    """Names of view sets of judged rows whose logits are averaged with each image's own; none: the image alone."""
     head: HeadSpec = HeadSpec()
     """What is trained."""
     train: StageSpec = StageSpec()

@@ -34,7 +34,7 @@ class Stage:
         early_stops: which epoch each keeps.
         floors: the least recall of frequent classes that an epoch of each must have to be kept; None asks for none.
         stack: their heads.
-        labels: [N] of the training rows, made-up ones included.
+        rows: the training rows, made-up ones included.
         batches: draws the row numbers of one pass, batch by batch, at a progress from 0 to 1.
         order: draws what the heads share beside the rows, on the CPU.
         schedule: the course of the learning rate.
@@ -45,7 +45,7 @@ class Stage:
     early_stops: Sequence[EarlyStop]
     floors: Sequence[float | None]
     stack: Stack
-    labels: Tensor
+    rows: TrainRows
     batches: Callable[[float], Sequence[Tensor]]
     order: torch.Generator
     schedule: Schedule
@@ -231,7 +231,7 @@ def _stage(
 ) -> Stage:
     """The stage of runs that share all but their numbers."""
     one, spec = settings[0], objectives[0].spec
-    labels, device = one.rows.labels, features.train.device
+    device = features.train.device
     order = generator(one.run.order, "order", place)
     noises = [generator(s.run.seed, "noise", place, device) for s in settings]
     drawn = _Drawn.of(spec, one.rows)
@@ -244,4 +244,4 @@ def _stage(
     early_stops = [o.spec.early_stop for o in objectives]
     stack = Stack(objectives, noises, features)
     epochs = spec.epochs_for(one.rows.table_rows)
-    return Stage(settings, early_stops, floors, stack, labels, batches, order, spec.schedule, epochs)
+    return Stage(settings, early_stops, floors, stack, one.rows, batches, order, spec.schedule, epochs)

@@ -174,7 +174,7 @@ def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tu
 
     Within a pass `stop` is asked once a second, so that a person who cancels a long one gets what it has learnt so far.
     """
-    labels, template = stage.labels, stage.stack.objectives[0]
+    labels, template = stage.rows.labels, stage.stack.objectives[0]
     batches = stage.batches((epoch - 1) / epochs)
     losses: list[Tensor] = []
     asked, is_cut = time.monotonic(), False
@@ -182,7 +182,8 @@ def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tu
         progress = (epoch - 1 + step / len(batches)) / epochs
         # Between its start and its end: no step stands still, were it the only one.
         middle = (epoch - 1 + (step + 0.5) / len(batches)) / epochs
-        moment = Moment(template.spec.mixup.draw_layer(template.core.body.depth, stage.order), progress)
+        layer = template.spec.mixup.draw_layer(template.core.body.depth, stage.order)
+        moment = Moment(layer, progress, *stage.rows.shared(rows))
         losses.append(stage.stack.step(rows, labels[rows], moment, stage.schedule.factor(middle)))
         if time.monotonic() - asked > SECONDS_BETWEEN_QUESTIONS and len(losses) < len(batches):
             asked, is_cut = time.monotonic(), stop()

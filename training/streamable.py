@@ -15,7 +15,8 @@ def check_streams(run: RunSpec, data: Data) -> None:
     Raises:
         ValueError: an option of the run does; the message names each of them.
     """
-    asked = needs_all_rows(run) if data.train.is_stored else ()
+    tokens = [name for name in run.columns if len(data.train.shapes.get(name, ())) == 3]
+    asked = (*needs_all_rows(run), *(f"columns={name}" for name in tokens)) if data.train.is_stored else ()
     if asked:
         raise ValueError(
             f"of training rows that stay on disk a buffer is in memory, however: {', '.join(asked)} "
@@ -45,6 +46,8 @@ def needs_all_rows(run: RunSpec) -> tuple[str, ...]:
         found.append("head.classifier.init=class_means")
     if isinstance(run.second, Refit):
         found.append("second.kind=refit")
+    if run.view_sets:
+        found.append("view_sets")
     if not isinstance(train.oversample, NoOversample):
         found.append(f"train.oversample.kind={train.oversample.kind}")
     if train.loss.center.weight > 0:

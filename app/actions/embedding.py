@@ -1,21 +1,26 @@
 """Embedding with a progress bar."""
 
+import shutil
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+import typer
+
 from app.progress import bar, note, resumable
-from embedcache.backbones import Backbone
 from embedcache.decode import PIXEL_LIMIT
-from embedcache.events import BatchDone, Finished, Started
+from embedcache.events import BatchDone, Embedder, Finished, Started
 from embedcache.extract import extract
 from embedcache.sources import Listing
 from embedcache.state import read_quarantine
+from embedcache.together import Together, together
 
 QUARANTINE_SHOWN = 5
 
 
 def embed_listing(
     listing: Listing,
-    backbone: Backbone,
+    backbone: Embedder | Mapping[str, Embedder],
     cache: Path,
     *,
     batch: int | None = None,
@@ -23,18 +28,23 @@ def embed_listing(
     workers: int | None = None,
     pixel_limit: int = PIXEL_LIMIT,
     strict: bool = False,
+    update: bool = False,
+    agreed: bool = False,
 ) -> Finished | None:
     """Embed with a progress bar; None where it was stopped."""
-    tell_recipe(backbone)
+    members = together(backbone)
+    tell_recipe(members)
+    _check_room(members, len(listing.items), cache, agreed)
     events = extract(
         listing,
-        backbone,
+        members,
         cache,
         shard_rows=shard_rows,
         batch=batch,
         workers=workers,
         pixel_limit=pixel_limit,
         strict=strict,
+        update=update,
     )
     end = None
     with resumable("finished shards are kept."), bar("embedding") as progress:
@@ -50,6 +60,43 @@ def embed_listing(
     if end is not None:
         _tell_end(cache, end)
     return end
+
+
+def _check_room(members: Together, images: int, cache: Path, agreed: bool) -> None:
+    """Say how large the vectors will be, and ask before patch tokens are stored.
+
+    Raises:
+        ValueError: the disk has no room for them, or nobody is there to be asked.
+    """
+    widths = {name: dim * members.tokens.get(name, 1) for name, dim in members.dims.items()}
+    total = 2 * images * sum(widths.values())
+    print(f"{images} images, {_size(total)} of vectors")
+    place = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    if total > free and not (cache / "cache.json").exists():
+        raise ValueError(
+            f"the vectors must fit on the disk, however: they take {_size(total)} and {_size(free)} of {place} are "
+            "free. Choose fewer columns, or another disk."
+        )
+    if not members.tokens or agreed:
+        return
+    share = 2 * images * sum(widths[name] for name in members.tokens)
+    told = f"patch tokens take {_size(share)} of the {_size(total)}"
+    if not sys.stdin.isatty():
+        raise ValueError(f"patch tokens are stored where that is agreed to, however: {told}. Add --yes.")
+    typer.confirm(f"{told[0].upper()}{told[1:]}. Store them?", abort=True)
+
+
+def _size(count: int) -> str:
+    """A number of bytes in words.
+
+    >>> _size(3 * 2**30)
+    '3.0 GiB'
+    """
+    for unit, step in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
+        if count >= step:
+            return f"{count / step:.1f} {unit}"
+    return f"{count / 2**10:.1f} KiB"
 
 
 def _tell_end(cache: Path, end: Finished) -> None:
@@ -72,13 +119,16 @@ def _tell_end(cache: Path, end: Finished) -> None:
         )
 
 
-def tell_recipe(backbone: Backbone) -> None:
-    """Show what is about to be computed, resolved completely."""
-    for name, recipe in backbone.recipes.items():
-        fields = recipe.model_dump(mode="json", exclude={"version"})
-        print(f"column {name} [{backbone.dims[name]}], recipe {recipe.hash}")
-        if name == next(iter(backbone.recipes)):
-            print("  " + ", ".join(f"{field} {_short(value)}" for field, value in fields.items()))
+def tell_recipe(members: Together) -> None:
+    """Show what is about to be computed, resolved completely: of each backbone all fields, of each column its hash."""
+    for prefix, member in members.members.items():
+        for place, (pooling, recipe) in enumerate(member.recipes.items()):
+            name, count = members.column(prefix, pooling), member.tokens.get(pooling)
+            shape = f"{member.dims[pooling]}" if count is None else f"{count} tokens × {member.dims[pooling]}"
+            print(f"column {name} [{shape}], recipe {recipe.hash}")
+            if place == 0:
+                fields = recipe.model_dump(mode="json", exclude={"version"})
+                print("  " + ", ".join(f"{field} {_short(value)}" for field, value in fields.items()))
 
 
 def _short(value: object) -> str:

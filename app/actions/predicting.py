@@ -6,6 +6,7 @@ from typing import Literal
 
 import pandas as pd
 
+from app.progress import note
 from benchmarks.inference import images_below, open_predictor, predict_images, predict_table, read_prior
 from embedcache.table import read_table
 from heads.ensemble import Predictive
@@ -26,6 +27,11 @@ def predicted(
     """
     if len(sources) == 1 and (sources[0] / "cache.json").is_file():
         head = _deciding(load(bundle).head, decisions)
+        if head.views:
+            note(
+                f"the head averages over {len(head.views)} views of each image, and a cache holds the images alone: "
+                "predicted without views. Name the image files to average."
+            )
         return predict_table(head, read_table(sources[0]), prior=read_prior(prior, head))
     files = [file for path in sources for file in (images_below(path) if path.is_dir() else [path])]
     predictor = open_predictor(bundle, weights=weights, device=device)

@@ -1,4 +1,4 @@
-"""`frostbench cache verify | info | export | import`."""
+"""`frostbench cache verify | doctor | info | bad | export | import`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -34,6 +34,24 @@ def verify(
         print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")
     if not report.ok:
         raise typer.Exit(1)
+
+
+@app.command()
+def doctor(
+    cache: Cache,
+    repair: Annotated[bool, typer.Option("--repair", help="Do the safe repairs, and say which.")] = False,
+) -> None:
+    """Name everything that is wrong with a cache, and the repair; exit status 1 if anything is left."""
+    from embedcache.doctor import diagnose, treat
+
+    for done in treat(cache) if repair else []:
+        print(f"done  {done}")
+    findings = diagnose(cache)
+    for finding in findings:
+        print(f"{'note' if finding.harmless else 'FAIL'}  {finding.what}\n      {finding.repair}")
+    if not all(finding.harmless for finding in findings):
+        raise typer.Exit(1)
+    print("ok    the cache is whole")
 
 
 @app.command()

@@ -13,4 +13,4 @@ Stream = Annotated[
     Literal["auto", "always", "never"],
     typer.Option(help="Whether vectors stay on disk while heads train: where they do not fit into memory, or as said."),
 ]
-Weights = Annotated[Path | None, typer.Option(help="Weights file of the backbone, instead of the hub (timm).")]
+Weights = Annotated[Path | None, typer.Option(help="File or folder of the backbone's weights, instead of the hub.")]

@@ -9,16 +9,43 @@ from app.commands.common import Device, Weights
 
 
 def embed(
-    source: Annotated[Path, typer.Argument(help="Folder of class folders, or a CSV or Parquet manifest.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of class folders, manifest, Parquet with images, saved Hugging Face dataset, or "
+            "ultra-fine-grained set; see docs/sources.md."
+        ),
+    ],
     cache: Annotated[Path, typer.Option("--cache", help="Folder of the cache; an unfinished one is continued.")],
     backbone: Annotated[
-        str, typer.Option(help="PROVIDER:MODEL, such as timm:vit_base_patch16_dinov3.lvd1689m.")
-    ] = "bundled:efficientnet_lite0",
-    pool: Annotated[list[str] | None, typer.Option(help="cls, patch_mean or avg; repeat for several.")] = None,
-    size: Annotated[int | None, typer.Option(help="Side of the backbone's input in pixels.")] = None,
+        list[str] | None,
+        typer.Option(
+            help="PROVIDER:MODEL, such as timm:vit_base_patch16_dinov3.lvd1689m; `frostbench backbones` lists some. "
+            "Repeat, or write NAME=PROVIDER:MODEL, for several from one decode. "
+            "[default: bundled:efficientnet_lite0]"
+        ),
+    ] = None,
+    pool: Annotated[list[str] | None, typer.Option(help="cls, patch_mean, avg …; repeat for several.")] = None,
+    size: Annotated[
+        list[int] | None, typer.Option(help="Side of the backbone's input in pixels; repeat for several.")
+    ] = None,
     weights: Weights = None,
+    preparation: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML or JSON file with size, crop, crop_fraction, interpolation, mean, std, where they are not to be "
+            "the model's own."
+        ),
+    ] = None,
     root: Annotated[Path | None, typer.Option(help="Where relative paths of a manifest start.")] = None,
     group_regex: Annotated[str | None, typer.Option(help="Takes each image's group from its path.")] = None,
+    time_regex: Annotated[
+        str | None, typer.Option(help="Takes each image's time, as an ISO date, from its path.")
+    ] = None,
+    image_column: Annotated[
+        str | None, typer.Option(help="Column of the images, where a table or dataset has several.")
+    ] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column of the labels, likewise.")] = None,
     device: Device = "cpu",
     autocast: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
     batch: Annotated[int | None, typer.Option(help="Images in one forward pass; by the device if left out.")] = None,
@@ -28,20 +55,35 @@ def embed(
         int | None, typer.Option(help="Largest width times height that is decoded; 89,478,485 if left out.")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail at the end if an image was quarantined.")] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Bring the cache to a changed source: only new and changed images embed.")
+    ] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="Run the backbone through torch.compile.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Store patch tokens without being asked.")] = False,
 ) -> None:
     """Embed images once with a frozen backbone, and keep the vectors in a cache."""
     from app.actions.embedding import embed_listing
-    from embedcache.backbones import load_backbone
+    from app.actions.loading import load_backbones
     from embedcache.decode import PIXEL_LIMIT
     from embedcache.sources import list_source
 
-    provider, colon, model = backbone.partition(":")
-    if not colon or not model:
-        near = "bundled" if backbone.startswith("efficientnet_lite") else "timm"
-        raise ValueError(f"a backbone is named PROVIDER:MODEL, however: {backbone!r} came. Try {near}:{backbone}.")
-    listing = list_source(source, root=root, group_regex=group_regex)
-    loaded = load_backbone(
-        provider, model, pooling=pool or (), size=size, weights=weights, device=device, autocast=autocast
+    listing = list_source(
+        source,
+        root=root,
+        group_regex=group_regex,
+        time_regex=time_regex,
+        image_column=image_column,
+        label_column=label_column,
+    )
+    loaded = load_backbones(
+        backbone or ["bundled:efficientnet_lite0"],
+        size or (),
+        pooling=pool or (),
+        weights=weights,
+        device=device,
+        autocast=autocast,
+        compiled=compiled,
+        preparation=preparation,
     )
     embed_listing(
         listing,
@@ -52,4 +94,6 @@ def embed(
         workers=workers,
         pixel_limit=PIXEL_LIMIT if pixel_limit is None else pixel_limit,
         strict=strict,
+        update=update,
+        agreed=yes,
     )

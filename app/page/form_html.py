@@ -16,6 +16,8 @@ from benchmarks.settings import preset_names
 
 TITLES = {
     "columns": "Data",
+    "view_sets": "Rows",
+    "tta": "After training",
     "background": "Data",
     "head": "Head",
     "train.loss": "Loss",

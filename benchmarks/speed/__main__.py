@@ -2,11 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 
-from benchmarks.speed import app, cache, extract, heads, losses, stream
-from benchmarks.speed.harness import Benchmark, run
+from benchmarks.speed import app, cache, extract, heads, losses, memory, reading, stream
+from benchmarks.speed.harness import Benchmark, Figure, run
 
 # Another benchmark is a function in a file of its own, and a line here.
 REGISTRY: Mapping[str, Benchmark] = MappingProxyType(
@@ -16,8 +18,14 @@ REGISTRY: Mapping[str, Benchmark] = MappingProxyType(
         "extract": extract.figures,
         "heads": heads.figures,
         "losses": losses.figures,
+        "memory": memory.figures,
+        "reading": reading.figures,
         "stream": stream.figures,
     }
+)
+
+WITH_IMAGES: Mapping[str, Callable[[bool, Path | None], Iterator[Figure]]] = MappingProxyType(
+    {"cache": cache.figures, "extract": extract.figures}
 )
 
 
@@ -25,8 +33,17 @@ def main(arguments: Sequence[str] | None = None, registry: Mapping[str, Benchmar
     """Read the command line and run the benchmark that it names."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("name", choices=sorted(registry))
-    parser.add_argument("--quick", action="store_true", help="end within 50 s on 2 cores, with fewer repeats")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="fewer repeats: ends within 50 s, cache within two minutes",
+    )
+    parser.add_argument("--images", type=Path, help="a source of images, as for embed, instead of made ones")
     chosen = parser.parse_args(arguments)
+    if chosen.images is not None:
+        if chosen.name not in WITH_IMAGES:
+            parser.error(f"--images belongs to {' and '.join(WITH_IMAGES)}, however: {chosen.name} takes none")
+        registry = {**registry, chosen.name: partial(WITH_IMAGES[chosen.name], images=chosen.images)}
     return run(registry, chosen.name, chosen.quick, lambda text: print(text, flush=True))
 
 

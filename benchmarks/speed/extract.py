@@ -1,72 +1,161 @@
-"""Extraction against its ideal: decoding alone, then the forward pass alone, each with every core busy.
+"""Extraction against its ideal and against the loops of other tools, from JPEG files to vectors on disk.
 
-The images are JPEG files of 500 × 375 pixels cut from a photograph that comes with scikit-learn; the backbone is the
-bundled EfficientNet-Lite0. Both sides decode, resize and embed the same files. Ours also lists, hashes, checks,
-converts and writes them and embeds the canary, and that is what it costs; where decoding hides behind the forward pass,
-it can come out above the ideal.
+Two backbones on the CPU: the bundled EfficientNet-Lite0, and DINOv3 ViT-S/16 at 224 pixels with random weights. The
+images are cuts of photographs, or those of a folder. Each round embeds other images, with all sides in turns. A side
+starts with the files and a loaded model. Ours also hashes, checks, converts, writes and reads back its
+cache, and embeds the canary.
+
+- share: against the ideal, which decodes and resizes all images with every core and then runs the forward pass alone.
+  Where decoding hides behind the forward pass, ours can come out above it.
+- hf_pipeline, embetter, data_loader, clip_retrieval: against `benchmarks.speed.peers`. The unit tells the least cosine
+  between our vector of an image and the peer's, with our mean vector taken off both, since images are alike to random
+  weights.
+- best_peer: against the one of them that took the least time.
 """
 
-import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
-from sklearn.datasets import load_sample_image
 
-from benchmarks.speed.harness import Figure, compare
-from embedcache.backbones import Backbone, load_backbone
+from benchmarks.speed.harness import Figure, figure, turns
+from benchmarks.speed.peers import loops
+from benchmarks.speed.photos import photos, pieces
+from benchmarks.speed.subjects import Subject, bundled, random_timm
 from embedcache.decode import PIXEL_LIMIT
 from embedcache.extract import extract
-from embedcache.items import Item
+from embedcache.items import Listing
 from embedcache.pipeline import Decoded, decode_ahead, usable_cores
-from embedcache.sources import list_folder
+from embedcache.store import shard_path
 from embedcache.together import together
+from embedcache.vectors import read_vectors
 
-IMAGES = 384
-QUICK_IMAGES = 96
-GOAL = 0.85
+SHARE_GOAL, BEST_GOAL, ALIKE = 0.9, 2.0, 0.999
+LITE, VIT, VIT_SIZE = "efficientnet_lite0", "vit_small_patch16_dinov3", 224
 
 
-def figures(quick: bool) -> Iterator[Figure]:
-    """The one figure; `quick` embeds fewer images, fewer times."""
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        images: in one round.
+        shares: rounds of ours and the ideal, each of other images as far as they go.
+        peers: rounds of ours and all peers.
+    """
+
+    images: int
+    shares: int
+    peers: int
+
+
+PLANS = {"lite0": Plan(256, 8, 4), "dinov3_s": Plan(128, 8, 4)}
+QUICK = {"lite0": Plan(48, 4, 2), "dinov3_s": Plan(24, 3, 2)}
+IMAGES, QUICK_IMAGES = 1_024, 192
+
+
+def figures(quick: bool, images: Path | None = None) -> Iterator[Figure]:
+    """Six figures of each backbone; `quick` embeds fewer images, in fewer rounds. `images` is a source of images."""
     with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         root = Path(folder)
-        write_images(root / "images", QUICK_IMAGES if quick else IMAGES)
-        listing = list_folder(root / "images")
-        backbone = load_backbone("bundled", "efficientnet_lite0")
-        prepared = decode_all(listing.items, backbone)
-
-        def ours() -> None:
-            shutil.rmtree(root / "cache", ignore_errors=True)
-            for _ in extract(listing, backbone, root / "cache"):
-                pass
-
-        def ideal() -> None:
-            decode_all(listing.items, backbone)
-            for batch in torch.split(prepared, backbone.batch):
-                backbone.embed(batch)
-
-        n = len(listing.items)
-        unit = f"ideal seconds / our seconds for {n} images"
-        yield compare("extract.share_of_ideal", ours, ideal, goal=GOAL, repeats=3 if quick else 9, unit=unit)
+        listing = photos(root / "images", QUICK_IMAGES if quick else IMAGES, images)
+        loaders: dict[str, Callable[[], Subject]] = {
+            "lite0": lambda: bundled(LITE),
+            "dinov3_s": lambda: random_timm(VIT, VIT_SIZE, root),
+        }
+        for name, load in loaders.items():
+            yield from measured(f"extract.{name}", load(), listing, QUICK[name] if quick else PLANS[name])
 
 
-def decode_all(items: Sequence[Item], backbone: Backbone) -> torch.Tensor:
-    """Every image decoded and resized with all cores, uint8 [N, 3, S, S]."""
+def measured(name: str, subject: Subject, listing: Listing, plan: Plan) -> Iterator[Figure]:
+    """The share of the ideal, a figure for each peer, and one for the best of them.
+
+    Raises:
+        ValueError: a peer's vectors are not ours.
+    """
+    chunks = list(pieces(listing, plan.images))
+    warm = next(pieces(listing, subject.backbone.batch))
+    # Round 0 is not measured, and short.
+    rounds = [warm, *(chunks[i % len(chunks)] for i in range(max(plan.shares, plan.peers)))]
+    unit = f"seconds / our seconds for {len(chunks[0].items)} images"
+    taken = turns(
+        {"ours": lambda i: ours(subject, rounds[i]), "ideal": lambda i: ideal(subject, rounds[i])}, plan.shares
+    )
+    embedded = len({item.id for chunk in rounds[1:] for item in chunk.items})
+    told = f"ideal {unit}, {embedded} in all"
+    yield _paired(f"{name}.share", taken["ours"], taken["ideal"], SHARE_GOAL, told)
+    yield from _against_peers(name, subject, rounds, plan.peers, unit)
+
+
+def _against_peers(name: str, subject: Subject, rounds: list[Listing], n_rounds: int, unit: str) -> Iterator[Figure]:
+    last: dict[str, np.ndarray] = {}
+
+    def side(key: str, embed: Callable[[Listing], np.ndarray]) -> Callable[[int], None]:
+        def run(i: int) -> None:
+            last[key] = embed(rounds[i])
+
+        return run
+
+    sides = {"ours": side("ours", lambda chunk: ours(subject, chunk))}
+    for key, loop in loops(subject).items():
+        sides[key] = side(key, lambda chunk, loop=loop: loop(_paths(chunk)))  # type: ignore[misc]
+    taken = turns(sides, n_rounds)
+    mine = last.pop("ours")
+    cosines = {key: least_cosine(mine, vectors) for key, vectors in last.items()}
+    _check_alike(cosines)
+    for key, cosine in cosines.items():
+        yield _paired(f"{name}.{key}", taken["ours"], taken[key], 1.0, f"{unit}, cosine {cosine:.6f}")
+    best = min(last, key=lambda key: sum(taken[key]))
+    yield _paired(f"{name}.best_peer", taken["ours"], taken[best], BEST_GOAL, f"{best} {unit}")
+
+
+def ours(subject: Subject, listing: Listing) -> np.ndarray:
+    """The vectors of a listing, read from the cache into which it was embedded."""
+    with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
+        for _ in extract(listing, subject.backbone, Path(folder) / "cache"):
+            pass
+        dim = subject.backbone.dims[subject.column]
+        return read_vectors([shard_path(Path(folder) / "cache", 0)], subject.column, dim).astype(np.float32)
+
+
+def ideal(subject: Subject, listing: Listing) -> None:
+    """Decode everything with all cores, then embed it with all cores; the vectors are dropped."""
     cores = usable_cores()
-    outcomes = decode_ahead(items, together(backbone), PIXEL_LIMIT, cores, ahead=4 * cores)
-    return torch.stack([outcome.image[0] for outcome in outcomes if isinstance(outcome, Decoded)])
+    outcomes = decode_ahead(listing.items, together(subject.backbone), PIXEL_LIMIT, cores, ahead=4 * cores)
+    prepared = [outcome.image[0] for outcome in outcomes if isinstance(outcome, Decoded)]
+    for start in range(0, len(prepared), subject.backbone.batch):
+        subject.backbone.embed(torch.stack(prepared[start : start + subject.backbone.batch]))
 
 
-def write_images(folder: Path, count: int) -> None:
-    """Distinct cuts of one photograph as JPEG files of 500 × 375 pixels, all of one class."""
-    photo = load_sample_image("china.jpg")
-    (folder / "cut").mkdir(parents=True)
-    generator = np.random.default_rng(0)
-    for i in range(count):
-        top, left = generator.integers(0, photo.shape[0] - 375), generator.integers(0, photo.shape[1] - 500)
-        cut = photo[top : top + 375, left : left + 500]
-        Image.fromarray(cut).save(folder / "cut" / f"{i:05d}.jpg", quality=90)
+def least_cosine(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The least cosine of two vectors of an image [N, D], with the mean of ours taken off both.
+
+    >>> x = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(least_cosine(x, 3 * x), 6)
+    1.0
+    """
+    a, b = (x.astype(np.float64) / np.linalg.norm(x, axis=1, keepdims=True) for x in (ours, theirs))
+    mean = a.mean(axis=0)
+    a, b = a - mean, b - mean
+    return float(((a * b).sum(axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))).min())
+
+
+def _check_alike(cosines: Mapping[str, float]) -> None:
+    wrong = {key: cosine for key, cosine in cosines.items() if not cosine > ALIKE}
+    if wrong:
+        raise ValueError(
+            f"peers must give our vectors, cosine above {ALIKE}, however: {wrong}. Do the images turn by EXIF, or have "
+            "transparency, which only ours and transformers respect? Then take others."
+        )
+
+
+def _paths(listing: Listing) -> list[Path]:
+    return [item.path for item in listing.items if item.path is not None]
+
+
+def _paired(name: str, ours: list[float], peer: list[float], goal: float, unit: str) -> Figure:
+    pairs = list(zip(ours, peer, strict=True))
+    return figure(name, pairs, [theirs / mine for mine, theirs in pairs], goal=goal, unit=unit)

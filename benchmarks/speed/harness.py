@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -55,6 +56,23 @@ def compare(name: str, ours: Action, peer: Action, *, goal: float, repeats: int,
             our_seconds, peer_seconds = seconds(ours), seconds(peer)
         pairs.append((our_seconds, peer_seconds))
     return figure(name, pairs, [theirs / mine for mine, theirs in pairs], goal=goal, unit=unit)
+
+
+def turns(actions: Mapping[str, Callable[[int], object]], rounds: int) -> dict[str, list[float]]:
+    """The seconds of each action in each round; for jobs so long that each round is given other data.
+
+    Round 0 is not measured. In each round every action gets the round's number, one after the other; another begins
+    each time, and every second round goes backwards, so that none always follows the same other.
+    """
+    names, taken = list(actions), {name: list[float]() for name in actions}
+    for turn in range(rounds + 1):
+        at = turn % len(names)
+        order = names[at:] + names[:at]
+        for name in reversed(order) if turn // len(names) % 2 else order:
+            spent = seconds(partial(actions[name], turn))
+            if turn:
+                taken[name].append(spent)
+    return taken
 
 
 def seconds(action: Action) -> float:

@@ -75,7 +75,7 @@ class Pass:
     def __call__(self) -> None:
         """Take the steps of a pass."""
         for rows in self.stage.batches(0.0):
-            self.stage.stack.step(rows, self.stage.labels[rows], Moment(0, 0.0), 1.0)
+            self.stage.stack.step(rows, self.stage.rows.labels[rows], Moment(0, 0.0), 1.0)
 
 
 def memory(cache: Path) -> Figure:

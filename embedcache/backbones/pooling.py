@@ -1,84 +1,166 @@
-"""From a timm model's features to vectors: which poolings a model has, and how each is computed."""
+"""The names of poolings, and how each makes vectors of tokens or maps.
 
-from collections.abc import Sequence
-from typing import get_args
+A name is `POOLING`, `POOLING:ARGUMENT`, or either with `@LAYER`: `cls`, `gem:4`, `output:embedding`, `patch_mean@-4`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, get_args
 
 import torch
-from torch import nn
 
-from embedcache.backbones.backbone import Pool
-from embedcache.recipe import Pooling
+from embedcache.recipe import Pooling, Recipe
 
-_AVERAGE = ("avg", "fast", "fastavg")
+GEM_P: Final = 3.0
+"""The exponent of Radenović et al. (2019) before training."""
+GEM_FLOOR: Final = 1e-6
+"""What smaller activations are raised to, since a power of a negative number has no mean of use."""
+_NAME = re.compile(r"(?P<pooling>[a-z_]+)(?::(?P<argument>[^@]+))?(?:@(?P<layer>-?\d+))?")
 
 
-def choose_pooling(model: nn.Module, features: torch.Tensor, wanted: Sequence[str], name: str) -> tuple[Pooling, ...]:
-    """The poolings to store: those that were asked for, or all that the model has.
+@dataclass(frozen=True)
+class PoolingName:
+    """A pooling that was asked for.
 
-    Models that give tokens [B, T, D] have patch_mean, and cls if there is a class token; models that give maps
-    [B, C, H, W] or [B, H, W, C] have avg if their own pooling is the average.
+    Attributes:
+        pooling: what is done.
+        gem_p: the exponent of gem.
+        output: the name of a model's output, where outputs have names.
+        layer: which block's output is pooled, -2 or lower; None for the model's own end.
+    """
 
-    Args:
-        model: a timm model.
-        features: what its forward_features gives.
-        wanted: names of poolings, or none for all.
-        name: of the model, for messages.
+    pooling: Pooling
+    gem_p: float | None = None
+    output: str | None = None
+    layer: int | None = None
+
+    def __str__(self) -> str:
+        argument = self.output if self.output is not None else _exponent(self.gem_p)
+        return f"{self.pooling}{argument and ':' + argument}{'' if self.layer is None else f'@{self.layer}'}"
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of a recipe that this name decides."""
+        named = {"pooling": self.pooling, "gem_p": self.gem_p, "output": self.output, "layer": self.layer}
+        return named | {"final_norm": None if self.layer is None else True}
+
+
+def _exponent(p: float | None) -> str:
+    return "" if p in (None, GEM_P) else f"{p:g}"
+
+
+def parse_pooling(text: str) -> PoolingName:
+    """Read the name of a pooling.
+
+    >>> parse_pooling("gem:4@-2")
+    PoolingName(pooling='gem', gem_p=4.0, output=None, layer=-2)
+    >>> str(parse_pooling("gem:3"))
+    'gem'
 
     Raises:
-        ValueError: the model lacks a pooling, one is asked for twice, or its features are of an unknown kind.
+        ValueError: it is no such name.
     """
-    available = _available(model, features, name)
-    missing = [pooling for pooling in wanted if pooling not in available]
-    if missing or len(set(wanted)) != len(wanted):
+    found = _NAME.fullmatch(text)
+    known = get_args(Pooling)[:-1]
+    pooling, argument, layer = found.group("pooling", "argument", "layer") if found else ("", None, None)
+    if pooling not in known or (argument is not None and pooling not in ("gem", "output")):
         raise ValueError(
-            f"{name} has the poolings {', '.join(available)}, each of which can be stored once, however: "
-            f"{', '.join(wanted)} was asked for. Choose among those that it has, or none for all."
+            f"a pooling is one of {', '.join(known)}, gem with an exponent such as gem:4, an output by its name such "
+            f"as output:embedding, or one of these from an earlier layer such as cls@-4, however: {text!r} came."
         )
-    return tuple(pooling for pooling in available if not wanted or pooling in wanted)
+    if layer is not None and int(layer) > -2:
+        raise ValueError(
+            f"layers are counted from the end, @-2 is the last but one, however: {text!r} came. For the last layer "
+            f"leave it out: {pooling}."
+        )
+    named = {"output": argument} if pooling == "output" else {"gem_p": _gem_p(argument, text)}
+    return PoolingName(pooling, **(named if pooling in ("gem", "output") else {}), layer=layer and int(layer))  # type: ignore[arg-type]
 
 
-def make_pool(model: nn.Module, poolings: Sequence[str]) -> Pool:
-    """A function from features to one float32 matrix [B, D] for each pooling.
+def _gem_p(argument: str | None, text: str) -> float:
+    try:
+        p = float(argument or GEM_P)
+    except ValueError:
+        p = 0.0
+    if not 1 <= p <= 100:
+        raise ValueError(f"the exponent of gem lies in 1..100, however: {text!r} came. Leave it out for {GEM_P:g}.")
+    return p
 
-    cls is token 0 and patch_mean the mean over the tokens behind the prefix (class, registers), each followed by the
-    model's fc_norm if it has one, as in models that normalise after pooling. avg is timm's
-    `forward_head(features, pre_logits=True)`: the global average, then whatever the model has before its classifier.
+
+def name_of(recipe: Recipe) -> str:
+    """The name under which a recipe's pooling is asked for."""
+    return str(PoolingName(recipe.pooling, recipe.gem_p, recipe.output, recipe.layer))
+
+
+def choose_poolings(
+    wanted: Sequence[str], available: Sequence[str], default: Sequence[str], depth: int, model: str
+) -> tuple[PoolingName, ...]:
+    """The poolings to store: those that were asked for, or the default ones, in one order whatever was asked.
+
+    Args:
+        wanted: names, or none for the default.
+        available: what the model has, without exponents and layers.
+        default: what is stored where nothing is asked for.
+        depth: how many blocks can be told apart; 0 where no earlier layer can be pooled.
+        model: its name, for messages.
+
+    Raises:
+        ValueError: a name is wrong, the model lacks it, or one is asked for twice.
     """
-    prefix = int(getattr(model, "num_prefix_tokens", 0))
-    fc_norm = getattr(model, "fc_norm", None) or nn.Identity()
-
-    def pool(features: torch.Tensor) -> dict[str, torch.Tensor]:
-        if features.ndim == 4:
-            return {"avg": model.forward_head(features, pre_logits=True).flatten(1)}  # type: ignore[operator]
-        tokens = {"cls": lambda: features[:, 0], "patch_mean": lambda: features[:, prefix:].mean(dim=1)}
-        return {name: fc_norm(tokens[name]()) for name in poolings}
-
-    return pool
-
-
-def _available(model: nn.Module, features: torch.Tensor, name: str) -> tuple[Pooling, ...]:
-    if isinstance(features, torch.Tensor) and features.ndim == 3:
-        class_token = getattr(model, "cls_token", None) is not None
-        if not class_token:
-            return ("patch_mean",)
-        # Without this number it is unknown where class and register tokens end.
-        if hasattr(model, "num_prefix_tokens"):
-            return ("cls", "patch_mean")
-    if isinstance(features, torch.Tensor) and features.ndim == 4 and _own_pooling(model) in _AVERAGE:
-        return ("avg",)
-    shape = list(features.shape) if isinstance(features, torch.Tensor) else type(features).__name__
-    raise ValueError(
-        f"a backbone must give tokens with a stated prefix, or maps that it pools by their average, however: {name} "
-        f"gives {shape} with pooling {_own_pooling(model)!r}. None of {', '.join(get_args(Pooling)[:3])} can be taken "
-        "from it; choose another model."
-    )
+    names = [parse_pooling(text) for text in wanted or default]
+    missing = [name for name in names if not _has(name, available, depth)]
+    if missing or len(set(names)) != len(names):
+        layers = f", each of {_layered(available)} also from a layer @-2 … @-{depth}" if depth > 1 else ""
+        raise ValueError(
+            f"{model} has the poolings {', '.join(available)}{layers}; each can be stored once, however: "
+            f"{', '.join(wanted)} was asked for. Choose among those that it has, or none for {', '.join(default)}."
+        )
+    order = {text: place for place, text in enumerate(available)}
+    return tuple(sorted(names, key=lambda name: (order[_base(name)], name.gem_p or 0, -(name.layer or 0))))
 
 
-def _own_pooling(model: nn.Module) -> str:
-    """The name of the model's own global pooling, "unknown" where timm does not say it."""
-    for holder in (model, getattr(model, "head", None)):
-        pooling = getattr(holder, "global_pool", None)
-        name = pooling if isinstance(pooling, str) else getattr(pooling, "pool_type", None)
-        if isinstance(name, str):
-            return name
-    return "unknown"
+def _base(name: PoolingName) -> str:
+    return str(PoolingName(name.pooling, output=name.output))
+
+
+def _has(name: PoolingName, available: Iterable[str], depth: int) -> bool:
+    if _base(name) not in available:
+        return False
+    return name.layer is None or (name.pooling in ("cls", "patch_mean", "gem", "tokens") and -name.layer <= depth)
+
+
+def _layered(available: Iterable[str]) -> str:
+    return ", ".join(text for text in available if _has(PoolingName(text, layer=-1), available, 1))  # type: ignore[arg-type]
+
+
+def pool_tokens(
+    tokens: torch.Tensor, prefix: int, name: PoolingName, norm: Callable[[torch.Tensor], torch.Tensor] | None = None
+) -> torch.Tensor:
+    """Vectors of tokens: cls is token 0, the others see the tokens behind the prefix of class and register tokens.
+
+    Args:
+        tokens: float32 [B, prefix + T, D].
+        prefix: how many stand before the patch tokens.
+        name: cls, patch_mean, gem or tokens.
+        norm: of models that normalise after pooling: applied to cls and patch_mean.
+
+    Returns:
+        [B, D], or [B, T, D] for tokens.
+    """
+    if name.pooling == "tokens":
+        return tokens[:, prefix:]
+    if name.pooling == "gem":
+        return generalised_mean(tokens[:, prefix:], name.gem_p or GEM_P)
+    vectors = tokens[:, 0] if name.pooling == "cls" else tokens[:, prefix:].mean(dim=1)
+    return vectors if norm is None else norm(vectors)
+
+
+def generalised_mean(tokens: torch.Tensor, p: float) -> torch.Tensor:
+    """(mean over tokens of max(x, 1e-6)ᵖ)^(1/p), [B, T, D] to [B, D]; p = 1 is the mean of what is positive.
+
+    Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no human annotation", TPAMI 2019, section 3.2.
+
+    >>> generalised_mean(torch.tensor([[[1.0], [7.0]]]), 3.0)
+    tensor([[5.5613]])
+    """
+    return tokens.clamp(min=GEM_FLOOR).pow(p).mean(dim=1).pow(1 / p)

@@ -1,9 +1,7 @@
-"""Making a model take images of a size, and asking what it answers."""
+"""Making a model take images of a size."""
 
+from collections.abc import Sequence
 from typing import Any
-
-import torch
-from torch import nn
 
 SMALLEST, LARGEST = 32, 8192
 
@@ -21,38 +19,30 @@ def check_size(size: int | None) -> None:
         )
 
 
+def check_patches(size: int, patch: Sequence[int], name: str) -> None:
+    """Refuse a size that patches do not fill, where some libraries would silently drop the rest.
+
+    Raises:
+        ValueError: the size is not a multiple of the patch size.
+    """
+    if any(size % side for side in patch):
+        raise ValueError(
+            f"the size must be a multiple of the patch size, however: {name} has patches of {patch[0]} pixels and size "
+            f"{size} was asked for. Nearest: {size // patch[0] * patch[0]} or {(size // patch[0] + 1) * patch[0]}."
+        )
+
+
 def set_size(model: Any, size: int, name: str) -> None:
-    """Make a model take images of size x size pixels, resampling position embeddings where it has some.
+    """Make a timm model take images of size x size pixels, resampling position embeddings where it has some.
 
     Raises:
         ValueError: the size is not a multiple of the patch size.
     """
     patch = getattr(getattr(model, "patch_embed", None), "patch_size", None)
-    if patch is not None and any(size % side for side in patch):
-        raise ValueError(
-            f"the size must be a multiple of the patch size, however: {name} has patches of {patch[0]} pixels and size "
-            f"{size} was asked for. Nearest: {size // patch[0] * patch[0]} or {(size // patch[0] + 1) * patch[0]}."
-        )
+    if patch is not None:
+        check_patches(size, patch, name)
     if hasattr(model, "set_input_size"):
         model.set_input_size(img_size=(size, size))
-
-
-def probe(model: nn.Module, size: int, name: str) -> torch.Tensor:
-    """The model's features of one black image, [1, T, D], [1, C, H, W] or [1, H, W, C].
-
-    Raises:
-        ValueError: the model cannot take this size.
-    """
-    image = torch.zeros(1, 3, size, size, device=next(model.parameters()).device)
-    try:
-        with torch.inference_mode():
-            features: torch.Tensor = model.forward_features(image)  # type: ignore[operator]
-    except (RuntimeError, AssertionError, ValueError) as error:
-        raise ValueError(
-            f"the model must take colour images of {size} x {size} pixels, however: {name} says: {first_line(error)} "
-            "Choose another size."
-        ) from error
-    return features
 
 
 def first_line(error: BaseException) -> str:

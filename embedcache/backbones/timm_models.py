@@ -8,12 +8,13 @@ from typing import Any
 import timm
 import timm.data
 import timm.models
-from torch import nn
 
 from embedcache.backbones.sizing import first_line
+from embedcache.backbones.timm_tower import TimmTower
+from embedcache.backbones.tower import Loaded
 
 
-def load_timm(name: str, weights: Path | None) -> tuple[nn.Module, dict[str, Any]]:
+def load_timm(name: str, weights: Path | None) -> Loaded:
     """A pretrained timm model without its classifier, and its data configuration.
 
     With `weights`, nothing is downloaded: the file is any checkpoint that timm can load into this model (safetensors or
@@ -27,7 +28,7 @@ def load_timm(name: str, weights: Path | None) -> tuple[nn.Module, dict[str, Any
     model = _from_hub(name) if weights is None else _from_file(name, weights)
     config: dict[str, Any] = timm.data.resolve_model_data_config(model)
     model.reset_classifier(0)
-    return model, config
+    return TimmTower(model, name), config
 
 
 def _check_name(name: str) -> None:

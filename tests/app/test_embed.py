@@ -122,3 +122,89 @@ def test_vectors_from_elsewhere_are_imported_trained_on_and_refused_for_images(
     refused = frostbench("predict", "head", photos)
     assert refused.status == 2
     assert "these were imported and nobody knows how they were made (my own network)" in refused.err
+
+
+def test_several_backbones_and_sizes_come_from_one_decode(frostbench, photos, tmp_path):
+    said = frostbench(
+        "embed",
+        photos,
+        "--cache",
+        tmp_path / "cache",
+        *("--backbone", "bundled:efficientnet_lite0", "--backbone", "wide=bundled:efficientnet_lite2"),
+        *("--size", 64, "--size", 96),
+    )
+    assert said.status == 0, said.err
+    names = ["efficientnet_lite0@64.avg", "efficientnet_lite0@96.avg", "wide@64.avg", "wide@96.avg"]
+    columns = json.loads(frostbench("cache", "info", tmp_path / "cache").out)["columns"]
+    assert sorted(columns) == names
+    assert "93 images, 930.0 KiB of vectors" in said.out
+    again = frostbench("cache", "verify", tmp_path / "cache")
+    assert again.status == 0
+
+
+def test_backbones_of_one_name_are_refused(frostbench, photos, tmp_path):
+    twice = ("--backbone", "bundled:efficientnet_lite0") * 2
+    said = frostbench("embed", photos, "--cache", tmp_path / "cache", *twice)
+    assert said.status == 2
+    assert "two are called 'efficientnet_lite0'" in said.err
+
+
+def test_weights_are_of_one_backbone(frostbench, photos, tmp_path):
+    both = ("--backbone", "timm:resnet18", "--backbone", "timm:resnet34")
+    said = frostbench("embed", photos, "--cache", tmp_path / "cache", *both, "--weights", tmp_path / "w")
+    assert said.status == 2
+    assert "a file of weights belongs to one backbone" in said.err
+
+
+def test_patch_tokens_are_agreed_to(tmp_path, capsys):
+    from app.actions.embedding import _check_room
+    from embedcache.together import together
+
+    class Tokens:
+        recipes, dims, tokens, provenance, batch = {"tokens": None}, {"tokens": 384}, {"tokens": 196}, {}, 8
+
+    members = together.__globals__["Together"].__new__(together.__globals__["Together"])
+    members.members = {"": Tokens()}
+    with pytest.raises(ValueError, match=r"patch tokens take 14.4 MiB of the 14.4 MiB. Add --yes"):
+        _check_room(members, 100, tmp_path, agreed=False)
+    _check_room(members, 100, tmp_path, agreed=True)
+    with pytest.raises(ValueError, match="must fit on the disk"):
+        _check_room(members, 10**12, tmp_path, agreed=True)
+
+
+def test_view_sets_are_made_listed_and_trained_on(frostbench, cache, tmp_path):
+    shutil.copytree(cache, tmp_path / "cache")
+    said = frostbench("views", "make", tmp_path / "cache", "mixed", "--policy", "cutmix", "--set", "alpha=0.5")
+    assert said.status == 0, said.err
+    assert "views by cutmix(alpha=0.5), 0 quarantined" in said.out
+    assert "Train on them: view_sets=[mixed]" in said.out
+    said = frostbench("views", "make", tmp_path / "cache", "flip", "--policy", "flip", "--role", "eval")
+    assert "Average over them: tta=[flip]" in said.out
+    listed = frostbench("views", "list", tmp_path / "cache").out.splitlines()
+    assert [line.split("\t")[:2] for line in listed] == [["flip", "eval"], ["mixed", "train"]]
+    assert "no view sets" in frostbench("views", "list", cache).out
+
+
+def test_views_are_drawn(frostbench, photos, tmp_path):
+    from PIL import Image
+
+    files = sorted(photos.glob("digit 1/*.png"))[:2]
+    said = frostbench("views", "show", *files, "--policy", "cutmix", "--count", 3, "--out", tmp_path / "views.png")
+    assert said.status == 0, said.err
+    with Image.open(tmp_path / "views.png") as sheet:
+        assert sheet.size == (4 * 160 + 3 * 8, 2 * 160 + 8)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--policy", "zoom"], "a policy is one of flip"),
+        (["--policy", "cutmix", "--set", "alpha"], "a setting is written NAME=VALUE"),
+        (["--policy", "cutmix", "--set", "beta=1"], "beta: Extra inputs are not permitted"),
+        (["--policy", "crops", "--count", 5], "makes 1..4 views"),
+    ],
+)
+def test_mistakes_in_views_are_told(frostbench, cache, words, told):
+    said = frostbench("views", "make", cache, "x", *words)
+    assert said.status == 2
+    assert told in said.err

@@ -43,7 +43,7 @@ def test_predictions_are_written_in_three_forms(frostbench, bundle, photos, tmp_
 
 
 def test_a_cache_is_predicted_without_its_backbone(frostbench, bundle, cache, photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.inference.rebuild", None)
+    monkeypatch.setattr("benchmarks.inference.rebuild_all", None)
     said = frostbench("predict", bundle, cache, "--out", tmp_path / "cached.csv")
     assert said.status == 0, said.err
     table = pd.read_csv(tmp_path / "cached.csv")
@@ -73,7 +73,7 @@ def test_the_class_prior_moves_the_probabilities(frostbench, bundle, photos, pre
     means = [predict_images(predictor, files, prior=prior)["p:digit 8"].mean() for prior in asked.values()]
     assert means[0] < means[1] < means[2]
     wanted = predictor.head.log_probabilities(
-        predictor.backbone.embed(torch.stack([predictor.backbone.prepare(_decoded(files[0]))])),
+        predictor.vectors([predictor.look(files[0].name, _decoded(files[0]))]),
         torch.tensor([0.01, 0.01, 0.98]),
     ).exp()[0]
     out = tmp_path / "out.csv"
@@ -190,7 +190,7 @@ def test_weights_other_than_the_head_was_trained_on_are_refused(frostbench, bund
 
 def test_a_backbone_that_changed_is_noticed_by_the_canary(bundle, predictor):
     canary = load(bundle).canary
-    check_canary(canary, predictor.backbone)
+    check_canary(canary, predictor.backbones)
     moved = Canary(canary.png, {"avg": canary.vectors["avg"].roll(1)})
     with pytest.raises(ValueError, match="for the canary image the cosine is"):
-        check_canary(moved, predictor.backbone)
+        check_canary(moved, predictor.backbones)

@@ -13,6 +13,8 @@ from training.events import Finished
 from training.run import RunSpec
 
 NEUTRAL = {
+    "view_sets": (),
+    "tta": (),
     "head.preprocess.center": False,
     "head.preprocess.std": False,
     "head.body.kind": "identity",

@@ -8,7 +8,6 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-import numpy as np
 import pytest
 
 from app import jobs
@@ -16,10 +15,10 @@ from app.command_lines import command_lines
 from benchmarks.ab import pair
 from benchmarks.plan import BenchSpec
 from benchmarks.settings import parse
-from benchmarks.speed import app, cache, harness
-from benchmarks.speed.__main__ import REGISTRY, main
+from benchmarks.speed import app, harness
+from benchmarks.speed.__main__ import main
 from benchmarks.speed.fake_runs import write_fake_jobs, write_fake_runs
-from benchmarks.speed.harness import Figure, compare, figure, seconds
+from benchmarks.speed.harness import Figure, compare, figure, seconds, turns
 
 
 def fake(*ratios: float, goal: float = 1.0):
@@ -72,36 +71,24 @@ def test_compare_gives_more_than_1_where_ours_is_faster(monkeypatch: pytest.Monk
     assert measured.ok
 
 
+def test_turns_begin_with_another_each_round_and_measure_all_but_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "seconds", lambda action: action())
+    calls: list[str] = []
+
+    def side(name: str, took: float):
+        def run(turn: int) -> float:
+            calls.append(f"{name}{turn}")
+            return took * turn
+
+        return run
+
+    taken = turns({"a": side("a", 1.0), "b": side("b", 10.0)}, 3)
+    assert taken == {"a": [1.0, 2.0, 3.0], "b": [10.0, 20.0, 30.0]}
+    assert calls == ["a0", "b0", "b1", "a1", "b2", "a2", "a3", "b3"]
+
+
 def test_seconds_measures_the_wall_clock() -> None:
     assert 0.02 <= seconds(lambda: time.sleep(0.02)) < 10
-
-
-def test_the_cache_benchmark_compares_equal_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "ROWS", 300)
-    monkeypatch.setattr(cache, "DIM", 1024)
-    monkeypatch.setattr(cache, "SHARD_ROWS", 128)
-    monkeypatch.setattr(cache, "PANDAS_ROWS", 50)
-    seen: list[np.ndarray] = []
-    monkeypatch.setattr(cache, "touch", lambda x: seen.append(np.array(x)))
-    names = [measured.name for measured in cache.figures(quick=True)]
-    assert names == ["cache.view", "cache.copy", "cache.pandas"]
-    assert len({x.shape for x in seen}) == 2
-    for shape in {(300, 1024), (50, 1024)}:
-        same = [x.astype(np.float32) for x in seen if x.shape == shape]
-        assert len(same) >= 8
-        for x in same[1:]:
-            np.testing.assert_array_equal(x, same[0])
-
-
-def test_touch_reads_two_values_of_a_page() -> None:
-    x = np.zeros((3, 4096), np.float16)
-    x[:, [0, 1024, 2048, 3072]] = 1
-    assert cache.touch(x) == 12
-
-
-def test_the_registry_holds_the_cache_and_the_page() -> None:
-    assert REGISTRY["cache"] is cache.figures
-    assert REGISTRY["app"] is app.figures
 
 
 @pytest.mark.slow

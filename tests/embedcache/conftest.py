@@ -18,6 +18,7 @@ def build_cache(
     labels: Sequence[str] = ("ant", "bee", "ant", "cow", "bee", "ant", "cow"),
     groups: Sequence[str | None] | None = None,
     splits: Sequence[str | None] | None = None,
+    times: Sequence[str | None] | None = None,
     content: Sequence[bytes] | None = None,
     dims: dict[str, int] | None = None,
     models: dict[str, str] | None = None,
@@ -30,7 +31,14 @@ def build_cache(
     dims = dims or {"cls": 4, "patch_mean": 2}
     n = len(labels)
     items = [
-        Item(f"img/{i:04d}.png", Path(f"/data/{i:04d}.png"), labels[i], groups and groups[i], splits and splits[i])
+        Item(
+            f"img/{i:04d}.png",
+            Path(f"/data/{i:04d}.png"),
+            labels[i],
+            groups and groups[i],
+            splits and splits[i],
+            times and times[i],
+        )
         for i in range(n)
     ]
     content = content or [hashlib.sha256(item.id.encode()).digest() for item in items]

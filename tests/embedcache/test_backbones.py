@@ -210,7 +210,7 @@ def test_without_a_hub_the_error_says_what_to_do() -> None:
     [
         ({"size": 50}, "patches of 16 pixels and size 50 was asked for. Nearest: 48 or 64"),
         ({"pooling": ("avg",)}, "has the poolings cls, patch_mean"),
-        ({"pooling": ("cls", "cls")}, "each of which can be stored once"),
+        ({"pooling": ("cls", "cls")}, "each can be stored once"),
         ({"autocast": "half"}, "autocast must be"),
         ({"device": "gpu"}, "must be cpu, cuda, cuda:N or mps, however: 'gpu'"),
         ({"device": "meta"}, "must be cpu, cuda, cuda:N or mps, however: 'meta'"),
@@ -223,7 +223,7 @@ def test_wrong_arguments_are_explained(random_weights, arguments: dict[str, obje
 
 @pytest.mark.parametrize("size", [-16, 0, 31, 8193])
 def test_a_size_out_of_bounds_is_refused_before_anything_is_loaded(monkeypatch, size: int) -> None:
-    monkeypatch.setattr("embedcache.backbones._load", lambda *_: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("embedcache.backbones.load_tower", lambda *_: pytest.fail("the model was loaded"))
     with pytest.raises(ValueError, match=rf"must be 32..8192 pixels, however: {size} came"):
         load_backbone("timm", "test_vit", size=size)
 

@@ -266,3 +266,12 @@ def test_odd_headers_and_class_names_are_told(tmp_path: Path) -> None:
         import_vectors(write_npy(tmp_path), tmp_path / "m.csv", tmp_path / "c", "m")
     named = manifest(tmp_path, label=["Cat", "cat", "dog", "dog"])
     assert "'Cat' and 'cat'" in import_vectors(tmp_path / "x.npy", named, tmp_path / "c", "m").warnings[1]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_times_are_imported_and_checked(tmp_path: Path, suffix: str) -> None:
+    when = ["2024-01-31", "20240201T102030", None, "2024-02-01"]
+    import_vectors(write_npy(tmp_path), manifest(tmp_path, suffix, time=when), tmp_path / "c", "m")
+    assert read_table(tmp_path / "c").times.tolist() == ["2024-01-31", "2024-02-01T10:20:30", "", "2024-02-01"]
+    with pytest.raises(ValueError, match=r"written as ISO 8601.* row 0 of .* has '31\.1\.2024'"):
+        import_vectors(write_npy(tmp_path), manifest(tmp_path, suffix, time=["31.1.2024"] * 4), tmp_path / "d", "m")

@@ -95,3 +95,49 @@ def test_provenance_names_versions_and_device() -> None:
     found = provenance(torch.device("cpu"))
     assert found["torch"].split("+")[0] == torch.__version__.split("+")[0]
     assert found["device"].startswith("cpu")
+
+
+def test_fields_of_later_are_left_out_where_they_say_nothing() -> None:
+    # As the first release wrote it: bundled efficientnet_lite0 in float32.
+    first = RESOLVED | {
+        "provider": "bundled",
+        "model": "efficientnet_lite0",
+        "weights_sha256": "5b46fdde46af690f9990d6e572cc746bf639951c0fe13ac83b0c3398cb1b2bd0",
+    }
+    assert Recipe(**first).hash == "dcc06520de9f"
+    assert not {"tag", "layer", "final_norm", "gem_p", "output", "prefix_tokens", "rope_periods"} & set(
+        Recipe(**first).model_dump()
+    )
+
+
+LATER = {
+    "tag": "openai",
+    "layer": -4,
+    "final_norm": True,
+    "gem_p": 3.0,
+    "output": "embedding",
+    "prefix_tokens": 0,
+    "rope_periods": "float32",
+    "view": "flip",
+}
+
+
+@pytest.mark.parametrize("field", LATER)
+def test_fields_of_later_change_the_hash_and_survive_json(field: str) -> None:
+    base, changed = Recipe(**RESOLVED), Recipe(**RESOLVED | {field: LATER[field]})
+    assert changed.hash != base.hash
+    assert differences(base, changed) == {field: (getattr(base, field), LATER[field])}
+    assert Recipe.model_validate_json(changed.model_dump_json()) == changed
+    assert unknown_fields(changed) == []
+
+
+@pytest.mark.parametrize("wrong", [{"layer": -1}, {"layer": 3}, {"gem_p": 0.5}, {"provider": "torchvision"}])
+def test_wrong_values_of_later_fields_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Recipe(**RESOLVED | wrong)
+
+
+def test_provenance_names_a_providers_own_libraries() -> None:
+    found = provenance(torch.device("cpu"), ("transformers", "no-such-library"))
+    assert found["transformers"][0].isdigit()
+    assert found["no-such-library"] == "not installed"

@@ -1,4 +1,5 @@
 import os
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -250,3 +251,45 @@ def test_a_source_that_does_not_exist_and_a_bad_regex_say_what_to_do(tmp_path: P
         list_source(tmp_path / "nothere")
     with pytest.raises(ValueError, match=r"must be valid, however: '\(' is not .*Write a Python regular expression"):
         list_folder(touch(tmp_path, "a/1.png"), group_regex="(")
+
+
+def test_times_of_a_manifest_sort_and_are_checked(tmp_path: Path) -> None:
+    touch(tmp_path, "1.png")
+    rows = "path,label,time\n1.png,a,2024-01-31\n2.png,a,2024-01-30T10:20\n3.png,a,\n4.png,b,20240131 235959.25\n"
+    with pytest.raises(ValueError, match=r"row 3 of .* has '20240131 235959\.25', and 1 rows"):
+        list_manifest(write_csv(tmp_path / "m.csv", rows))
+    listing = list_manifest(write_csv(tmp_path / "m.csv", rows.replace(".25", "")))
+    times = [item.time for item in listing.items]
+    assert times == ["2024-01-31", "2024-01-30T10:20:00", None, "2024-01-31T23:59:59"]
+    assert sorted(t for t in times if t) == ["2024-01-30T10:20:00", "2024-01-31", "2024-01-31T23:59:59"]
+    mixed = "path,label,time\n1.png,a,2024-01-31T10:20:30Z\n2.png,a,2024-01-31\n"
+    with pytest.raises(ValueError, match=r"must all have an offset .* 1 of 2 have one, and 2024-01-31 has none"):
+        list_manifest(write_csv(tmp_path / "m.csv", mixed))
+
+
+def test_times_of_a_parquet_manifest_may_be_timestamps(tmp_path: Path) -> None:
+    touch(tmp_path, "1.png")
+    when = [datetime(2024, 1, 31, 10, 20, 30), None]
+    for kind, expected in (
+        (pa.timestamp("ns"), "2024-01-31T10:20:30"),
+        (pa.timestamp("us", tz="UTC"), "2024-01-31T10:20:30+00:00"),
+        (pa.date32(), "2024-01-31"),
+    ):
+        table = pa.table({"path": ["1.png", "2.png"], "label": ["a", "b"], "time": pa.array(when).cast(kind)})
+        pq.write_table(table, tmp_path / "m.parquet")
+        assert [item.time for item in list_manifest(tmp_path / "m.parquet").items] == [expected, None]
+
+
+def test_times_come_from_file_names(tmp_path: Path) -> None:
+    touch(tmp_path, "a/cam1_20240131T102030_7.png", "a/cam1_20240201_8.png")
+    listing = list_folder(tmp_path, time_regex=r"_([0-9T]+)_")
+    assert [item.time for item in listing.items] == ["2024-01-31T10:20:30", "2024-02-01"]
+    assert listing.description["time_regex"] == r"_([0-9T]+)_"
+    assert "time_regex" not in list_folder(tmp_path).description
+    with pytest.raises(ValueError, match=r"ISO 8601.* finds 'cam1' in 'a/cam1_20240131T102030_7.png', and 2 such"):
+        list_folder(tmp_path, time_regex=r"cam.")
+    with pytest.raises(ValueError, match=r"the time regex must give every image a time, however: .* 2 of 2 paths"):
+        list_folder(tmp_path, time_regex=r"dog")
+    manifest = write_csv(tmp_path / "m.csv", "path,label,time\na/cam1_20240201_8.png,a,2024-01-31\n")
+    with pytest.raises(ValueError, match="times must come from one place"):
+        list_manifest(manifest, time_regex=r"_([0-9T]+)_")

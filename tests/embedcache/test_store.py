@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedcache import store
+from embedcache.listing import read_item_columns
 from embedcache.recipe import Recipe
 from embedcache.sources import Item
 from embedcache.store import CacheError
@@ -40,9 +41,20 @@ def test_items_round_trip_in_order_with_odd_names(tmp_path: Path) -> None:
         Item("b/ü.png", Path("/x/b/\udcff.png"), "b", None, None),
         Item("a/1.png", Path("/x/a/1.png"), "a", "g1", "train"),
         Item("no-file", None, "ß", "g2", "test"),
+        Item("z", Path("/x/z.parquet"), "b", time="2024-01-31T10:20:30", member=7, column="image"),
     )
     store.write_items(tmp_path, items)
     assert store.read_items(tmp_path) == items
+
+
+def test_items_of_format_1_have_no_times_or_members(tmp_path: Path) -> None:
+    item = Item("a/1.png", Path("/x/a/1.png"), "a", "g1", "train")
+    store.write_items(tmp_path, [item])
+    path = tmp_path / "items.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["time", "member", "column"]), path)
+    assert store.read_items(tmp_path) == (item,)
+    columns = {"id": ["a/1.png"], "label": ["a"], "group": ["g1"], "split": ["train"], "time": [None]}
+    assert read_item_columns(tmp_path) == columns
 
 
 def test_items_refuse_repeated_and_undecodable_ids(tmp_path: Path) -> None:
@@ -68,7 +80,7 @@ def test_shard_layout_is_plain_non_null_and_checksummed(tmp_path: Path) -> None:
         "recipe_hash": RECIPE.hash,
         "dim": 2,
     }
-    assert (about["n"], about["format_version"], about["dtype"]) == (2, 1, "float16")
+    assert (about["n"], about["format_version"], about["dtype"]) == (2, 2, "float16")
     column = pq.read_metadata(path).row_group(0).column(2)
     assert column.compression == "UNCOMPRESSED"
     assert set(column.encodings) <= {"PLAIN", "RLE"}

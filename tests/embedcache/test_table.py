@@ -107,8 +107,8 @@ def test_an_unfinished_cache_says_how_to_go_on(make_cache, tmp_path: Path) -> No
 
 def test_another_format_version_is_refused(make_cache) -> None:
     path = make_cache()
-    store.write_json(path / "cache.json", store.read_json(path / "cache.json") | {"format_version": 2})
-    with pytest.raises(CacheError, match=r"reads cache format 1, however.*has format 2"):
+    store.write_json(path / "cache.json", store.read_json(path / "cache.json") | {"format_version": 3})
+    with pytest.raises(CacheError, match=r"reads the cache formats \(1, 2\), however.*has format 3"):
         read_table(path)
 
 
@@ -227,3 +227,9 @@ def test_a_table_without_rows_reads(make_cache) -> None:
     assert table.columns["cls"].shape == (0, 4)
     table = read_table(make_cache(bad=range(7), shard_rows=10))
     assert table.columns["cls"].shape == (0, 4)
+
+
+def test_times_stay_with_their_rows(make_cache) -> None:
+    times = ["2024-01-01", None, "2024-01-03", "2024-01-04", None, "2024-01-06", "2024-01-07"]
+    assert read_table(make_cache(times=times, bad=(2,))).times.tolist() == [t or "" for t in times if t != times[2]]
+    assert read_table(make_cache()).times is None

@@ -178,3 +178,17 @@ def test_a_cache_of_several_backbones_with_tokens(tmp_path: Path):
     np.testing.assert_array_equal(stored.read(2, 6), named[2:6])
     np.testing.assert_array_equal(stored.only(np.arange(7) % 2 == 1).read(1, 3), named[[3, 5]])
     assert cache_info(tmp_path / "cache")["columns"]["large.rows"]["tokens"] == 8
+
+
+def test_tokens_alone_have_the_mean_token_as_canary():
+    class Alone(Colours):
+        @property
+        def recipes(self):
+            return {"rows": super().recipes["rows"]}
+
+        def embed(self, batch):
+            return {"rows": super().embed(batch)["rows"]}
+
+    one = Alone(with_tokens=True)
+    (vector,) = embed_canary(one).values()
+    np.testing.assert_allclose(vector, embed_canary(Colours())["cls"], rtol=1e-5)

@@ -1,0 +1,162 @@
+"""Telling what the vectors of a cache say, and writing it to a file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from app.frames import TABLES, check_out, print_frame, write_frame
+from app.progress import note
+from benchmarks.map_chart import map_svg, write_map_page
+from benchmarks.settings import parse
+from embedcache import index
+from embedcache.files import CacheError, write_bytes
+from embedcache.index.maps import MapMethod
+from embedcache.index.pairs import MARGIN
+from embedcache.index.search import Method
+from embedcache.splits import SplitSpec, load_or_make_split
+from embedcache.table import FeatureTable, read_table
+
+DRAWINGS = (".html", ".svg")
+
+
+def tell_neighbours(
+    cache: Path,
+    ids: Sequence[str],
+    images: Sequence[Path],
+    k: int,
+    column: str | None,
+    method: Method,
+    weights: Path | None,
+    device: str,
+    out: Path | None,
+) -> None:
+    """Print the neighbours of rows or of image files; those of all rows go to a file.
+
+    Raises:
+        ValueError: rows and images are asked for at once, or neither, without a file to write all to.
+    """
+    check_out(out, TABLES)
+    if (ids and images) or not (ids or images or out):
+        raise ValueError(
+            f"neighbours are those of rows, of images, or of all rows into a file, however: {len(ids)} rows and "
+            f"{len(images)} images came, and {'no' if out is None else 'a'} file. Give --id, --image, or --out."
+        )
+    table = read_table(cache, stored=True)
+    if images:
+        found = index.image_neighbours(table, images, k, column=column, weights=weights, device=device, method=method)
+    else:
+        found = index.neighbours(table, k, ids=ids or None, column=column, method=method)
+    _notes(found.warnings)
+    if ids or images:
+        for name, rows in found.rows.groupby("id", sort=False):
+            print(f"{name}{_labelled(rows['label'].iloc[0])}")
+            print_frame(rows[["rank", "cosine", "neighbour_label", "neighbour"]], k)
+    write_frame(found.rows, out)
+
+
+def tell_duplicates(cache: Path, threshold: float, column: str | None, method: Method, out: Path | None) -> None:
+    """Print the groups of copies and near-copies."""
+    check_out(out, TABLES)
+    found = index.duplicates(read_table(cache, stored=True), threshold, column=column, method=method)
+    kinds = found.groups["kind"].value_counts()
+    told = ", ".join(f"{kinds[kind]} {kind}" for kind in ("identical", "near", "both") if kind in kinds) or "none"
+    print(f"{len(found.groups)} groups with {len(found.rows)} of {len(found.group)} rows ({told}), by {found.column}")
+    print(
+        f"{found.pairs} pairs of different files at cosine {threshold:g} and above, {found.near_above} of them less "
+        f"than {MARGIN:g} above; {found.near_below} pairs are less than {MARGIN:g} below"
+    )
+    print_frame(found.groups[["group", "rows", "contents", "kind", "widest", "chain", "classes", "first"]], 20)
+    _notes(found.warnings)
+    write_frame(found.rows.merge(found.groups[["group", "kind", "widest", "chain"]], on="group"), out)
+
+
+def tell_leaks(
+    cache: Path, threshold: float, split: Sequence[str], column: str | None, method: Method, out: Path | None
+) -> None:
+    """Print which held-out rows have a copy in training, and which copies have different labels."""
+    check_out(out, TABLES)
+    table = read_table(cache, stored=True)
+    found = index.leaks(table, _roles(cache, table, split), threshold, column=column, method=method)
+    shown = found.summary.assign(share=[f"{share:.2%}" for share in found.summary["share"]])
+    print(f"held-out rows with a copy in training, cosine {threshold:g} and above, by {found.column}")
+    print_frame(shown, len(shown))
+    if len(found.rows):
+        print_frame(found.rows[["role", "kind", "cosine", "label", "train_label", "id", "train_id"]], 20)
+    if len(found.conflicts):
+        print("copies with different labels")
+        print_frame(found.conflicts[["kind", "cosine", "label", "other_label", "id", "other_id"]], 20)
+    _notes(found.warnings)
+    write_frame(found.rows, out)
+    if out is not None and len(found.conflicts):
+        write_frame(found.conflicts, out.with_stem(f"{out.stem}-conflicts"))
+
+
+def tell_suspects(
+    cache: Path, k: int, folds: int, seed: int, column: str | None, method: Method, out: Path | None
+) -> None:
+    """Print the labels that the other rows speak against."""
+    check_out(out, TABLES)
+    table = read_table(cache, stored=True)
+    found = index.suspects(table, column=column, k=k, folds=folds, seed=seed, method=method)
+    wrong = found.rows[found.rows["suspect"]]
+    print(f"{len(wrong)} of {len(found.rows)} labels are suspect, by {found.column}")
+    print_frame(wrong[["label", "suggested", "self_confidence", "margin", "agreement", "id"]], 20)
+    if len(found.confusions):
+        print("classes that are confused most")
+        print_frame(found.confusions, 10)
+    _notes(found.warnings)
+    write_frame(found.rows, out)
+
+
+def tell_balance(cache: Path, split: Sequence[str], least: int, out: Path | None) -> None:
+    """Print the rows of each class by role; where no split is possible that is said, and roles are left out."""
+    check_out(out, TABLES)
+    table = read_table(cache, stored=True)
+    try:
+        roles = _roles(cache, table, split)
+    except CacheError as error:
+        note(f"roles are not counted: {error}")
+        roles = None
+    found = index.balance(table, roles, least)
+    shots = found.classes["shots"].value_counts()
+    told = ", ".join(f"{shots[name]} {name}" for name in ("many", "medium", "few", "none") if name in shots)
+    print(
+        f"{len(table.ids)} rows, {len(found.classes)} classes ({told} by {'all' if roles is None else 'training'} rows)"
+    )
+    print(f"largest to smallest class {found.imbalance_ratio:.1f}, effective classes {found.effective_classes:.1f}")
+    print_frame(found.classes.sort_values("rows", ascending=False), 30)
+    _notes(found.warnings)
+    write_frame(found.classes, out)
+
+
+def tell_map(cache: Path, method: MapMethod, column: str | None, seed: int, out: Path | None) -> None:
+    """Compute the map or find it in the cache, and draw or write it."""
+    check_out(out, (*TABLES, *DRAWINGS))
+    table = read_table(cache, stored=True)
+    points = index.load_or_make_map(cache, table, method, column=column, seed=seed)
+    title = f"{cache.resolve().name}: {len(points)} images by {'PCA' if method == 'pca' else 'UMAP'}"
+    if out is None:
+        print(f"{title}, kept in {cache / 'maps'}; --out map.html draws it")
+    elif out.suffix.lower() == ".html":
+        print(write_map_page(points, title, out))
+    elif out.suffix.lower() == ".svg":
+        write_bytes(out, map_svg(points, title).encode())
+        print(out)
+    else:
+        write_frame(points, out)
+
+
+def _roles(cache: Path, table: FeatureTable, split: Sequence[str]) -> np.ndarray:
+    made = load_or_make_split(cache, table, parse(SplitSpec, {}, split))
+    _notes(made.report.warnings)
+    return made.roles
+
+
+def _labelled(label: str) -> str:
+    return f" ({label})" if label else ""
+
+
+def _notes(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        note(warning)

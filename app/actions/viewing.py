@@ -1,0 +1,151 @@
+"""Making, listing and drawing views."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import yaml
+from PIL import Image
+
+from app.progress import bar, note, resumable
+from benchmarks.plan import BenchSpec
+from benchmarks.settings import SettingsError, load_yaml, parse
+from embedcache.backbones.rebuild import rebuild_all
+from embedcache.decode import decode_file
+from embedcache.events import BatchDone, Finished, Started
+from embedcache.split_spec import SplitSpec
+from embedcache.splits import load_or_make_split
+from embedcache.state import read_quarantine, read_state
+from embedcache.table import read_table
+from embedcache.together import Together
+from embedcache.views.catalogue import read_policy
+from embedcache.views.embedding import make_views
+from embedcache.views.pairs import scaled
+from embedcache.views.planning import Role, seed_of
+from embedcache.views.policy import Policy, View
+from embedcache.views.sets import list_views, views_folder
+from embedcache.views.transplant import Transplant
+
+SIDE = 160
+"""Height in pixels of a picture in a drawing."""
+
+
+def make_set(
+    cache: Path,
+    name: str,
+    policy: str,
+    changes: Sequence[str],
+    *,
+    count: int,
+    role: Role,
+    bench: Path | None,
+    seed: int,
+    weights: Path | None,
+    device: str,
+    batch: int | None,
+    workers: int | None,
+) -> None:
+    """Make a view set with a progress bar."""
+    asked = read_policy(policy, settings_of(changes))
+    split_spec = SplitSpec() if bench is None else parse(BenchSpec, load_yaml(bench)).split
+    table = read_table(cache, stored=True)
+    split = load_or_make_split(cache, table, split_spec)
+    backbones = rebuild_all(table.recipes, weights={} if weights is None else {"": weights}, device=device)
+    events = make_views(
+        cache,
+        name,
+        Together(backbones),
+        asked,
+        split,
+        count=count,
+        seed=seed,
+        role=role,
+        batch=batch,
+        workers=workers,
+    )
+    with resumable("finished shards are kept."), bar("embedding views") as progress:
+        for event in events:
+            if isinstance(event, Started):
+                for warning in event.warnings:
+                    note(warning)
+            elif isinstance(event, BatchDone):
+                progress.move(event.n_done, event.n_listed)
+            elif isinstance(event, Finished):
+                print(f"{views_folder(cache, name)}: {event.n_ok} views by {asked.text}, {event.n_bad} quarantined")
+    for row in read_quarantine(views_folder(cache, name))[:5]:
+        print(f"  not embedded: {row['id']}: {row['reason']}")
+    print(f"Train on them: view_sets=[{name}]" if role == "train" else f"Average over them: tta=[{name}]")
+
+
+def listed(cache: Path) -> Iterator[str]:
+    """A line for each view set of a cache."""
+    names = list_views(cache)
+    if not names:
+        yield f"{cache} has no view sets. Make one: frostbench views make {cache} NAME --policy flip"
+    for name in names:
+        state, manifest = read_state(views_folder(cache, name))
+        about = state["source"]
+        policy = read_policy(about["policy"]["kind"], {k: v for k, v in about["policy"].items() if k != "kind"})
+        yield (
+            f"{name}\t{about['role']}\t{manifest['n_ok']} views, {about['count']} of each image\t{policy.text} seed "
+            f"{about['seed']}"
+        )
+
+
+def settings_of(changes: Sequence[str]) -> dict[str, Any]:
+    """The settings that `NAME=VALUE` texts state, values as in YAML.
+
+    >>> settings_of(["alpha=0.5", "mirrored=true"])
+    {'alpha': 0.5, 'mirrored': True}
+
+    Raises:
+        SettingsError: a text has no equals sign.
+    """
+    wrong = [text for text in changes if "=" not in text]
+    if wrong:
+        raise SettingsError(f"a setting is written NAME=VALUE, however: {wrong[0]!r} came.")
+    pairs = (text.split("=", 1) for text in changes)
+    return {name.strip(): yaml.safe_load(value) for name, value in pairs}
+
+
+def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *, count: int, seed: int) -> None:
+    """Write a PNG with a row for each image: itself, then its views.
+
+    Raises:
+        ValueError: the policy needs a backbone, a second image, or has fewer views; or the file is no PNG.
+    """
+    policy = read_policy(kind, settings_of(changes))
+    if out.suffix.lower() != ".png":
+        raise ValueError(f"views are drawn as .png, however: {out.name!r} came. Change its ending.")
+    if policy.needs_partner and len(images) < 2:
+        raise ValueError(f"{policy.text} makes a view of two images, however: one came. Name another.")
+    pixels = [decode_file(path) for path in images]
+    rows = []
+    for place, image in enumerate(pixels):
+        partner = pixels[(place + 1) % len(pixels)]
+        shown = min(count, policy.views) if policy.is_fixed else count  # type: ignore[attr-defined]
+        views = [
+            _view(policy, image, partner, seed_of(seed, str(images[place]), number), number) for number in range(shown)
+        ]
+        rows.append(_row([image, *(view.image for view in views)]))
+    width = max(row.shape[1] for row in rows)
+    sheet = np.concatenate([np.pad(r, ((0, 8), (0, width - r.shape[1]), (0, 0)), constant_values=255) for r in rows])
+    Image.fromarray(sheet[:-8]).save(out)
+
+
+def _view(policy: Policy, image: np.ndarray, partner: np.ndarray, seed: int, number: int) -> View:
+    if isinstance(policy, Transplant):
+        # Without a backbone: the middle of the image stands for what is salient.
+        place = np.abs(np.linspace(-1, 1, policy.grid))
+        return policy(image, partner, -(place[:, None] ** 2 + place[None] ** 2))
+    made = policy(image, partner, seed, number) if policy.needs_partner else policy(image, seed, number)  # type: ignore[operator]
+    return cast(View, made)
+
+
+def _row(pictures: Sequence[np.ndarray]) -> np.ndarray:
+    """Pictures of one height side by side, with a gap between them."""
+    sized = [scaled(p, SIDE, max(1, round(SIDE * p.shape[1] / p.shape[0]))) for p in pictures]
+    gap = np.full((SIDE, 8, 3), 255, np.uint8)
+    parts = [part for picture in sized for part in (picture, gap)]
+    return np.concatenate(parts[:-1], axis=1)

@@ -1,0 +1,67 @@
+"""The models that extraction is measured with, each once as our backbone and once as what other tools take."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import timm
+import timm.data
+import torch
+from torch import nn
+
+from embedcache.backbones import Backbone, load_backbone
+from embedcache.backbones.bundled import load_classifier
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model on one device, for ours and for others.
+
+    Attributes:
+        backbone: ours, with one column.
+        model: the same weights as timm's own model without a classifier, of which no tool is told that it is frozen.
+        architecture: timm's name.
+        config: how the model wants its images, as timm says it; the backbone's recipe says the same.
+    """
+
+    backbone: Backbone
+    model: nn.Module
+    architecture: str
+    config: Mapping[str, Any]
+
+    @property
+    def column(self) -> str:
+        """The name of the column."""
+        return next(iter(self.backbone.dims))
+
+    def transform(self) -> Callable[..., torch.Tensor]:
+        """Timm's own evaluation transform, from a picture to normalised numbers [3, S, S]."""
+        made: Callable[..., torch.Tensor] = timm.data.create_transform(**self.config, is_training=False)
+        return made
+
+
+def bundled(name: str) -> Subject:
+    """A bundled model on the CPU."""
+    backbone, model = load_backbone("bundled", name), load_classifier(name)
+    model.reset_classifier(0)  # type: ignore[operator]
+    return Subject(backbone, model, f"tf_{name}", _config(model, backbone.recipe.size))
+
+
+def random_timm(name: str, size: int, folder: Path, device: str = "cpu") -> Subject:
+    """A timm model with random weights, which are written to a file in `folder`; it stores what timm pools."""
+    torch.manual_seed(0)
+    model = timm.create_model(name, num_classes=0)
+    weights = folder / f"{name}.pth"
+    torch.save(model.state_dict(), weights)
+    pooling = "patch_mean" if getattr(model, "num_prefix_tokens", 0) else "avg"
+    backbone = load_backbone("timm", name, weights=weights, size=size, pooling=[pooling], device=device)
+    if hasattr(model, "set_input_size"):
+        model.set_input_size(img_size=(size, size))
+    return Subject(backbone, model.eval().to(device), name, _config(model, size))
+
+
+def _config(model: nn.Module, size: int | None) -> Mapping[str, Any]:
+    config = timm.data.resolve_model_data_config(model)
+    return MappingProxyType(config | {"input_size": (3, size, size)})

@@ -1,0 +1,104 @@
+"""The poolings of timm's models, which are also the image towers of many open_clip models."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from embedcache.backbones.hashing import weights_sha256
+from embedcache.backbones.pooling import PoolingName, pool_tokens
+from embedcache.backbones.sizing import set_size
+from embedcache.backbones.tower import END, Features, Offer
+
+_AVERAGE = ("avg", "fast", "fastavg")
+
+
+class TimmTower:
+    """A timm model without its classifier.
+
+    Models that give tokens [B, T, D] have cls if there is a class token, patch_mean, gem and tokens; models that give
+    maps [B, C, H, W] or [B, H, W, C] have gem and tokens, and avg if their own pooling is the average. Models with
+    tokens also have output, which is timm's own `forward_head(features, pre_logits=True)`, as avg is for maps.
+    """
+
+    def __init__(self, model: Any, name: str) -> None:
+        self.model = model
+        self.libraries: Sequence[str] = ()
+        self.facts: Mapping[str, Any] = {}
+        self.half_breaks = "dinov3" in name.lower()
+        self._name = name
+        self._prefix = int(getattr(model, "num_prefix_tokens", 0))
+
+    def sha256(self) -> str:
+        """Of all tensors of the model."""
+        return weights_sha256(self.model)
+
+    def set_size(self, size: int) -> None:
+        """Resample position embeddings, where the model has some."""
+        set_size(self.model, size, self._name)
+
+    def features(self, x: torch.Tensor, layers: Sequence[int]) -> Features:
+        """Those of `forward_features`, and the normalised tokens of earlier blocks."""
+        if not layers:
+            return {END: self.model.forward_features(x)}
+        depth, ordered = len(self.model.blocks), sorted(layers)
+        end, earlier = self.model.forward_intermediates(
+            x,
+            indices=[depth + layer for layer in ordered],
+            return_prefix_tokens=self._prefix > 0,
+            norm=True,
+            output_fmt="NLC",
+        )
+        if self._prefix:
+            earlier = [torch.cat([prefix, patches], dim=1) for patches, prefix in earlier]
+        return {END: end, **dict(zip(ordered, earlier, strict=True))}
+
+    def offer(self, features: Features) -> Offer:
+        """By the kind of the final features."""
+        end = features[END]
+        if isinstance(end, torch.Tensor) and end.ndim == 3:
+            class_token = getattr(self.model, "cls_token", None) is not None
+            # Without its length it is unknown where class and register tokens end.
+            if not class_token or hasattr(self.model, "num_prefix_tokens"):
+                default = ("cls", "patch_mean") if class_token else ("patch_mean",)
+                return Offer((*default, "gem", "tokens", "output"), default, self._depth())
+        if isinstance(end, torch.Tensor) and end.ndim == 4 and _own_pooling(self.model) in _AVERAGE:
+            return Offer(("avg", "gem", "tokens"), ("avg",))
+        shape = list(end.shape) if isinstance(end, torch.Tensor) else type(end).__name__
+        raise ValueError(
+            f"a backbone must give tokens with a stated prefix, or maps that it pools by their average, however: "
+            f"{self._name} gives {shape} with pooling {_own_pooling(self.model)!r}. No vector with a known meaning can "
+            "be taken from it; choose another model."
+        )
+
+    def pool(self, features: Features, name: PoolingName) -> torch.Tensor:
+        """Cls and patch_mean are followed by the model's fc_norm, if it has one."""
+        value = features[name.layer or END]
+        if name.pooling in ("avg", "output"):
+            vectors: torch.Tensor = self.model.forward_head(value, pre_logits=True).flatten(1)
+            return vectors
+        if value.ndim == 4:
+            places = value.flatten(1, 2) if self._channels_last() else value.flatten(2).transpose(1, 2)
+            return pool_tokens(places, 0, name)
+        return pool_tokens(value, self._prefix, name, getattr(self.model, "fc_norm", None))
+
+    def _channels_last(self) -> bool:
+        return getattr(self.model, "output_fmt", "NCHW") == "NHWC"
+
+    def _depth(self) -> int:
+        """Blocks that `forward_intermediates` tells apart with their prefix; some models with tokens have none."""
+        method = getattr(self.model, "forward_intermediates", None)
+        if method is None or "return_prefix_tokens" not in inspect.signature(method).parameters:
+            return 0
+        return len(getattr(self.model, "blocks", ()))
+
+
+def _own_pooling(model: Any) -> str:
+    """The name of the model's own global pooling, "unknown" where timm does not say it."""
+    for holder in (model, getattr(model, "head", None)):
+        pooling = getattr(holder, "global_pool", None)
+        name = pooling if isinstance(pooling, str) else getattr(pooling, "pool_type", None)
+        if isinstance(name, str):
+            return name
+    return "unknown"

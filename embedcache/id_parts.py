@@ -1,0 +1,46 @@
+"""Groups and times that stand in the ids of images, and are taken out by a regex."""
+
+import re
+from collections.abc import Sequence
+
+EXAMPLES = {
+    "group": r"([^/]+)_[0-9]+\.png$ for the part of a file name before its number",
+    "time": r"_([0-9]{8})_ for a date such as 20240131 between underscores",
+}
+
+
+def parts_of(ids: Sequence[str], regex: str, what: str) -> list[str]:
+    """The part of each id that a regex finds: its first capture group, or the whole match where it has none.
+
+    >>> parts_of(["a/x_1.png", "a/y_2.png"], "([a-z])_", "group")
+    ['x', 'y']
+
+    Args:
+        ids: of the images.
+        regex: searched in each id.
+        what: the regex is for, "group" or "time".
+
+    Raises:
+        ValueError: the regex is invalid, or finds nothing in an id.
+    """
+    try:
+        pattern = re.compile(regex)
+    except re.error as error:
+        raise ValueError(
+            f"the {what} regex must be valid, however: {regex!r} is not ({error}). Write a Python regular expression, "
+            f"for example {EXAMPLES[what]}."
+        ) from error
+    found = [_part(pattern.search(one)) for one in ids]
+    missing = [one for one, part in zip(ids, found, strict=True) if part is None]
+    if missing:
+        raise ValueError(
+            f"the {what} regex must give every image a {what}, however: {regex!r} finds none in {len(missing)} of "
+            f"{len(ids)} paths, for example {', '.join(map(repr, missing[:3]))}. Widen the regex."
+        )
+    return [part for part in found if part is not None]
+
+
+def _part(match: re.Match[str] | None) -> str | None:
+    if match is None:
+        return None
+    return (match[1] if match.re.groups else match[0]) or None

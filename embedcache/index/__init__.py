@@ -1,0 +1,27 @@
+"""What vectors are good for at once: neighbours, duplicates, leaks, label suspects, balance, and a map."""
+
+from embedcache.index.balance import Balance, balance
+from embedcache.index.duplicates import Duplicates, duplicates
+from embedcache.index.groups import NEAR, near_groups
+from embedcache.index.leaks import Leaks, leaks
+from embedcache.index.maps import load_or_make_map, make_map
+from embedcache.index.neighbours import Neighbours, image_neighbours, neighbours
+from embedcache.index.suspects import Suspects, suspects
+
+__all__ = [
+    "NEAR",
+    "Balance",
+    "Duplicates",
+    "Leaks",
+    "Neighbours",
+    "Suspects",
+    "balance",
+    "duplicates",
+    "image_neighbours",
+    "leaks",
+    "load_or_make_map",
+    "make_map",
+    "near_groups",
+    "neighbours",
+    "suspects",
+]

@@ -1,0 +1,112 @@
+"""How many rows and groups each class has, and what that leaves possible."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from embedcache.cuts import merge_groups
+from embedcache.index.rows import Numbers
+from embedcache.table import FeatureTable
+
+MANY_ABOVE = 100
+FEW_BELOW = 20
+"""Classes with more training rows than 100 are many-shot, with 1 to 19 few-shot (Kang et al., ICLR 2020)."""
+ROLES = ("train", "select", "calibrate", "test")
+SHOWN = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """The classes of a table, in its order.
+
+    Attributes:
+        classes: one line per class: class, rows, groups, a column of rows for each role that is used, shots (many,
+            medium, few or none, by training rows; by all rows where there is no split).
+        imbalance_ratio: rows of the largest class by those of the smallest that has any.
+        effective_classes: exp of the entropy of the class shares: C where all are equal, near 1 where one has most.
+        warnings: sentences to show.
+    """
+
+    classes: pd.DataFrame
+    imbalance_ratio: float
+    effective_classes: float
+    warnings: tuple[str, ...]
+
+
+def balance(table: FeatureTable, roles: np.ndarray | None = None, least: int = 5) -> Balance:
+    """Count the rows and groups of each class.
+
+    Args:
+        table: its vectors are not looked at.
+        roles: str [N], as `embedcache.splits.Split.roles`; None counts no roles.
+        least: classes with fewer rows, or groups, than this are warned of.
+
+    Raises:
+        ValueError: the table is empty, or there is not one role for each row.
+    """
+    if len(table.ids) == 0 or (roles is not None and roles.shape != table.ids.shape):
+        raise ValueError(
+            f"classes are counted over rows that each have a role, however: {len(table.ids)} rows came with "
+            f"{'no' if roles is None else len(roles)} roles. Embed images, or take the split of this table."
+        )
+    size = len(table.class_names)
+    groups = merge_groups(table.groups, table.content)
+    each = np.unique(np.stack([table.labels, groups]), axis=1)[0]
+    counts = np.bincount(table.labels, minlength=size)
+    lines: dict[str, object] = {
+        "class": list(table.class_names),
+        "rows": counts,
+        "groups": np.bincount(each, minlength=size),
+    }
+    used = [role for role in ROLES if roles is not None and (roles == role).any()]
+    lines |= {role: np.bincount(table.labels[roles == role], minlength=size) for role in used}
+    classes = pd.DataFrame(lines)
+    classes["shots"] = _shots(counts if roles is None else np.bincount(table.labels[roles == "train"], minlength=size))
+    there = counts[counts > 0]
+    shares = there / there.sum()
+    effective = float(np.exp(-(shares * np.log(shares)).sum()))
+    notes = _warnings(classes, used, least, table.has_groups)
+    return Balance(classes, float(there.max() / there.min()), effective, tuple(notes))
+
+
+def _shots(train: Numbers) -> np.ndarray:
+    return np.select([train > MANY_ABOVE, train >= FEW_BELOW, train > 0], ["many", "medium", "few"], default="none")
+
+
+def _warnings(classes: pd.DataFrame, used: list[str], least: int, has_groups: bool) -> list[str]:
+    present = classes[classes["rows"] > 0]
+    notes = [
+        _note(classes[classes["rows"] == 0], "classes have no row, so nothing can be learnt or measured of them"),
+        _note(
+            present[present["rows"] < least], f"classes have fewer than {least} rows: their figures are mostly chance"
+        ),
+    ]
+    if has_groups:
+        notes.append(
+            _note(
+                present[(present["groups"] < least) & (present["rows"] >= least)],
+                f"classes have rows, but fewer than {least} groups: their rows say the same again",
+            )
+        )
+    single = present[(present["groups"] == 1) & (present["rows"] > 1)]
+    notes.append(_note(single, "classes have one group, which a split cannot share out"))
+    if "train" in used:
+        unseen = present[present["train"] == 0]
+        notes.append(_note(unseen, "classes have no training row, so each of their rows counts as an error"))
+    for role in used:
+        if role != "train":
+            lost = (
+                present[(present[role] == 0) & (present["train"] > 0)]
+                if "train" in used
+                else present[present[role] == 0]
+            )
+            notes.append(_note(lost, f"classes have no {role} row, so no figure of that role tells of them"))
+    return [note for note in notes if note]
+
+
+def _note(lines: pd.DataFrame, what: str) -> str:
+    if lines.empty:
+        return ""
+    names = ", ".join(lines["class"][:SHOWN]) + (" …" if len(lines) > SHOWN else "")
+    return f"{len(lines)} {what}: {names}."

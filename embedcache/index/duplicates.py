@@ -1,0 +1,179 @@
+"""Groups of copies and near-copies, with what a person should know before deleting any of them."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from embedcache.index.groups import NEAR, content_pairs, distinct, joined
+from embedcache.index.pairs import MARGIN, Pairs
+from embedcache.index.rows import Numbers, UnitRows, column_of
+from embedcache.index.search import Method
+from embedcache.table import FeatureTable
+
+MOST_MEMBERS = 2000
+"""Of a larger group so many members, evenly spaced, are compared with each other to tell how wide it is."""
+ROWS_AT_A_TIME = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Duplicates:
+    """Groups of two rows and more, the largest first.
+
+    Attributes:
+        threshold: least cosine of a near pair.
+        column: whose vectors were compared.
+        group: int64 [N], the group of each row; -1 where it is alone.
+        groups: one line per group: group, rows, contents (distinct files), kind (identical, near or both), widest (the
+            least cosine between two members, of up to 2000 evenly spaced ones), chain (whether it is wider than twice
+            the threshold's angle), classes, first (the id of its first row).
+        rows: one line per row of a group: group, id, label, copy (the number of its content within the group).
+        pairs: near pairs of distinct contents.
+        near_below: pairs that miss the threshold by less than MARGIN.
+        near_above: pairs that exceed it by less than MARGIN.
+        zero: rows whose vector is zero; they are near to nothing.
+        method: exact or ivf.
+        recall: of the search; 1 where all pairs were compared.
+        warnings: sentences to show.
+    """
+
+    threshold: float
+    column: str
+    group: Numbers
+    groups: pd.DataFrame
+    rows: pd.DataFrame
+    pairs: int
+    near_below: int
+    near_above: int
+    zero: int
+    method: str
+    recall: float
+    warnings: tuple[str, ...]
+
+
+def duplicates(
+    table: FeatureTable, threshold: float = NEAR, *, column: str | None = None, method: Method = "auto"
+) -> Duplicates:
+    """Find the groups of byte-identical images and of images whose cosine is at least the threshold.
+
+    Two images are in one group if a chain of pairs joins them, so members may be farther apart than the threshold; a
+    group of which no member can be within the threshold of all others is a chain, and is warned of.
+
+    Args:
+        table: in memory or on disk.
+        threshold: above 0, at most 1.
+        column: whose vectors count; the first by name if left out.
+        method: exact, ivf, or by the number of rows.
+
+    Raises:
+        ValueError: the threshold is out of its bounds or too low, or there is no such column.
+    """
+    name, vectors = column_of(table, column)
+    first, number = distinct(table.content)
+    pairs = content_pairs(table, threshold, name, method)
+    group = _numbered(joined(len(first), pairs.first, pairs.second)[number])
+    rows = _rows(table, group, number)
+    groups = _groups(rows, _widest(vectors, group, first), threshold)
+    zero = sum(int((~x.any(axis=1)).sum()) for _, x in vectors.blocks(ROWS_AT_A_TIME))
+    return Duplicates(
+        threshold,
+        name,
+        group,
+        groups,
+        rows,
+        len(pairs.first),
+        pairs.below,
+        pairs.above,
+        zero,
+        pairs.method,
+        pairs.recall,
+        tuple(_warnings(groups, pairs, zero, threshold)),
+    )
+
+
+def _numbered(component: Numbers) -> Numbers:
+    """Groups of two rows and more numbered from 0, the largest first, then by their first row; -1 for single rows."""
+    counts = np.bincount(component)
+    order = np.argsort(-counts, kind="stable")
+    place = np.full(len(counts), -1, dtype=np.int64)
+    real = order[counts[order] > 1]
+    place[real] = np.arange(len(real))
+    return place[component]
+
+
+def _rows(table: FeatureTable, group: Numbers, number: Numbers) -> pd.DataFrame:
+    inside = np.flatnonzero(group >= 0)
+    inside = inside[np.argsort(group[inside], kind="stable")]
+    frame = pd.DataFrame(
+        {
+            "group": group[inside],
+            "id": table.ids[inside],
+            "label": np.array(table.class_names, dtype=str)[table.labels[inside]],
+            "copy": number[inside],
+        }
+    )
+    frame["copy"] = frame.groupby("group")["copy"].transform(lambda each: pd.factorize(each)[0])
+    return frame
+
+
+def _groups(rows: pd.DataFrame, widest: dict[int, float], threshold: float) -> pd.DataFrame:
+    found = rows.groupby("group").agg(rows=("id", "size"), contents=("copy", "nunique"), first=("id", "first"))
+    found["kind"] = np.select(
+        [found["contents"] == 1, found["contents"] == found["rows"]], ["identical", "near"], default="both"
+    )
+    found["widest"] = [widest.get(int(group), 1.0) for group in found.index]
+    reach = math.cos(min(2 * math.acos(threshold), math.pi))
+    found["chain"] = found["widest"] < reach - 1e-6
+    found["classes"] = rows.groupby("group")["label"].agg(lambda each: ", ".join(sorted(set(each))))
+    return found.reset_index()
+
+
+def _widest(vectors: UnitRows, group: Numbers, first: Numbers) -> dict[int, float]:
+    """The least cosine between two members of each group of several contents, one row for each content."""
+    members = first[group[first] >= 0]
+    members = members[np.argsort(group[members], kind="stable")]
+    parts = np.split(members, np.flatnonzero(np.diff(group[members])) + 1) if len(members) else []
+    widest: dict[int, float] = {}
+    several = [_spaced(part) for part in parts if len(part) > 1]
+    while several:
+        batch: list[Numbers] = []
+        held = 0
+        while several and (not batch or held + len(several[-1]) <= ROWS_AT_A_TIME):
+            batch.append(several.pop())
+            held += len(batch[-1])
+        rows = np.sort(np.concatenate(batch))
+        x = vectors.only(rows).block(0, len(rows))
+        for part in batch:
+            own = x[np.searchsorted(rows, part)]
+            widest[int(group[part[0]])] = float((own @ own.T).min())
+    return widest
+
+
+def _spaced(part: Numbers) -> Numbers:
+    if len(part) <= MOST_MEMBERS:
+        return part
+    return part[np.unique(np.linspace(0, len(part) - 1, MOST_MEMBERS).astype(np.int64))]
+
+
+def _warnings(groups: pd.DataFrame, pairs: Pairs, zero: int, threshold: float) -> list[str]:
+    notes = []
+    chains = groups[groups["chain"]] if len(groups) else groups
+    if len(chains):
+        number, size, widest = chains.sort_values("widest")[["group", "rows", "widest"]].to_numpy()[0].tolist()
+        notes.append(
+            f"{len(chains)} groups are chains, whose ends are farther apart than twice the threshold's angle: group "
+            f"{number:.0f} of {size:.0f} rows reaches down to cosine {widest:.3f}. "
+            "Look at them, or raise the threshold."
+        )
+    close = pairs.below + pairs.above
+    if close > max(10, len(pairs.first) // 2):
+        notes.append(
+            f"{pairs.above} pairs lie less than {MARGIN} above the threshold {threshold}, and {pairs.below} less than "
+            "that below it, so a slightly different one gives other groups. Look at some of them before you trust it."
+        )
+    if zero:
+        notes.append(f"{zero} rows have a zero vector, which is near to nothing but byte-identical copies.")
+    if pairs.method != "exact":
+        notes.append(f"The search was approximate: it finds {pairs.recall:.1%} of the nearest neighbours of a sample.")
+    return notes

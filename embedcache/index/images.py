@@ -1,0 +1,41 @@
+"""Vectors of image files by the recipe of a column, so that they can be compared with its rows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from embedcache.recipe import Recipe
+
+BATCH = 64
+
+
+def embed_images(
+    column: str, recipe: Recipe, images: Sequence[Path], *, weights: Path | None = None, device: str = "cpu"
+) -> np.ndarray:
+    """Embed image files as a column with this recipe does, float32 [n, D].
+
+    Raises:
+        ValueError: an image cannot be decoded, or the recipe's backbone cannot be rebuilt here.
+    """
+    import torch
+
+    from embedcache.backbones.rebuild import rebuild
+    from embedcache.decode import DecodeError, decode_file
+
+    backbone = rebuild({column: recipe}, weights=weights, device=device)
+    parts = []
+    for start in range(0, len(images), BATCH):
+        prepared = []
+        for path in images[start : start + BATCH]:
+            try:
+                prepared.append(
+                    backbone.prepare(decode_file(path, background=recipe.alpha_background or (255, 255, 255)))
+                )
+            except DecodeError as error:
+                raise ValueError(
+                    f"an image to compare must be readable, however: {path} {error}. Choose another file."
+                ) from error
+        (vectors,) = backbone.embed(torch.stack(prepared)).values()
+        parts.append(vectors.to(torch.float32).cpu().numpy())
+    return np.concatenate(parts)

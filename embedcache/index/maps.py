@@ -1,0 +1,117 @@
+"""A map of a table in two dimensions, computed once and kept in the cache."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from embedcache.damage import MISREAD
+from embedcache.files import CacheError, write_parquet
+from embedcache.index.rows import UnitRows, column_of
+from embedcache.table import FeatureTable
+
+MapMethod = Literal["pca", "umap"]
+BLOCK_ROWS = 16_384
+VERSION = 1
+"""Part of the key; raised when a change here moves points."""
+
+Points = npt.NDArray[np.float64]
+
+
+def make_map(
+    table: FeatureTable, method: MapMethod = "pca", *, column: str | None = None, seed: int = 42
+) -> pd.DataFrame:
+    """Where each row lies on a map: id, label, x, y.
+
+    PCA (of unit vectors) reads the rows twice and keeps a block of them; the largest loading of each axis is positive,
+    so that the map is the same every time. UMAP (McInnes et al., 2018) needs all rows in memory, and its seed is fixed.
+
+    Args:
+        table: in memory or on disk.
+        method: pca or umap.
+        column: whose vectors count; the first by name if left out.
+        seed: of UMAP.
+
+    Raises:
+        ValueError: there are fewer than 3 rows (15 for UMAP), or there is no such column.
+        ModuleNotFoundError: UMAP is not installed.
+    """
+    vectors = column_of(table, column)[1]
+    least = 3 if method == "pca" else 15
+    if vectors.shape[0] < least or vectors.shape[1] < 2:
+        raise ValueError(
+            f"a map by {method} needs {least} rows of 2 dimensions, however: {list(vectors.shape)} came. Add images."
+        )
+    points = _pca(vectors) if method == "pca" else _umap(vectors, seed)
+    labels = np.array(table.class_names, dtype=str)[table.labels]
+    return pd.DataFrame({"id": table.ids, "label": labels, "x": points[:, 0], "y": points[:, 1]})
+
+
+def load_or_make_map(
+    cache_dir: Path, table: FeatureTable, method: MapMethod = "pca", *, column: str | None = None, seed: int = 42
+) -> pd.DataFrame:
+    """The map kept in the cache for these rows, recipe and method; made and written if there is none yet.
+
+    Raises:
+        ValueError: as `make_map`, or the kept file is damaged.
+    """
+    path = map_path(cache_dir, table, method, column=column, seed=seed)
+    if not path.is_file():
+        made = make_map(table, method, column=column, seed=seed)
+        write_parquet(path, pa.Table.from_pandas(made[["id", "x", "y"]], preserve_index=False))
+        return made
+    try:
+        kept = pq.read_table(path, partitioning=None).to_pandas()
+        ids, x, y = kept["id"].tolist(), kept["x"], kept["y"]
+    except MISREAD as error:
+        raise CacheError(
+            f"a map must be as it was written, however: {path} is damaged ({error}). Delete it: it is computed anew."
+        ) from error
+    if ids != table.ids.tolist():
+        raise CacheError(f"a map must name the rows of its table, however: {path} names others. Delete it.")
+    labels = np.array(table.class_names, dtype=str)[table.labels]
+    return pd.DataFrame({"id": table.ids, "label": labels, "x": x, "y": y})
+
+
+def map_path(
+    cache_dir: Path, table: FeatureTable, method: MapMethod, *, column: str | None = None, seed: int = 42
+) -> Path:
+    """Where the map of these rows is kept; other labels or groups do not move a point, other images do."""
+    name = column_of(table, column)[0]
+    recipe = table.recipes[name].hash
+    key = [VERSION, method, name, recipe, table.ids.tolist(), table.content.tolist()]
+    digest = hashlib.sha256(json.dumps([*key, seed] if method == "umap" else key).encode()).hexdigest()
+    return cache_dir / "maps" / f"{digest[:16]}.parquet"
+
+
+def _pca(rows: UnitRows) -> Points:
+    """The first two principal components [N, 2], from the covariance, which is summed block by block."""
+    from scipy.linalg import eigh
+
+    count, dim = rows.shape
+    mean, scatter = np.zeros(dim), np.zeros((dim, dim))
+    for _, x in rows.blocks(BLOCK_ROWS):
+        mean += x.sum(axis=0, dtype=np.float64) / count
+        scatter += x.T @ x
+    values = scatter / count - np.outer(mean, mean)
+    axes = eigh(values, subset_by_index=[dim - 2, dim - 1])[1][:, ::-1]
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])
+    return np.concatenate([(x - mean) @ axes for _, x in rows.blocks(BLOCK_ROWS)])
+
+
+def _umap(rows: UnitRows, seed: int) -> Points:
+    try:
+        from umap import UMAP
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "a map by umap needs the package umap-learn, however: it is not installed. "
+            'Run pip install "frostbench[umap]", or use pca.'
+        ) from error
+    x = rows.block(0, rows.shape[0])
+    return np.asarray(UMAP(metric="cosine", random_state=seed, n_jobs=1).fit_transform(x), dtype=np.float64)

@@ -1,0 +1,111 @@
+"""The nearest rows of some rows, of image files, or of all rows, as a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from embedcache.index.images import embed_images
+from embedcache.index.rows import Numbers, UnitRows, column_of
+from embedcache.index.search import Found, Method, nearest
+from embedcache.items import escape_name
+from embedcache.table import FeatureTable
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The nearest rows of each query.
+
+    Attributes:
+        column: whose vectors were compared.
+        rows: one line per query and neighbour: id (or the image's path), label (empty for images), rank from 1,
+            neighbour, neighbour_label, cosine.
+        method: exact or ivf.
+        recall: share of a sample's exact neighbours that were found; 1 where the search is exact.
+    """
+
+    column: str
+    rows: pd.DataFrame
+    method: str
+    recall: float
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences to show."""
+        if self.method == "exact":
+            return ()
+        return (f"The search was approximate: it finds {self.recall:.1%} of the neighbours of a sample.",)
+
+
+def neighbours(
+    table: FeatureTable,
+    k: int = 10,
+    *,
+    ids: Sequence[str] | None = None,
+    column: str | None = None,
+    method: Method = "auto",
+) -> Neighbours:
+    """The k nearest rows of the rows with these ids, or of all rows; a row is no neighbour of itself.
+
+    Raises:
+        ValueError: an id is not in the table, there are fewer than k other rows, or there is no such column.
+    """
+    name, vectors = column_of(table, column)
+    own = np.arange(len(table.ids)) if ids is None else _places(table, ids)
+    rising, back = np.unique(own, return_inverse=True)
+    found = nearest(vectors.only(rising), vectors, k, own=rising, method=method)
+    found = Found(found.cosine[back], found.rows[back], found.method, found.recall)
+    labels = np.array(table.class_names, dtype=str)[table.labels[own]]
+    return Neighbours(name, _frame(table, table.ids[own], labels, found), found.method, found.recall)
+
+
+def image_neighbours(
+    table: FeatureTable,
+    images: Sequence[Path],
+    k: int = 10,
+    *,
+    column: str | None = None,
+    weights: Path | None = None,
+    device: str = "cpu",
+    method: Method = "auto",
+) -> Neighbours:
+    """The k nearest rows of image files, which are embedded by the recipe of the column.
+
+    Raises:
+        ValueError: an image cannot be decoded, the column's backbone cannot be rebuilt here, there are fewer than k
+            rows, or there is no such column.
+    """
+    name, vectors = column_of(table, column)
+    queries = UnitRows(embed_images(name, table.recipes[name], images, weights=weights, device=device))
+    found = nearest(queries, vectors, k, method=method)
+    names = np.array([escape_name(str(path)) for path in images])
+    return Neighbours(name, _frame(table, names, np.full(len(images), ""), found), found.method, found.recall)
+
+
+def _places(table: FeatureTable, ids: Sequence[str]) -> Numbers:
+    row_of = {one: row for row, one in enumerate(table.ids.tolist())}
+    lost = [one for one in ids if one not in row_of]
+    if lost or not ids:
+        raise ValueError(
+            f"neighbours are those of rows of this table, however: {lost[:3] or 'no id'} came, and its ids look like "
+            f"{table.ids[:3].tolist()}. Correct the id; `--image` takes a file that is not in the table."
+        )
+    return np.array([row_of[one] for one in ids], dtype=np.int64)
+
+
+def _frame(table: FeatureTable, ids: np.ndarray, labels: np.ndarray, found: Found) -> pd.DataFrame:
+    queries, k = found.rows.shape
+    there = found.rows.ravel() >= 0
+    rows, each = found.rows.ravel()[there], np.repeat(np.arange(queries), k)[there]
+    return pd.DataFrame(
+        {
+            "id": ids[each],
+            "label": labels[each],
+            "rank": np.tile(np.arange(1, k + 1), queries)[there],
+            "neighbour": table.ids[rows],
+            "neighbour_label": np.array(table.class_names, dtype=str)[table.labels[rows]],
+            "cosine": found.cosine.ravel()[there],
+        }
+    )

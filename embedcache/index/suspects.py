@@ -1,0 +1,135 @@
+"""Labels that the other rows of the table speak against."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from embedcache.cuts import merge_groups
+from embedcache.files import CacheError
+from embedcache.folds import cut
+from embedcache.index.confident import confident_classes, normalised_margin, self_confidence
+from embedcache.index.groups import NEAR, joined_groups, near_groups
+from embedcache.index.out_of_sample import Floats, neighbour_agreement, ridge_probabilities
+from embedcache.index.rows import Numbers, column_of
+from embedcache.index.search import Method
+from embedcache.table import FeatureTable
+
+
+@dataclass(frozen=True, eq=False)
+class Suspects:
+    """Every row that could be judged, the most suspicious label first.
+
+    Attributes:
+        column: whose vectors were used.
+        rows: one line per row: id, label, suggested (the likeliest other class), self_confidence, margin, agreement
+            (see `suspects`), suspect (whether confident learning counts the row as another class).
+        confusions: one line per pair of classes with suspects: label, suggested, rows; the most frequent first.
+        unjudged: rows of classes that no other fold holds.
+        warnings: sentences to show.
+    """
+
+    column: str
+    rows: pd.DataFrame
+    confusions: pd.DataFrame
+    unjudged: int
+    warnings: tuple[str, ...]
+
+
+def suspects(
+    table: FeatureTable,
+    *,
+    column: str | None = None,
+    k: int = 20,
+    folds: int = 5,
+    seed: int = 42,
+    near: float | None = NEAR,
+    method: Method = "auto",
+) -> Suspects:
+    """Score the label of each row by what the rows of other folds say of it.
+
+    Folds keep groups, copies and near-copies whole, so nothing that shows the same object votes on itself.
+    self_confidence is the out-of-sample probability of the row's label by ridge regression, margin its lead over the
+    likeliest other class as (lead + 1) / 2, agreement the share of its k nearest neighbours' votes for its label. A row
+    is a suspect where confident learning (Northcutt et al., JAIR 2021) counts it as another class than its label.
+
+    Args:
+        table: in memory or on disk.
+        column: whose vectors count; the first by name if left out.
+        k: neighbours that vote.
+        folds: 2 and more.
+        seed: of the folds.
+        near: cosine from which rows are near-copies and stay in one fold; None keeps only groups and copies together.
+        method: how neighbours are searched.
+
+    Raises:
+        ValueError: there is one class, there are fewer groups than folds or no class has as many rows, or there is no
+            such column.
+    """
+    name, vectors = column_of(table, column)
+    fold = _folds(table, name, folds, seed, near, method)
+    p = ridge_probabilities(vectors, table.labels, fold, len(table.class_names))
+    agreement = neighbour_agreement(vectors, table.labels, fold, k, method)
+    judged = self_confidence(table.labels, p) > 0
+    rows = _rows(table, p, agreement, judged)
+    unjudged = np.flatnonzero(~judged)
+    return Suspects(name, rows, _confusions(rows), len(unjudged), _warnings(table, unjudged))
+
+
+def _confusions(rows: pd.DataFrame) -> pd.DataFrame:
+    wrong = rows[rows["suspect"]]
+    found = wrong.groupby(["label", "suggested"]).size().rename("rows").reset_index()
+    return found.sort_values(["rows", "label", "suggested"], ascending=[False, True, True], ignore_index=True)
+
+
+def _warnings(table: FeatureTable, unjudged: Numbers) -> tuple[str, ...]:
+    if not len(unjudged):
+        return ()
+    return (
+        f"{len(unjudged)} rows could not be judged, for all rows of their class are in one group: "
+        f"{_few(np.unique(table.labels[unjudged]), table)}. Add images of other groups.",
+    )
+
+
+def _folds(table: FeatureTable, column: str, folds: int, seed: int, near: float | None, method: Method) -> Numbers:
+    if len(np.unique(table.labels)) < 2:
+        raise CacheError(
+            "a label is suspect where another fits better, however: all rows have the same one. Add other classes."
+        )
+    groups = merge_groups(table.groups, table.content)
+    if near is not None:
+        groups = joined_groups(groups, near_groups(table, near, column, method))
+    found = len(np.unique(groups))
+    largest = np.bincount(table.labels).max(initial=0)
+    if folds < 2 or min(found, largest) < folds:
+        raise CacheError(
+            f"labels are judged by 2 folds or more, and by no more than there are groups and rows of a class, however: "
+            f"folds={folds}, with {found} groups and {largest} rows in the largest class. Lower folds, or add images."
+        )
+    return cut(table.labels, groups, folds, seed, table.has_groups)
+
+
+def _rows(table: FeatureTable, p: Floats, agreement: Floats, judged: np.ndarray) -> pd.DataFrame:
+    names, labels = np.array(table.class_names, dtype=str), table.labels[judged]
+    seen = p[judged]
+    others = seen.copy()
+    others[np.arange(len(labels)), labels] = -1
+    counted = confident_classes(labels, seen)
+    suspect = (counted >= 0) & (counted != labels)
+    found = pd.DataFrame(
+        {
+            "id": table.ids[judged],
+            "label": names[labels],
+            "suggested": names[np.where(suspect, counted, others.argmax(axis=1))],
+            "self_confidence": self_confidence(labels, seen),
+            "margin": normalised_margin(labels, seen),
+            "agreement": agreement[judged],
+            "suspect": suspect,
+        }
+    )
+    return found.sort_values(["self_confidence", "id"], ignore_index=True)
+
+
+def _few(labels: np.ndarray, table: FeatureTable, most: int = 5) -> str:
+    names = [table.class_names[label] for label in labels[:most]]
+    return ", ".join(names) + (" …" if len(labels) > most else "")

@@ -1,0 +1,45 @@
+"""When images were taken: ISO 8601 texts that sort as the times do."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}")
+_CLOCK = r"([0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?|[0-9]{6})"
+_MOMENT = re.compile(rf"({_DATE.pattern})[T ]{_CLOCK}(Z|[+-][0-9]{{2}}:[0-9]{{2}})?")
+
+
+def as_time(text: str) -> str | None:
+    """A date or a date with a time of day as text that sorts; None where it is neither.
+
+    Times with an offset become UTC.
+
+    >>> as_time("20240131"), as_time("2024-01-31 10:20"), as_time("2024-01-31T10:20:30+02:00")
+    ('2024-01-31', '2024-01-31T10:20:00', '2024-01-31T08:20:30+00:00')
+    >>> as_time("31.01.2024") is as_time("2024-02-30") is None
+    True
+    """
+    try:
+        if _DATE.fullmatch(text):
+            return date.fromisoformat(text).isoformat()
+        if _MOMENT.fullmatch(text):
+            moment = datetime.fromisoformat(text)
+            return (moment if moment.tzinfo is None else moment.astimezone(UTC)).isoformat()
+    except (ValueError, OverflowError):  # the 30th of February, or before the year 1 in UTC
+        return None
+    return None
+
+
+def check_alike(times: Sequence[str]) -> None:
+    """Refuse times of which only some say how far from UTC they are, for these cannot be put in order.
+
+    Raises:
+        ValueError: they are mixed.
+    """
+    aware = [time for time in times if time.endswith("+00:00")]
+    if aware and len(aware) < len(times):
+        naive = next(time for time in times if not time.endswith("+00:00"))
+        raise ValueError(
+            f"times must all have an offset from UTC or all none, however: {len(aware)} of {len(times)} have one, and "
+            f"{naive} has none. Write them alike, for example all with Z at the end."
+        )

@@ -1,0 +1,65 @@
+"""All policies by name, and reading one from the settings that a person writes."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from embedcache.views.pairs import CutMix, SuperpixelMix
+from embedcache.views.policy import Policy
+from embedcache.views.single import AutoAugment, ColourJitter, Crops, Flip, RandAugment, RandomCrop, TrivialAugment
+from embedcache.views.transplant import Transplant
+
+AnyPolicy = Annotated[
+    Flip
+    | Crops
+    | RandomCrop
+    | ColourJitter
+    | RandAugment
+    | AutoAugment
+    | TrivialAugment
+    | CutMix
+    | SuperpixelMix
+    | Transplant,
+    Field(discriminator="kind"),
+]
+_READER: TypeAdapter[Policy] = TypeAdapter(AnyPolicy)
+POLICIES: tuple[type[Policy], ...] = (
+    Flip,
+    Crops,
+    RandomCrop,
+    ColourJitter,
+    RandAugment,
+    AutoAugment,
+    TrivialAugment,
+    CutMix,
+    SuperpixelMix,
+    Transplant,
+)
+
+
+def kinds() -> tuple[str, ...]:
+    """The names of all policies.
+
+    >>> kinds()[:3]
+    ('flip', 'crops', 'random_crop')
+    """
+    return tuple(str(policy.model_fields["kind"].default) for policy in POLICIES)
+
+
+def read_policy(kind: str, settings: dict[str, Any]) -> Policy:
+    """The policy of a name with settings.
+
+    >>> read_policy("cutmix", {"alpha": 0.5}).text
+    'cutmix(alpha=0.5)'
+
+    Raises:
+        ValueError: there is no such policy, or a setting is unknown or out of its bounds.
+    """
+    try:
+        return _READER.validate_python({"kind": kind} | settings)
+    except ValidationError as error:
+        told = "; ".join(f"{'.'.join(map(str, one['loc'][1:])) or 'kind'}: {one['msg']}" for one in error.errors())
+        raise ValueError(
+            f"a policy is one of {', '.join(kinds())} with its own settings, however: {kind} {settings or ''} came "
+            f"({told}). Correct it."
+        ) from error

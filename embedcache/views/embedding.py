@@ -1,0 +1,129 @@
+"""Making view sets: planned, then embedded as a cache of their own beside the images' cache."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from embedcache.decode import PIXEL_LIMIT
+from embedcache.events import Embedder, Event, Finished
+from embedcache.extract import extract
+from embedcache.files import write_parquet
+from embedcache.items import Item, Listing
+from embedcache.listing import read_items
+from embedcache.recipe import differences
+from embedcache.splits import Split
+from embedcache.state import read_state
+from embedcache.table import FeatureTable, read_table
+from embedcache.together import Together, together
+from embedcache.views.making import Maker
+from embedcache.views.planning import PlannedView, Role, labels_of, plan
+from embedcache.views.policy import Policy
+from embedcache.views.saliency import Saliency
+from embedcache.views.sets import FILE, SCHEMA, views_folder
+from embedcache.views.transplant import Transplant
+
+
+def make_views(
+    cache_dir: Path,
+    name: str,
+    backbone: Embedder | Mapping[str, Embedder],
+    policy: Policy,
+    split: Split,
+    *,
+    count: int = 1,
+    seed: int = 0,
+    role: Role = "train",
+    batch: int | None = None,
+    workers: int | None = None,
+) -> Iterator[Event]:
+    """Embed views of a cache's images; a second call continues where the first was stopped or killed.
+
+    Args:
+        cache_dir: a finished cache made of image files.
+        name: of the view set.
+        backbone: with the recipes of the cache's columns.
+        policy: how views are made.
+        split: who trains; views to train on are of those rows alone, with partners among them.
+        count: views of each image.
+        seed: of all that is drawn.
+        role: train, or eval for views of the other rows, which predictions are averaged over.
+        batch: images in one forward pass.
+        workers: decoding threads.
+
+    Raises:
+        ValueError: the backbone has other recipes, the policy does not fit, or the views cannot be planned.
+        CacheError: the cache cannot be read, or the set was begun with other settings.
+    """
+    table, members = read_table(cache_dir, stored=True), together(backbone)
+    _check_recipes(table, members)
+    planned = plan(table, split.roles, policy, count, seed, role)
+    every = {item.id: item for item in read_items(cache_dir)}
+    items = [every[one] for one in table.ids.tolist()]
+    pixel_limit = read_state(cache_dir)[0].get("pixel_limit", PIXEL_LIMIT)
+    saliency = Saliency(next(iter(members.members.values())), policy) if isinstance(policy, Transplant) else None
+    background = members.background
+    if background is None or any(items[view.row].path is None for view in planned):
+        raise ValueError(
+            "views are made of image files, however: the vectors of this cache were imported. Make the cache by embed."
+        )
+    maker = Maker(policy, seed, planned, items, background, pixel_limit, saliency)
+    about = _about(policy, split, table, count, seed, role)
+    listing = Listing(tuple(_items(planned, items, table)), table.class_names, (), about)
+    folder = views_folder(cache_dir, name)
+    altered = Together(members.members, maker)
+    for event in extract(listing, altered, folder, batch=batch, workers=workers, pixel_limit=pixel_limit):
+        if isinstance(event, Finished):
+            _write(folder, planned, table, maker, not isinstance(policy, Transplant))
+        yield event
+
+
+def _about(policy: Policy, split: Split, table: FeatureTable, count: int, seed: int, role: Role) -> dict[str, Any]:
+    """What a view set says of itself as its source."""
+    made = {"kind": "views", "policy": policy.model_dump(mode="json"), "count": count, "seed": seed, "role": role}
+    return made | {"split": split.hash, "content_hash": table.content_hash}
+
+
+def _items(planned: Sequence[PlannedView], items: Sequence[Item], table: FeatureTable) -> Iterator[Item]:
+    """The views as items, in the order in which a listing has them."""
+    stated = table.groups if table.has_groups else [None] * len(table.ids)
+    found = [replace(items[v.row], id=v.id, group=stated[v.row] and str(stated[v.row]), split=None) for v in planned]
+    yield from sorted(found, key=lambda item: item.id)
+
+
+def _check_recipes(table: FeatureTable, members: Together) -> None:
+    """Refuse a backbone that does not give the plain columns of the cache."""
+    for name, recipe in table.recipes.items():
+        if name not in members.recipes:
+            raise ValueError(
+                f"views have the columns of their cache, however: the backbone gives {list(members.recipes)} and not "
+                f"{name!r}. Load it with that pooling."
+            )
+        found = members.recipes[name]
+        if found.hash != recipe.hash:
+            told = "; ".join(f"{k} is {a!r} there and {b!r} here" for k, (a, b) in differences(recipe, found).items())
+            raise ValueError(
+                f"views are embedded by the recipe of their cache, however: in column {name!r} {told}. Load the "
+                "backbone that made the cache."
+            )
+
+
+def _write(folder: Path, planned: Sequence[PlannedView], table: FeatureTable, maker: Maker, is_shared: bool) -> None:
+    """Write who shows what of the views that embedded; shares that a run before this one saw are found again."""
+    if (folder / FILE).is_file():
+        return
+    embedded = set(read_table(folder, stored=True).ids.tolist())
+    kept = [view for view in planned if view.id in embedded]
+    labels = labels_of(kept, table, is_shared)
+    shares = [maker.shares[view.id] if view.id in maker.shares else maker.remake(view.id) for view in kept]
+    rows = {
+        "id": [view.id for view in kept],
+        "view_of": [str(table.ids[view.row]) for view in kept],
+        "number": [view.number for view in kept],
+        "partner": [None if view.partner is None else str(table.ids[view.partner]) for view in kept],
+        "partner_label": labels,
+        "share": shares,
+    }
+    write_parquet(folder / FILE, pa.table(rows, schema=SCHEMA))

@@ -1,0 +1,224 @@
+"""Runs that train on views, and runs whose predictions are averaged over them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from seeing import Halves, write_images
+
+from benchmarks.evaluate import table_to_data
+from benchmarks.keys import key_of
+from benchmarks.looking import looks, vectors_of
+from benchmarks.plan import BenchSpec
+from benchmarks.refit import refitted_on
+from benchmarks.runner import run_bench
+from benchmarks.store import read_record, run_folder
+from benchmarks.tuning import chosen_rows
+from benchmarks.view_sets import with_averaged, with_views
+from embedcache.extract import extract
+from embedcache.files import CacheError
+from embedcache.folders import list_folder
+from embedcache.split_spec import SplitSpec
+from embedcache.splits import load_or_make_split
+from embedcache.table import read_table
+from embedcache.views.catalogue import read_policy
+from embedcache.views.embedding import make_views
+from embedcache.views.sets import read_views
+from heads.export import load, load_head, save
+from heads.trained import view_column
+from training.engine import fit
+from training.events import Finished
+from training.run import RunSpec
+
+SHORT = {"train.schedule.epochs": 3, "train.schedule.min_steps": 0, "train.schedule.batch_size": 8}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A cache of 60 images with four view sets."""
+    root = tmp_path_factory.mktemp("seen")
+    write_images(root / "images", {"ash": 26, "beech": 20, "cedar": 14})
+    list(extract(list_folder(root / "images"), Halves(), root / "cache"))
+    table = read_table(root / "cache")
+    split = load_or_make_split(root / "cache", table, SplitSpec())
+    sets = {"flip": ("flip", 1, "train"), "cut": ("cutmix", 2, "train"), "mirror": ("flip", 1, "eval")}
+    for name, (kind, count, role) in (sets | {"corners": ("crops", 4, "eval")}).items():
+        list(make_views(root / "cache", name, Halves(), read_policy(kind, {}), split, count=count, role=role))
+    return root
+
+
+@pytest.fixture(scope="module")
+def bench(place):
+    toggles = {
+        "flipped": {"view_sets": ["flip"]},
+        "mixed": {"view_sets": ["flip", "cut"]},
+        "averaged": {"tta": ["mirror", "corners"], "posthoc.calibration.kind": "temperature"},
+        "together": {"view_sets": ["flip"], "train.views": "together", "train.loss.consistency.weight": 1.0},
+    }
+    spec = {"preset": "plain", "base": SHORT, "toggles": toggles, "seeds": (0,)}
+    bench = BenchSpec(caches=(str(place / "cache"),), store=str(place / "store"), **spec)
+    list(run_bench(bench))
+    return bench
+
+
+def opened(place):
+    table = read_table(place / "cache")
+    return table, load_or_make_split(place / "cache", table, SplitSpec())
+
+
+def head_of(bench, row):
+    (part,) = chosen_rows(bench)
+    return load_head(run_folder(Path(bench.store), part.rows[row][0]) / "head")
+
+
+def test_training_on_views_is_training_on_their_rows(place):
+    table, split = opened(place)
+    run = RunSpec.model_validate({"head": {}, "train": {"schedule": {"epochs": 2, "min_steps": 0, "batch_size": 16}}})
+    data = table_to_data(table, split)
+    views = read_views(place / "cache", "flip", table)
+    named = with_views(data, table, split, [run.model_copy(update={"view_sets": ("flip",)})])
+    part = data.train
+    rows = (np.cumsum(split.roles == "train") - 1)[views.rows]
+    x = torch.cat([part.columns["cls"], torch.tensor(views.table.columns["cls"].astype(np.float32))])
+    images = torch.cat([torch.arange(len(part)), torch.from_numpy(rows)])
+    by_hand = replace(data, train=replace(part, columns={"cls": x}, labels=part.labels[images], images=images))
+    found = [e for e in fit([run.model_copy(update={"view_sets": ("flip",)})], named) if isinstance(e, Finished)]
+    wanted = [e for e in fit([run], by_hand) if isinstance(e, Finished)]
+    for name, value in wanted[0].head.head.state_dict().items():
+        assert torch.equal(found[0].head.head.state_dict()[name], value), name
+    assert found[0].head.counts.tolist() == torch.bincount(part.labels, minlength=3).tolist()
+
+
+def test_a_shared_label_counts_by_its_share(place):
+    """The first objective is the mean over rows of share · CE(own) + (1 - share) · CE(partner)."""
+    table, split = opened(place)
+    spec = {
+        "view_sets": ["cut"],
+        "head": {"body": {"kind": "mlp", "hidden": [5], "dropout": 0.0}},
+        "train": {
+            "schedule": {"epochs": 1, "min_steps": 0, "batch_size": 10_000},
+            "optim": {"kind": "adamw", "lr": 1e-9, "weight_decay": 0.0},
+        },
+    }
+    run = RunSpec.model_validate(spec)
+    data = with_views(table_to_data(table, split), table, split, [run])
+    events = list(fit([run], data))
+    (done,) = [event for event in events if isinstance(event, Finished)]
+    (epoch,) = [event for event in events if type(event).__name__ == "Epoch"]
+    cut = data.views["cut"]
+    x = torch.cat([data.train.columns["cls"], cut.columns["cls"]])
+    own = torch.cat([data.train.labels, data.train.labels[cut.rows]])
+    partner = torch.cat([data.train.labels, cut.partners])
+    share = torch.cat([torch.ones(len(data.train)), cut.shares])
+    with torch.no_grad():
+        log_p = done.head.head(x).log_softmax(1)
+    each = share * -log_p.gather(1, own[:, None])[:, 0] + (1 - share) * -log_p.gather(1, partner[:, None])[:, 0]
+    assert epoch.loss == pytest.approx(float(each.mean()), abs=1e-5)
+    hard = float(-log_p.gather(1, own[:, None]).mean())
+    assert abs(hard - float(each.mean())) > 5e-4
+
+
+def test_keys_follow_the_views(place, bench):
+    table, split = opened(place)
+    plain = RunSpec()
+    keys = {key_of(table, split, plain.model_copy(update={"view_sets": names})) for names in ((), ("flip",), ("cut",))}
+    assert len(keys) == 3
+    with pytest.raises(CacheError, match="has none called 'zoom'"):
+        key_of(table, split, plain.model_copy(update={"view_sets": ("zoom",)}))
+
+
+def test_every_row_was_trained_and_knows_its_views(place, bench):
+    (part,) = chosen_rows(bench)
+    assert set(part.rows) == {"plain", "flipped", "mixed", "averaged", "together"}
+    assert set(head_of(bench, "averaged").views) == {"mirror#0", *(f"corners#{i}" for i in range(4))}
+    assert head_of(bench, "plain").views == {}
+
+
+def test_logits_are_averaged_over_the_image_and_its_views(place, bench):
+    table, split = opened(place)
+    head = head_of(bench, "averaged")
+    run = RunSpec.model_validate(read_record(Path(bench.store), chosen_rows(bench)[0].rows["averaged"][0]).full_spec)
+    seen = with_averaged(table, split, [run])
+    test = split.roles == "test"
+    names = ["cls", *(view_column("cls", view) for view in head.views)]
+    vectors = {n: torch.from_numpy((table.columns | seen.also)[n][test]).float() for n in names}
+    alone = head.without_views()
+    wanted = torch.stack([alone.logits({"cls": x}) for x in vectors.values()]).mean(0)
+    torch.testing.assert_close(head.logits(vectors), wanted)
+    # The record's probabilities are those of the averages, calibrated by averages.
+    outcomes = pd.read_parquet(
+        run_folder(Path(bench.store), chosen_rows(bench)[0].rows["averaged"][0]) / "outcomes.parquet"
+    )
+    judged = outcomes[outcomes["role"] == "test"]
+    log_p = head.log_probabilities(vectors)
+    labels = torch.from_numpy(table.labels[test])
+    np.testing.assert_allclose(judged["log_p"], log_p.double().gather(1, labels[:, None])[:, 0], atol=1e-5)
+    with pytest.raises(ValueError, match=r"averages its logits over views, however: of view '[a-z]+#0' \['cls'\]"):
+        head.logits({"cls": vectors["cls"]})
+
+
+def test_a_bundle_keeps_its_views(bench, tmp_path):
+    head = head_of(bench, "averaged")
+    save(head, tmp_path / "bundle")
+    again = load(tmp_path / "bundle").head
+    assert again.views == head.views
+    assert again.views["corners#2"] == {
+        "policy": {"kind": "crops", "fraction": 0.85, "mirrored": False},
+        "seed": 0,
+        "number": 2,
+    }
+
+
+def test_a_refit_trains_on_the_same_views(place, bench):
+    (part,) = chosen_rows(bench)
+    record = read_record(Path(bench.store), part.rows["mixed"][0])
+    (head,) = refitted_on(bench, bench.caches[0], [record])
+    _, split = opened(place)
+    assert int(head.counts.sum()) == int(np.isin(split.roles, ("train", "select")).sum())
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"view_sets": ["mirror"]}, "trained on have the role train, however: 'mirror' has eval"),
+        ({"tta": ["flip"]}, "averaged over have the role eval, however: 'flip' has train"),
+        ({"view_sets": ["cut"], "train.mixup.alpha": 0.2}, "mixes rows once more"),
+        ({"view_sets": ["cut"], "head.classifier.kind": "logreg"}, "fitted to one label for each row"),
+        ({"view_sets": ["cut"], "train.views": "averaged"}, "has one label for each image"),
+        ({"view_sets": ["flip"], "split.folds": 3}, "split"),
+        ({"view_sets": ["zoom"]}, "has none called 'zoom'"),
+    ],
+)
+def test_views_that_do_not_fit_are_refused(place, changes, told):
+    split = {"folds": changes.pop("split.folds")} if "split.folds" in changes else {}
+    spec = {"preset": "plain", "base": SHORT, "toggles": {"row": changes}, "seeds": (0,), "split": split}
+    bench = BenchSpec(caches=(str(place / "cache"),), store=str(place / "other"), **spec)
+    with pytest.raises((ValueError, CacheError), match=told):
+        list(run_bench(bench))
+
+
+def test_views_for_another_split_are_refused(place):
+    spec = {"preset": "plain", "base": SHORT, "toggles": {"row": {"view_sets": ["flip"]}}, "seeds": (0,)}
+    other = BenchSpec(caches=(str(place / "cache"),), store=str(place / "other"), split={"seed": 7}, **spec)
+    with pytest.raises(CacheError, match="was made for split"):
+        list(run_bench(other))
+
+
+def test_images_are_predicted_with_their_views(place, bench):
+    from embedcache.decode import decode_file
+    from embedcache.together import together
+
+    head = head_of(bench, "averaged")
+    table, split = opened(place)
+    row = int(np.flatnonzero(split.roles == "test")[0])
+    pixels = decode_file(place / "images" / str(table.ids[row]))
+    seen = looks(together(Halves()), head.views, "any name", pixels)
+    found = vectors_of(together(Halves()), head.views, [seen])
+    assert set(found) == set(head.reads)
+    kept = with_averaged(table, split, [RunSpec.model_validate({"tta": ["mirror", "corners"]})])
+    for name, vector in found.items():
+        wanted = (kept.also | table.columns)[name][row].astype(np.float32)
+        np.testing.assert_allclose(vector[0], wanted, atol=1e-2)

@@ -1,0 +1,85 @@
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from dying_colours import DyingColours, FailingColours
+from PIL import Image
+
+from embedcache.distributed import DistributedError, RayEngine
+from embedcache.events import BatchDone, Finished, ShardDone, Started, Stopped
+from embedcache.extract import extract
+from embedcache.folders import list_folder
+from embedcache.items import Listing
+from embedcache.listing import read_items, read_items_between, write_items
+
+
+def make_folder(root: Path, n: int) -> Listing:
+    for i in range(n):
+        path = root / "ab"[i % 2] / f"{i:03d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if i == 3:
+            path.write_bytes(b"<html>not found</html>")
+        else:
+            Image.new("RGB", (8, 8), (i, 255 - i, 7)).save(path)
+    return list_folder(root)
+
+
+def files_of(cache: Path) -> dict[str, bytes]:
+    found = {path.relative_to(cache).as_posix(): path for path in cache.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_two_actors_of_which_one_dies_write_the_cache_that_one_process_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "shared"))
+    listing = make_folder(tmp_path / "images", 42)
+    list(extract(listing, DyingColours(), tmp_path / "alone", shard_rows=6))
+    engine = RayEngine(partial(DyingColours, tmp_path / "died"), actors=2)
+
+    events = []
+    stream = extract(listing, DyingColours(), tmp_path / "cache", shard_rows=6, engine=engine, stop=lambda: True)
+    events = list(stream)
+    assert isinstance(events[-1], Stopped)
+    assert not ray.is_initialized()
+    assert not (tmp_path / "cache" / "manifest.json").exists()
+    kept = {p: p.stat().st_mtime_ns for p in (tmp_path / "cache" / "shards").glob("*.parquet")}
+    assert len(kept) >= 1
+
+    (tmp_path / "died").unlink(missing_ok=True)
+    events = list(extract(listing, DyingColours(), tmp_path / "cache", shard_rows=6, engine=engine))
+    assert int((tmp_path / "died").read_text()) != os.getpid()
+    assert isinstance(events[0], Started)
+    assert events[0].n_done >= 6
+    done = [event for event in events if isinstance(event, ShardDone)]
+    assert {event.shard for event in done} == set(range(7)) - {int(path.stem[5:]) for path in kept}
+    assert [event.n_done for event in events if isinstance(event, BatchDone)][-1] == 42
+    assert isinstance(events[-1], Finished)
+    assert (events[-1].n_ok, events[-1].n_bad) == (41, 1)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert files_of(tmp_path / "cache") == files_of(tmp_path / "alone")
+
+    failing = RayEngine(FailingColours, actors=1)
+    with pytest.raises(DistributedError, match=r"no memory left for a batch.*run the same command again"):
+        list(extract(listing, DyingColours(), tmp_path / "failed", shard_rows=21, engine=failing))
+    assert not ray.is_initialized()
+
+
+def test_without_ray_the_line_that_installs_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    listing = make_folder(tmp_path / "images", 2)
+    with pytest.raises(DistributedError, match=r"pip install 'frostbench\[ray\]'"):
+        list(extract(listing, DyingColours(), tmp_path / "cache", engine=RayEngine(DyingColours)))
+
+
+def test_a_part_of_a_listing_is_read_as_the_whole_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("embedcache.files.ROWS_PER_GROUP", 5)
+    write_items(tmp_path, make_folder(tmp_path / "images", 18).items)
+    everything = read_items(tmp_path)
+    for start, stop in ((0, 18), (0, 5), (4, 6), (7, 7), (5, 15), (17, 18)):
+        assert read_items_between(tmp_path, start, stop) == everything[start:stop]

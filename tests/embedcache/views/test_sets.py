@@ -1,0 +1,194 @@
+"""View sets: whose views, what they hold, resuming, and what is refused."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from seeing import Halves, write_images
+
+from embedcache.events import BatchDone, Finished
+from embedcache.extract import extract
+from embedcache.files import CacheError
+from embedcache.folders import list_folder
+from embedcache.split_spec import SplitSpec
+from embedcache.splits import load_or_make_split
+from embedcache.table import read_table
+from embedcache.verify import verify_cache
+from embedcache.views.catalogue import read_policy
+from embedcache.views.embedding import make_views
+from embedcache.views.sets import fingerprint, list_views, read_views
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A cache of 40 images in three classes, one of them rare, with its split."""
+    root = tmp_path_factory.mktemp("views")
+    write_images(root / "images", {"ash": 18, "beech": 16, "cedar": 6})
+    list(extract(list_folder(root / "images"), Halves(), root / "cache", shard_rows=16))
+    table = read_table(root / "cache")
+    return root / "cache", table, load_or_make_split(root / "cache", table, SplitSpec())
+
+
+def run(made, name, kind, backbone=None, **options):
+    cache, _, split = made
+    settings = options.pop("settings", {})
+    return list(make_views(cache, name, backbone or Halves(), read_policy(kind, settings), split, **options))
+
+
+def test_flips_of_training_rows_are_their_images_mirrored(made):
+    cache, table, split = made
+    events = run(made, "flip", "flip")
+    assert isinstance(events[-1], Finished)
+    found = read_views(cache, "flip", table)
+    assert sorted(found.rows.tolist()) == np.flatnonzero(split.roles == "train").tolist()
+    # Left and right have changed places.
+    own = table.columns["cls"][found.rows]
+    np.testing.assert_allclose(found.table.columns["cls"], np.roll(own, 3, axis=1), atol=2e-2)
+    assert found.table.labels.tolist() == table.labels[found.rows].tolist()
+    assert (found.shares == 1).all()
+    assert (found.partner_labels == -1).all()
+    assert found.table.recipes["cls"].view == "flip() seed 0"
+    assert verify_cache(cache / "views" / "flip").ok
+    assert "flip" in list_views(cache)
+    assert verify_cache(cache).ok
+
+
+def test_views_for_judging_are_of_the_other_rows(made):
+    cache, table, split = made
+    run(made, "corners", "crops", count=4, role="eval")
+    found = read_views(cache, "corners", table)
+    assert set(found.rows.tolist()) == set(np.flatnonzero(split.roles != "train").tolist())
+    assert np.bincount(found.rows)[found.rows].tolist() == [4] * len(found.rows)
+    assert sorted(set(found.numbers.tolist())) == [0, 1, 2, 3]
+
+
+def test_cutmix_has_partners_among_training_rows_and_vectors_between(made):
+    cache, table, _ = made
+    run(made, "cut", "cutmix", count=2, seed=5)
+    found = read_views(cache, "cut", table)
+    assert ((found.shares >= 0) & (found.shares <= 1)).all()
+    assert len(set(found.shares.tolist())) > 20
+    assert set(found.partner_labels.tolist()) == {0, 1, 2}
+    # Of the whole image's mean colour, the share that is the image's own comes from it.
+    whole = found.table.columns["cls"].astype(np.float64).reshape(-1, 2, 3).mean(1)
+    own = table.columns["cls"][found.rows].astype(np.float64).reshape(-1, 2, 3).mean(1)
+    large = found.shares > 0.97
+    assert large.any()
+    assert np.abs(whole - own)[large].max() < np.abs(whole - own).max() / 2
+
+
+def test_the_same_settings_give_the_same_bytes_and_others_another_set(made):
+    cache, _, _ = made
+    run(made, "first", "random_crop", count=2, seed=1)
+    run(made, "second", "random_crop", count=2, seed=1)
+    run(made, "third", "random_crop", count=2, seed=2)
+    assert fingerprint(cache, "first") == fingerprint(cache, "second") != fingerprint(cache, "third")
+
+
+def test_more_views_leave_the_first_as_they_are(made):
+    cache, table, _ = made
+    run(made, "one", "random_crop", count=1, seed=9)
+    run(made, "three", "random_crop", count=3, seed=9)
+    one, three = (read_views(cache, name, table) for name in ("one", "three"))
+    first = three.numbers == 0
+    np.testing.assert_array_equal(three.table.columns["cls"][first], one.table.columns["cls"])
+
+
+def test_a_stopped_set_goes_on_and_knows_all_shares(made):
+    cache, table, split = made
+    policy = read_policy("cutmix", {})
+    list(make_views(cache, "whole", Halves(), policy, split, batch=4))
+    wanted = read_views(cache, "whole", table)
+    stopped = make_views(cache, "broken", Halves(), policy, split, batch=4)
+    for event in stopped:
+        if isinstance(event, BatchDone) and event.n_done >= 8:
+            break
+    stopped.close()
+    with pytest.raises(CacheError, match=r"must be finished, however: .* has none called 'broken'.*views make"):
+        read_views(cache, "broken", table)
+    again = Halves()
+    list(make_views(cache, "broken", again, policy, split, batch=4))
+    found = read_views(cache, "broken", table)
+    np.testing.assert_array_equal(found.shares, wanted.shares)
+    np.testing.assert_array_equal(found.table.columns["cls"], wanted.table.columns["cls"])
+
+
+def test_shares_of_views_from_an_earlier_run_are_found_again(made):
+    cache, table, split = made
+    list(make_views(cache, "lost", Halves(), read_policy("cutmix", {}), split))
+    wanted = read_views(cache, "lost", table)
+    (cache / "views" / "lost" / "views.parquet").unlink()
+    still = Halves()
+    list(make_views(cache, "lost", still, read_policy("cutmix", {}), split))
+    # The canary alone was embedded.
+    assert still.embedded == 1
+    np.testing.assert_array_equal(read_views(cache, "lost", table).shares, wanted.shares)
+
+
+def test_transplants_are_of_rare_classes_and_keep_their_label(made):
+    cache, table, split = made
+    rare = int(np.bincount(table.labels[split.roles == "train"])[2])
+    run(made, "moved", "transplant", count=3, settings={"rare_below": rare + 1, "grid": 2, "share": 0.5})
+    found = read_views(cache, "moved", table)
+    assert set(found.table.labels.tolist()) == {2}
+    assert len(found.rows) == 3 * rare
+    assert (found.shares == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "told"),
+    [
+        ("flip", {"count": 2}, r"makes 1..1 views of an image, however: 2 came"),
+        ("cutmix", {"role": "eval"}, "averaged over show one image"),
+        ("transplant", {"settings": {"rare_below": 2}}, "0 of 3 classes have fewer than 2 training images"),
+    ],
+)
+def test_views_that_cannot_be_are_refused(made, kind, options, told):
+    with pytest.raises(ValueError, match=told):
+        run(made, "refused", kind, **options)
+    assert "refused" not in list_views(made[0])
+
+
+def test_another_backbone_is_refused(made):
+    with pytest.raises(ValueError, match=r"in column 'cls' size is 8 there and 16 here; resize is 8 there and 16"):
+        run(made, "refused", "flip", backbone=Halves(size=16))
+
+
+def test_other_settings_under_one_name_are_refused(made):
+    run(made, "taken", "random_crop", seed=1)
+    with pytest.raises(CacheError, match="only as it was begun"):
+        run(made, "taken", "random_crop", seed=2)
+
+
+def test_views_of_a_cache_that_changed_are_refused(made):
+    cache, table, _ = made
+    run(made, "old", "flip")
+    other = replace(table, labels=(table.labels + 1) % 3)
+    with pytest.raises(CacheError, match=r"has changed since 'old' was made. Delete"):
+        read_views(cache, "old", other)
+
+
+def test_a_partner_that_is_gone_is_quarantined_with_its_name(made, tmp_path):
+    cache, _, _ = made
+    images = tmp_path / "images"
+    shutil.copytree(cache.parent / "images", images)
+    list(extract(list_folder(images), Halves(), tmp_path / "cache"))
+    own = read_table(tmp_path / "cache")
+    own_split = load_or_make_split(tmp_path / "cache", own, SplitSpec())
+    (images / str(own.ids[np.flatnonzero(own_split.roles == "train")[0]])).unlink()
+    list(make_views(tmp_path / "cache", "cut", Halves(), read_policy("cutmix", {}), own_split))
+    from embedcache.state import read_quarantine
+
+    reasons = {row["reason"] for row in read_quarantine(tmp_path / "cache" / "views" / "cut")}
+    assert any(reason.startswith("the partner ") and "does not exist" in reason for reason in reasons)
+
+
+def test_attention_is_asked_of_models_alone(made):
+    with pytest.raises(ValueError, match=r"attention is asked of a model, however: a Halves came"):
+        run(made, "blind", "transplant", settings={"rare_below": 9, "saliency": "attention"})
+
+
+def test_a_name_is_a_file_name(made):
+    with pytest.raises(ValueError, match="view sets have names of letters"):
+        run(made, "../up", "flip")

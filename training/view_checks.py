@@ -1,0 +1,69 @@
+"""Whether the views that a run asks for are there, and fit it."""
+
+from heads.head import Closed
+from training.conflicts import check
+from training.data import Data
+from training.joining import joined_images
+from training.mixup import Mixup
+from training.run import RunSpec
+from training.views import rows_of_images
+
+
+def check_views(run: RunSpec, data: Data) -> None:
+    """Refuse a run whose views are not there, or do not fit it.
+
+    Raises:
+        ValueError: a view set is missing or shares labels that the run cannot share, rows that select or calibrate are
+            views, or images have not as many views as it takes to come together.
+    """
+    _check_sets(run, data)
+    if any(part.images is not None for part in (data.select, data.calibrate)):
+        raise ValueError("rows that select or calibrate are one for each image, however: views came. Average them.")
+    images = joined_images(run, data)
+    if run.train.views != "samples" and images is None:
+        raise ValueError(
+            f"train.views={run.train.views} needs the image that each training row is a view of, however: none came. "
+            "Name view sets in `view_sets`, pass Part(images=...) in Python, or set train.views=samples."
+        )
+    if run.train.views == "together" and images is not None and rows_of_images(images).shape[1] == 1:
+        raise ValueError(
+            "views come together where an image has several, however: each image has one row. Pass more views, or set "
+            "train.views=samples."
+        )
+
+
+def _check_sets(run: RunSpec, data: Data) -> None:
+    absent = [name for name in run.tta if name not in data.averaged]
+    if absent:
+        raise ValueError(
+            f"predictions are averaged over view sets of the cache, however: {absent} came and there are "
+            f"{sorted(data.averaged)}. Make them by `frostbench views make --role eval`, or drop them from `tta`."
+        )
+    missing = [name for name in run.view_sets if name not in data.views]
+    if missing:
+        raise ValueError(
+            f"a run trains on view sets of its cache, however: {missing} came and there are {sorted(data.views)}. Make "
+            "them by `frostbench views make`, or drop them from `view_sets`."
+        )
+    shared = [name for name in run.view_sets if data.views[name].is_shared]
+    if shared:
+        _check_shared(run, shared)
+
+
+def _check_shared(run: RunSpec, names: list[str]) -> None:
+    """Labels that two classes share fit what labels of mixed rows fit."""
+    rule = f"views of two images ({', '.join(names)}) share their labels"
+    if isinstance(run.head.classifier, Closed):
+        raise ValueError(
+            f"{rule}, however: head.classifier.kind={run.head.classifier.kind} is fitted to one label for each row. "
+            "Use a classifier that is trained by steps, or views of single images."
+        )
+    if run.train.views == "averaged":
+        raise ValueError(f"{rule}, however: train.views=averaged has one label for each image. Set it to samples.")
+    if run.train.mixup.alpha > 0:
+        raise ValueError(f"{rule}, however: train.mixup mixes rows once more. Set train.mixup.alpha=0.")
+    mixing = run.train.model_copy(update={"mixup": Mixup(alpha=1.0)})
+    try:
+        check(run.model_copy(update={"train": mixing}))
+    except ValueError as error:
+        raise ValueError(f"{rule} as rows of train.mixup do, however: {error}") from error
