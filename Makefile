@@ -9,4 +9,4 @@ check: setup ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/myp
 test: setup ; OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 docs: setup ; $(BIN)/frostbench options --markdown > docs/options.md
 .venv/.done: pyproject.toml
-	$(PYTHON) -m venv .venv && $(BIN)/pip install -q -U pip && $(BIN)/pip install -q -e '.[dev,export,offline,demo,datasets,superpixels]' && touch $@
+	$(PYTHON) -m venv .venv && $(BIN)/pip install -q -U pip && $(BIN)/pip install -q -e '.[dev,export,offline,demo,datasets,superpixels,ray]' && touch $@

@@ -6,7 +6,9 @@ Ray's own checkpoints and writers are not used: they append what a rerun compute
 and 61012).
 """
 
+import logging
 import os
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,11 +32,12 @@ from embedcache.together import Together, together
 MakeBackbone = Callable[[], Embedder | Mapping[str, Embedder] | Together]
 """Loads the backbone; what it refers to must be importable on every machine. Weights do not travel."""
 
+CAUSE = re.compile(r"[A-Za-z_.]*(Error|Exception): ")
 BLOCKS = 1000
 """Into how many pieces the work is cut, at most, where actors are few."""
 
 
-class DistributedError(RuntimeError):
+class DistributedError(ValueError):
     """Ray is missing, or ended the work; finished shards are kept."""
 
 
@@ -76,7 +79,7 @@ class RayEngine:
     ) -> Generator[BatchDone | ShardDone, None, None]:
         n_done = started.n_done
         table = _write_todo(job.cache_dir, [shard.shard for shard in missing], started.n_listed)
-        with _connected(self) as ray:
+        with connected(self) as ray:
             try:
                 for row in _rows(ray, self, job, table, len(missing)):
                     n_done += row["n_ok"] + row["n_bad"]
@@ -96,7 +99,7 @@ class ShardActor:
         # Paths of a listing may be relative to where the command was given.
         os.chdir(folder)
         self._cache_dir, self._backbone = Path(cache_dir), together(make())
-        self._how = {"batch": batch, "workers": workers, "pixel_limit": pixel_limit}
+        self._batch, self._workers, self._pixel_limit = batch, workers, pixel_limit
         check_backbone(self._cache_dir, self._backbone)
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +116,8 @@ class ShardActor:
             return {"shard": shard, "n_ok": n_ok, "n_bad": n_bad, "seconds": 0.0}
         items = read_items_between(self._cache_dir, start, stop)
         listing = Listing(items, (), (), {})
-        job = Job(listing, self._backbone, self._cache_dir, shard_rows=max(len(items), 1), **self._how)
+        rows = max(len(items), 1)
+        job = Job(listing, self._backbone, self._cache_dir, rows, self._batch, self._workers, self._pixel_limit)
         events = embed_shards(job, [Todo(shard, items, items, False)], Started(len(items), 0, 1, ()))
         end = [event for event in events if isinstance(event, ShardDone)][-1]
         return {"shard": shard, "n_ok": end.n_ok, "n_bad": end.n_bad, "seconds": end.seconds}
@@ -152,15 +156,18 @@ def _rows(ray: Any, engine: RayEngine, job: Job, table: Path, n: int) -> Iterato
 
 
 @contextmanager
-def _connected(engine: RayEngine) -> Iterator[Any]:
+def connected(engine: RayEngine) -> Iterator[Any]:
     """Ray, on the given cluster, or started here for this machine alone and ended with the block.
 
     Raises:
         DistributedError: Ray is not installed.
     """
     try:
-        # No report of use is sent, and nothing is opened beyond this machine.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if engine.address is None:
+            # Without it Ray replaces the address given below by one that others can reach, and listens everywhere. It
+            # is read when ray is imported.
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         import ray
         import ray.data
     except ImportError as error:
@@ -170,13 +177,14 @@ def _connected(engine: RayEngine) -> Iterator[Any]:
         ) from error
     mine = not ray.is_initialized()
     if mine and engine.address is not None:
-        ray.init(address=engine.address, log_to_driver=False)
+        ray.init(address=engine.address, log_to_driver=False, logging_level=logging.ERROR)
     elif mine:
         ray.init(
             num_cpus=engine.actors * engine.cpus + 1,
             include_dashboard=False,
             object_store_memory=200 * 2**20,
             log_to_driver=False,
+            logging_level=logging.ERROR,
             _node_ip_address="127.0.0.1",
         )
     context = ray.data.DataContext.get_current()
@@ -189,8 +197,10 @@ def _connected(engine: RayEngine) -> Iterator[Any]:
 
 
 def _told(error: Exception, cache_dir: Path) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """Ray's report in a sentence: its first error that is not of Ray itself, or its first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    causes = [line for line in lines if CAUSE.match(line) and not line.startswith("ray.")]
     return (
-        f"actors must embed every shard, however: one ended with: {lines[-1] if lines else type(error).__name__}. "
+        f"actors must embed every shard, however: one ended with: {[*causes, *lines][0].rstrip('.')}. "
         f"Finished shards are kept in {cache_dir}: repair the cause and run the same command again."
     )

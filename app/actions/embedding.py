@@ -9,8 +9,9 @@ import typer
 
 from app.progress import bar, note, resumable
 from embedcache.decode import PIXEL_LIMIT
-from embedcache.events import BatchDone, Embedder, Finished, Started
-from embedcache.extract import extract
+from embedcache.events import BatchDone, Embedder, Finished, PartFinished, Started
+from embedcache.extract import Engine, extract
+from embedcache.parts import Part
 from embedcache.sources import Listing
 from embedcache.state import read_quarantine
 from embedcache.together import Together, together
@@ -29,6 +30,8 @@ def embed_listing(
     pixel_limit: int = PIXEL_LIMIT,
     strict: bool = False,
     update: bool = False,
+    part: Part | None = None,
+    engine: Engine | None = None,
     agreed: bool = False,
 ) -> Finished | None:
     """Embed with a progress bar; None where it was stopped."""
@@ -45,6 +48,8 @@ def embed_listing(
         pixel_limit=pixel_limit,
         strict=strict,
         update=update,
+        part=part,
+        engine=engine,
     )
     end = None
     with resumable("finished shards are kept."), bar("embedding") as progress:
@@ -55,11 +60,18 @@ def embed_listing(
                 progress.move(event.n_done, event.n_listed)
             elif isinstance(event, BatchDone):
                 progress.move(event.n_done, event.n_listed)
+            elif isinstance(event, PartFinished):
+                _tell_part(cache, event)
             elif isinstance(event, Finished):
                 end = event
     if end is not None:
         _tell_end(cache, end)
     return end
+
+
+def _tell_part(cache: Path, part: PartFinished) -> None:
+    left = f"shards left to other parts: {part.n_shards_left}"
+    print(f"{cache}: part {part.part} is done, {part.n_listed} images ({part.n_worked} in this run); {left}")
 
 
 def _check_room(members: Together, images: int, cache: Path, agreed: bool) -> None:

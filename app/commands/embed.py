@@ -1,5 +1,6 @@
 """`frostbench embed`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -59,14 +60,24 @@ def embed(
         bool, typer.Option("--update", help="Bring the cache to a changed source: only new and changed images embed.")
     ] = False,
     compiled: Annotated[bool, typer.Option("--compile", help="Run the backbone through torch.compile.")] = False,
+    shard: Annotated[
+        str | None, typer.Option(help="I/N: only every N-th shard from I (0 to N-1), beside N-1 other processes.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray: actors of Ray embed; see docs/scale.md.")] = "local",
+    actors: Annotated[int, typer.Option(help="With --engine ray: processes that embed at once.")] = 1,
+    ray_address: Annotated[
+        str | None, typer.Option(help="With --engine ray: a running cluster; auto finds it. Left out, one starts here.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Store patch tokens without being asked.")] = False,
 ) -> None:
     """Embed images once with a frozen backbone, and keep the vectors in a cache."""
+    from app.actions.dividing import chosen_engine, chosen_part
     from app.actions.embedding import embed_listing
     from app.actions.loading import load_backbones
     from embedcache.decode import PIXEL_LIMIT
     from embedcache.sources import list_source
 
+    part = chosen_part(shard, update=update, engine=engine)
     listing = list_source(
         source,
         root=root,
@@ -75,7 +86,8 @@ def embed(
         image_column=image_column,
         label_column=label_column,
     )
-    loaded = load_backbones(
+    make = partial(
+        load_backbones,
         backbone or ["bundled:efficientnet_lite0"],
         size or (),
         pooling=pool or (),
@@ -85,6 +97,7 @@ def embed(
         compiled=compiled,
         preparation=preparation,
     )
+    loaded = make()
     embed_listing(
         listing,
         loaded,
@@ -95,5 +108,7 @@ def embed(
         pixel_limit=PIXEL_LIMIT if pixel_limit is None else pixel_limit,
         strict=strict,
         update=update,
+        part=part,
+        engine=chosen_engine(engine, make, actors=actors, device=device, workers=workers, address=ray_address),
         agreed=yes,
     )

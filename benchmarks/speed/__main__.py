@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -43,7 +42,8 @@ def main(arguments: Sequence[str] | None = None, registry: Mapping[str, Benchmar
     if chosen.images is not None:
         if chosen.name not in WITH_IMAGES:
             parser.error(f"--images belongs to {' and '.join(WITH_IMAGES)}, however: {chosen.name} takes none")
-        registry = {**registry, chosen.name: partial(WITH_IMAGES[chosen.name], images=chosen.images)}
+        measured, images = WITH_IMAGES[chosen.name], chosen.images
+        registry = {**registry, chosen.name: lambda quick: measured(quick, images)}
     return run(registry, chosen.name, chosen.quick, lambda text: print(text, flush=True))
 
 

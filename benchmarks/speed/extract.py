@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from benchmarks.speed.harness import Figure, figure, turns
-from benchmarks.speed.peers import loops
+from benchmarks.speed.peers import Loop, loops
 from benchmarks.speed.photos import photos, pieces
 from benchmarks.speed.subjects import Subject, bundled, random_timm
 from embedcache.decode import PIXEL_LIMIT
@@ -101,7 +101,7 @@ def _against_peers(name: str, subject: Subject, rounds: list[Listing], n_rounds:
 
     sides = {"ours": side("ours", lambda chunk: ours(subject, chunk))}
     for key, loop in loops(subject).items():
-        sides[key] = side(key, lambda chunk, loop=loop: loop(_paths(chunk)))  # type: ignore[misc]
+        sides[key] = side(key, _of_listing(loop))
     taken = turns(sides, n_rounds)
     mine = last.pop("ours")
     cosines = {key: least_cosine(mine, vectors) for key, vectors in last.items()}
@@ -152,8 +152,8 @@ def _check_alike(cosines: Mapping[str, float]) -> None:
         )
 
 
-def _paths(listing: Listing) -> list[Path]:
-    return [item.path for item in listing.items if item.path is not None]
+def _of_listing(loop: Loop) -> Callable[[Listing], np.ndarray]:
+    return lambda listing: loop([item.path for item in listing.items if item.path is not None])
 
 
 def _paired(name: str, ours: list[float], peer: list[float], goal: float, unit: str) -> Figure:

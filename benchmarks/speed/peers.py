@@ -34,7 +34,8 @@ def loops(subject: Subject) -> Mapping[str, Loop]:
 def hf_pipeline(subject: Subject, batch: int | None = None) -> Loop:
     """The image-feature-extraction pipeline of transformers, asked for batches and for pooled vectors."""
     config = dict(subject.config)
-    wrapped = TimmWrapperModel(TimmWrapperConfig(architecture=subject.architecture, pretrained_cfg=config))
+    settings: Any = TimmWrapperConfig
+    wrapped: Any = TimmWrapperModel(settings(architecture=subject.architecture, pretrained_cfg=config))
     wrapped.timm_model = subject.model
     processor = TimmWrapperImageProcessor(pretrained_cfg=config, architecture=subject.architecture)
     device = subject.backbone.device

@@ -43,8 +43,9 @@ def figures(quick: bool) -> Iterator[Figure]:
         root = Path(folder)
         x = np.random.default_rng(0).standard_normal((ROWS, DIM), dtype=np.float32).astype(np.float16)
         np.save(root / "x.npy", x)
-        yield from one_column(root, x, repeats, PANDAS_ROWS if quick else ROWS)
-        yield from several_columns(root, x, repeats, PANDAS_ROWS)
+        pandas_rows = PANDAS_ROWS if quick else ROWS
+        yield from one_column(root, x, repeats, pandas_rows)
+        yield from several_columns(root, x, repeats, pandas_rows)
 
 
 def one_column(root: Path, x: np.ndarray, repeats: int, pandas_rows: int) -> Iterator[Figure]:
@@ -69,11 +70,11 @@ def several_columns(root: Path, x: np.ndarray, repeats: int, pandas_rows: int) -
     """Caches of three columns in 50 shards; all columns hold the same numbers."""
     names = (COLUMN, *OTHERS)
     many = write_cache(root / "several", x, -(-len(x) // SEVERAL_SHARDS), names)
-    part = write_cache(root / "several-part", x[:pandas_rows], -(-pandas_rows // SEVERAL_SHARDS), names)
+    part = many[: -(-pandas_rows * SEVERAL_SHARDS // len(x))]
     write_lists(root / "several.parquet", x[:pandas_rows], names)
     load, stack = Load(root / "x.npy"), Stack(root / "several.parquet")
     yield compare("cache.several.copy", Copy(many), load, goal=0.5, repeats=repeats, unit=UNIT)
-    yield compare("cache.several.pandas", Copy(part), stack, goal=10.0, repeats=max(3, repeats // 3), unit=UNIT)
+    yield compare("cache.several.pandas", Copy(part), stack, goal=10.0, repeats=3, unit=UNIT)
 
 
 @dataclass(frozen=True)

@@ -208,3 +208,31 @@ def test_mistakes_in_views_are_told(frostbench, cache, words, told):
     said = frostbench("views", "make", cache, "x", *words)
     assert said.status == 2
     assert told in said.err
+
+
+def test_parts_of_a_cache_say_what_is_left_and_the_last_one_counts(frostbench, photos, cache, tmp_path):
+    words = ["embed", photos, "--cache", tmp_path / "cache", "--shard-rows", 40]
+    first = frostbench(*words, "--shard", "0/2")
+    assert first.status == 0, first.err
+    assert "part 0/2 is done, 53 images (53 in this run); shards left to other parts: 1" in first.out
+    assert not (tmp_path / "cache" / "manifest.json").exists()
+    second = frostbench(*words, "--shard", "1/2")
+    assert "part 1/2 is done, 40 images (40 in this run); shards left to other parts: 0" in second.out
+    assert "92 of 93 images embedded, 1 quarantined" in second.out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--shard", "3/2"], "I from 0 to N-1, however: 3/2"),
+        (["--shard", "a/b"], "a part is written I/N, two whole numbers, however: 'a/b'"),
+        (["--shard", "0/2", "--update"], "however: --shard 0/2 and --update came"),
+        (["--shard", "0/2", "--engine", "ray"], "--shard 0/2 and --engine ray"),
+        (["--engine", "spark"], "engines are local and ray"),
+    ],
+)
+def test_mistakes_in_dividing_are_told_in_words(frostbench, photos, tmp_path, words, told):
+    said = frostbench("embed", photos, "--cache", tmp_path / "cache", *words)
+    assert said.status == 2
+    assert told in said.err
+    assert not (tmp_path / "cache").exists()

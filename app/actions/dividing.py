@@ -1,0 +1,39 @@
+"""Dividing an extraction among processes, as the command line asks for it."""
+
+from embedcache.distributed import MakeBackbone, RayEngine
+from embedcache.extract import Engine
+from embedcache.parts import Part, parse_part
+
+
+def chosen_part(text: str | None, *, update: bool, engine: str) -> Part | None:
+    """The part that `--shard` names.
+
+    Raises:
+        ValueError: it names none, or comes together with what it cannot be combined with.
+    """
+    if text is None:
+        return None
+    part = parse_part(text)
+    if update or engine != "local":
+        raise ValueError(
+            f"--shard is for processes that embed side by side, however: --shard {text} and "
+            f"{'--update' if update else f'--engine {engine}'} came. Leave one of them out; an update is made by one "
+            "process."
+        )
+    return part
+
+
+def chosen_engine(
+    name: str, make: MakeBackbone, *, actors: int, device: str, workers: int | None, address: str | None
+) -> Engine | None:
+    """The engine that `--engine` names; None is this process.
+
+    Raises:
+        ValueError: there is no such engine, or no actor is asked for.
+    """
+    if name == "local":
+        return None
+    if name != "ray" or actors < 1:
+        raise ValueError(f"engines are local and ray, with at least 1 actor, however: {name}, {actors} came.")
+    gpus = 1.0 if device.startswith("cuda") else 0.0
+    return RayEngine(make, actors=actors, gpus=gpus, cpus=workers or 1, address=address)
