@@ -9,7 +9,7 @@ def backbones(
     pattern: Annotated[str, typer.Argument(help="Part of a name, or a name with * for anything.")] = "",
 ) -> None:
     """List known backbones: dimension, size, licence, and whether their weights are at hand."""
-    from embedcache.backbones.catalogue import find_known, how_to_get, is_at_hand
+    from embedcache.backbones.catalogue import find_known, how_to_get, is_at_hand, way_to_get
 
     found = find_known(pattern)
     if not found:
@@ -18,10 +18,16 @@ def backbones(
             "out to see all; models beyond the catalogue are named PROVIDER:MODEL just so."
         )
     rows = [("backbone", "dim", "size", "licence", "weights")]
+    absent = {}
     for known in found:
-        here = "at hand" if is_at_hand(known) else how_to_get(known)
+        here = "at hand" if is_at_hand(known) else way_to_get(known)
+        if here != "at hand":
+            absent.setdefault((here, known.provider), known)
         rows.append((known.name, str(known.dim), str(known.size), known.licence, here))
     widths = [max(len(row[place]) for row in rows) for place in range(4)]
     for row in rows:
         print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]))
-    print("\nFiles of your own: onnx:FILE, huggingface:FOLDER, open_clip:local-dir:FOLDER, timm:MODEL --weights FILE.")
+    print()
+    for (here, _), known in absent.items():
+        print(f"{here}, such as {known.name}: {how_to_get(known)}")
+    print("Files of your own: onnx:FILE, huggingface:FOLDER, open_clip:local-dir:FOLDER, timm:MODEL --weights FILE.")

@@ -137,6 +137,13 @@ def is_at_hand(known: Known) -> bool:
     return any(isinstance(path, str) and Path(path).exists() for path in found)
 
 
+def way_to_get(known: Known) -> str:
+    """How its weights come here, in a word or three."""
+    if known.provider == "bundled":
+        return "a package"
+    return "gated" if known.gated else "on first use"
+
+
 def how_to_get(known: Known) -> str:
     """What to do where the weights are not at hand, in one sentence."""
     if known.provider == "bundled":

@@ -14,12 +14,15 @@ def test_backbones_are_listed_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -
     assert lines[0].split() == ["backbone", "dim", "size", "licence", "weights"]
     (lite,) = [line for line in lines if "lite0" in line]
     assert lite.split()[-2:] == ["at", "hand"]
-    (small,) = [line for line in lines if "dinov3-vits16-" in line]
+    (small,) = [line for line in lines if line.startswith("huggingface:facebook/dinov3-vits16-")]
     assert "384" in small
     assert "DINOv3 License" in small
-    assert "hf auth login" in small
+    assert small.split()[-1] == "gated"
+    (told,) = [line for line in lines if line.startswith("gated, such as huggingface:facebook/dinov3-vits16-pretrain")]
+    assert told.endswith("then `hf auth login`; offline --weights FOLDER with its files")
+    assert max(map(len, lines[: lines.index("")])) < 130
     some = run("*sat493m").output.splitlines()
-    assert [line.split()[0] for line in some[1:-2]] == [
+    assert [line.split()[0] for line in some[1 : some.index("")]] == [
         "huggingface:facebook/dinov3-vitl16-pretrain-sat493m",
         "huggingface:facebook/dinov3-vit7b16-pretrain-sat493m",
         "timm:vit_large_patch16_dinov3.sat493m",
