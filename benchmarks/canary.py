@@ -1,6 +1,6 @@
 """The canary of a cache, as it travels in a bundle, and its check."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -33,12 +33,14 @@ def canary_of(cache_dir: Path) -> Canary | None:
     return Canary(png.getvalue(), {name: torch.tensor(vector) for name, vector in stored["vectors"].items()})
 
 
-def canary_for(canary: Canary | None, columns: Sequence[str]) -> Canary | None:
+def canary_for(canary: Canary | None, columns: Sequence[str], tokens: Container[str] = ()) -> Canary | None:
     """The canary as a head that reads these columns keeps it; None where one of them has no vector for it.
 
     A cache keeps no patch tokens of its canary, so heads that pool tokens travel without one.
     """
-    return canary if canary is not None and set(columns) <= canary.vectors.keys() else None
+    if canary is None or any(name in tokens or name not in canary.vectors for name in columns):
+        return None
+    return canary
 
 
 def check_canary(canary: Canary, backbones: Together) -> None:

@@ -65,13 +65,13 @@ def open_predictor(folder: Path, *, weights: Path | None = None, device: str = "
             "Train it on a cache, or give it vectors through heads.export.load."
         )
     recipes = recipes_of(bundle)
-    backbones = Together(rebuild_all(recipes, weights=_weights_for(recipes, weights), device=device))
+    backbones = Together(rebuild_all(recipes, weights=weights_for(recipes, weights), device=device))
     if bundle.canary is not None:
         check_canary(bundle.canary, backbones)
     return Predictor(bundle.head, backbones)
 
 
-def _weights_for(recipes: Mapping[str, Recipe], weights: Path | None) -> dict[str, Path]:
+def weights_for(recipes: Mapping[str, Recipe], weights: Path | None) -> dict[str, Path]:
     """A file of weights for the one backbone of the recipes.
 
     Raises:

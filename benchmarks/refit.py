@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.evaluate import environment, part_of, table_to_data, with_recipes
-from benchmarks.keys import rows_of
+from benchmarks.keys import key_of, rows_of
 from benchmarks.plan import BenchSpec
 from benchmarks.record import RunRecord
 from benchmarks.streaming import opened_to_train
@@ -21,6 +21,7 @@ from training.courses import fixed, paced
 from training.data import Data
 from training.engine import fit
 from training.events import Chosen, Failed, Finished
+from training.joining import stepped_rows
 from training.losses.adafocal import AdaFocal
 from training.run import RunSpec
 
@@ -66,8 +67,12 @@ def refitted(
     asked = [RunSpec.model_validate(record.full_spec) for record in records]
     table = with_averaged(table, split, asked)
     rows = {role: int((split.roles == role).sum()) for role in ("train", "select")}
-    runs = [repeated(run, record.chosen, rows["train"]) for run, record in zip(asked, records, strict=True)]
-    heads = _trained(runs, joined(table, split, runs, device))
+    data = joined(table, split, asked, device)
+    # A view of a training row was a row of the run's schedule too.
+    seen = [rows["train"] + stepped_rows(run, data) - len(data.train) for run in asked]
+    each = zip(asked, records, seen, strict=True)
+    runs = [repeated(run, record.chosen, count) for run, record, count in each]
+    heads = _trained(runs, data)
     return tuple(
         replace(with_recipes(head, table), facts=_facts(record, head, rows, device))
         for record, head in zip(records, heads, strict=True)
@@ -93,6 +98,19 @@ def joined(table: FeatureTable, split: Split, runs: Sequence[RunSpec] = (), devi
     return with_views(data, table, split, runs, roles)
 
 
+def _check_views(record: RunRecord, run: RunSpec, table: FeatureTable, split: Split) -> None:
+    if run.view_sets and run.train.views != "samples":
+        raise ValueError(
+            f"selection rows have no views to train on, however: the run has train.views={run.train.views} over "
+            f"{list(run.view_sets)}, which needs those of every image. Export without --refit."
+        )
+    if (run.view_sets or run.tta) and key_of(table, split, run) != record.key:
+        raise ValueError(
+            f"a refit repeats a run on the views that it saw, however: {[*run.view_sets, *run.tta]} were made again "
+            f"since run {record.key}. Run the bench again first."
+        )
+
+
 def _check(records: Sequence[RunRecord], table: FeatureTable, split: Split) -> None:
     if split.folds is not None:
         raise ValueError(
@@ -106,6 +124,7 @@ def _check(records: Sequence[RunRecord], table: FeatureTable, split: Split) -> N
         )
     for record in records:
         run = RunSpec.model_validate(record.full_spec)
+        _check_views(record, run, table, split)
         if run.posthoc.rows == "select" and run.posthoc.reads_rows:
             raise ValueError(
                 "calibration and decisions are fitted to rows that a head was not trained on, however: a refit trains "

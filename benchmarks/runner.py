@@ -31,7 +31,7 @@ from benchmarks.keys import key_of, rows_of
 from benchmarks.plan import BenchSpec, Row
 from benchmarks.store import is_finished, save_run, stopped_key, write_records
 from benchmarks.streaming import Stream, opened_to_train
-from benchmarks.view_sets import with_averaged, with_views
+from benchmarks.view_sets import data_hash, with_averaged, with_views
 from embedcache.backbones import resolve_device
 from embedcache.splits import Split
 from embedcache.table import FeatureTable
@@ -43,13 +43,17 @@ from training.crossval import CrossValidated, FoldFitted, check_runs, cross_vali
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
 from training.events import Epoch, Event, Failed, Finished
+from training.joining import stepped_rows
 from training.notes import notes_for, order_notes, posthoc_notes
 from training.run import RunSpec
 
 
 @dataclass(frozen=True)
 class _Work:
-    """One cache of a bench, why its vectors stay on disk where they do, and whether its stopped runs are kept."""
+    """One cache of a bench, why its vectors stay on disk where they do, and whether its stopped runs are kept.
+
+    What its rows read, view sets included, is hashed in reads: a checkpoint belongs to it.
+    """
 
     cache: str
     table: FeatureTable
@@ -59,6 +63,7 @@ class _Work:
     device: str
     keep_stopped: bool
     on_disk: str
+    reads: str
 
     def key(self, spec: RunSpec) -> str:
         return key_of(self.table, self.split, spec)
@@ -111,7 +116,8 @@ def run_bench(
         table, split, on_disk = opened_to_train(cache, bench, rows, where, stream)
         table = with_averaged(table, split, [spec for row in rows for spec in row.specs])
         check_judged(bench, split)
-        work = _Work(cache, table, split, store, canary_of(Path(cache)), where, keep_stopped, on_disk)
+        reads = " ".join(sorted({data_hash(table, spec) for row in rows for spec in row.specs}))
+        work = _Work(cache, table, split, store, canary_of(Path(cache)), where, keep_stopped, on_disk, reads)
         warnings = split.report.warnings + ((f"vectors stay on disk: {on_disk}",) if on_disk else ())
         yield CacheOpened(cache, table.content_hash, split.hash, split.report.counts, warnings)
         runs = _run_cache(work, rows, stop, len(rows) + len(bench.ensembles))
@@ -184,7 +190,7 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
         where, seed = (work.cache, run.row), run.spec.seed
         if isinstance(event, Epoch):
             curve.append(event)
-            epochs = run.spec.epochs_for(len(data.train))
+            epochs = run.spec.epochs_for(stepped_rows(run.spec, data))
             yield RunEpoch(*where, seed, event.epoch, epochs, event.loss, event.metrics, event.best_epoch)
         elif isinstance(event, FoldFitted):
             yield RunFold(*where, seed, event.done, event.fits)
@@ -203,7 +209,7 @@ def _events(
     """What happens to runs on the rows that a split gives to training; a long stack leaves checkpoints in the store."""
     split = work.split
     if split.folds is None:
-        same_data = hashlib.sha256(f"{work.table.content_hash} {split.hash} {ENGINE_VERSION}".encode()).hexdigest()
+        same_data = hashlib.sha256(f"{work.reads} {split.hash} {ENGINE_VERSION}".encode()).hexdigest()
         return fit(specs, data, stop, Checkpoints(work.store / "checkpoints" / same_data[:16]))
     return cross_validate(specs, data, torch.from_numpy(split.folds[:, split.roles == "train"]), stop)
 
@@ -228,7 +234,7 @@ def _kept(
     metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
     facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics}
     known = replace(head, facts=facts | {"environment": record.environment})
-    canary = canary_for(work.canary, head.columns)
+    canary = canary_for(work.canary, head.columns, work.table.tokens)
     yield RunDone(work.cache, run.row, record, save_run(work.store, record, outcomes, known, canary))
     if finished.reason != "stopped":
         yield from (RunSkipped(work.cache, row, spec.seed, key) for row in run.rows[1:])

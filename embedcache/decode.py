@@ -44,6 +44,10 @@ class DecodeError(ValueError):
     """An image that cannot be embedded; the message is the reason that stands in the quarantine."""
 
 
+class ElsewhereError(DecodeError):
+    """An image that cannot be embedded because of another file than its own, and may be once that is mended."""
+
+
 def read_image_file(path: Path) -> bytes:
     """The bytes of an image file.
 

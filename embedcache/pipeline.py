@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from embedcache.decode import DecodeError, decode_bytes
+from embedcache.decode import DecodeError, ElsewhereError, decode_bytes
 from embedcache.items import Item
 from embedcache.reading import read_item
 from embedcache.together import Prepared, Together
@@ -50,6 +50,9 @@ def decode_item(item: Item, backbone: Together, pixel_limit: int) -> Outcome:
         if backbone.alteration is not None:
             image = backbone.alteration(item.id, image)
         return Decoded(item, backbone.prepare(image), digest)
+    except ElsewhereError as error:
+        # Without a digest the next run tries again: what has to change is not this file.
+        return Failed(item, str(error), None)
     except DecodeError as error:
         return Failed(item, str(error), digest)
     except MemoryError:

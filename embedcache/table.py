@@ -67,10 +67,11 @@ class FeatureTable:
     def content_hash(self) -> str:
         """SHA-256 of the rows and of the recipe of each column of vectors, in any order.
 
-        Columns of patch tokens count only where no other was read, so that it is the same with and without them.
+        Columns of patch tokens count only where the cache has no others, and then all of them, so that it is the same
+        whichever were read.
         """
         plain = {name: recipe.hash for name, recipe in self.recipes.items() if name not in self.tokens}
-        return hash_table(plain or {name: recipe.hash for name, recipe in self.recipes.items()}, self.rows_hash)
+        return hash_table(plain or {name: recipe.hash for name, recipe in self.tokens.items()}, self.rows_hash)
 
 
 def read_table(

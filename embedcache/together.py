@@ -1,5 +1,6 @@
 """One or more backbones that embed each decoded image together, so that its file is read and decoded once."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
@@ -35,15 +36,22 @@ class Together:
     Attributes:
         members: the backbones by prefix.
         alteration: what is done to decoded images first; None embeds them as they are.
+        using: held while the backbones embed, for an alteration that asks one of them from another thread.
 
     Raises:
         ValueError: there are none, or they decode in different ways.
     """
 
-    def __init__(self, members: Mapping[str, Embedder], alteration: Alteration | None = None) -> None:
+    def __init__(
+        self,
+        members: Mapping[str, Embedder],
+        alteration: Alteration | None = None,
+        using: "threading.Lock | None" = None,
+    ) -> None:
         if not members:
             raise ValueError("images are embedded by at least one backbone, however: none came. Name one.")
         self.members, self.alteration = MappingProxyType(dict(members)), alteration
+        self.using = using or threading.Lock()
         decoding = {prefix: _recipe_of(one).alpha_background for prefix, one in members.items()}
         if len(set(decoding.values())) > 1:
             raise ValueError(
@@ -108,9 +116,10 @@ class Together:
         """
         stacked = [torch.stack(images) for images in zip(*batch, strict=True)]
         found = {}
-        for prefix, member in self.members.items():
-            for pooling, vectors in self._embed_by(prefix, member, stacked[self._way[prefix]]).items():
-                found[self.column(prefix, pooling)] = vectors
+        with self.using:
+            for prefix, member in self.members.items():
+                for pooling, vectors in self._embed_by(prefix, member, stacked[self._way[prefix]]).items():
+                    found[self.column(prefix, pooling)] = vectors
         return found
 
     def _embed_by(self, prefix: str, member: Embedder, images: torch.Tensor) -> Mapping[str, torch.Tensor]:

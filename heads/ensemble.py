@@ -49,6 +49,13 @@ class Ensemble:
                 f"members of an ensemble have the same classes in the same order, however: member {number} "
                 f"{told if own != first else 'has another order'} than the first. Train them on one class list."
             )
+        others = {name: how for other in self.members[: number - 1] for name, how in other.views.items()}
+        apart = sorted(name for name, how in member.views.items() if others.get(name, how) != how)
+        if apart:
+            raise ValueError(
+                f"members of an ensemble see one and the same view by a name, however: {apart} of member {number} are "
+                "made otherwise than those of members before it. Make the view sets under other names."
+            )
         for name in member.columns:
             wanted, found = _hash(self.recipes.get(name)), _hash(member.recipes.get(name))
             shared = [other for other in self.members[: number - 1] if name in other.columns]

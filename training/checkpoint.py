@@ -21,7 +21,8 @@ FORMAT = 3
 class Checkpoints:
     """Where the first stages of stacks are kept while they train, and how often.
 
-    The folder belongs to one table, split and engine version: a checkpoint names its runs, and not their data.
+    The folder belongs to what is read (table, view sets), split and engine version: a checkpoint names its runs, and
+    not their data.
 
     Attributes:
         folder: made when the first checkpoint is written.

@@ -1,11 +1,14 @@
 """Whether the views that a run asks for are there, and fit it."""
 
-from heads.head import Closed
+from heads.head import Closed, Placed
+from heads.multi_prototype import Prototype
 from training.conflicts import check
 from training.data import Data
 from training.joining import joined_images
 from training.mixup import Mixup
+from training.oversample import NoOversample
 from training.run import RunSpec
+from training.second import Refit
 from training.views import rows_of_images
 
 
@@ -45,6 +48,18 @@ def _check_sets(run: RunSpec, data: Data) -> None:
             f"a run trains on view sets of its cache, however: {missing} came and there are {sorted(data.views)}. Make "
             "them by `frostbench views make`, or drop them from `view_sets`."
         )
+    if len(set(run.view_sets)) < len(run.view_sets) or len(set(run.tta)) < len(run.tta):
+        raise ValueError(
+            f"a view set is named once, however: view_sets={list(run.view_sets)} and tta={list(run.tta)}. Drop repeats."
+        )
+    columns = run.columns or (data.first_column,)
+    without = [c for c in columns for name in run.view_sets if c not in data.views[name].columns]
+    without += [c for c in columns if run.tta and not any(name.startswith(f"{c}@") for name in data.select.also)]
+    if without and (run.view_sets or len(data.select) > 0):
+        raise ValueError(
+            f"views have vectors alone, however: the run reads {sorted(set(without))}, which no view has. Name columns "
+            "of vectors, or drop view_sets and tta."
+        )
     shared = [name for name in run.view_sets if data.views[name].is_shared]
     if shared:
         _check_shared(run, shared)
@@ -53,10 +68,21 @@ def _check_sets(run: RunSpec, data: Data) -> None:
 def _check_shared(run: RunSpec, names: list[str]) -> None:
     """Labels that two classes share fit what labels of mixed rows fit."""
     rule = f"views of two images ({', '.join(names)}) share their labels"
-    if isinstance(run.head.classifier, Closed):
+    asked = [f"head.classifier.kind={run.head.classifier.kind}"] if isinstance(run.head.classifier, Closed) else []
+    asked += ["second.kind=refit"] if isinstance(run.second, Refit) else []
+    asked += (
+        [] if isinstance(run.train.oversample, NoOversample) else [f"train.oversample.kind={run.train.oversample.kind}"]
+    )
+    classifier = run.head.classifier
+    if isinstance(classifier, Prototype):
+        asked.append("head.classifier.kind=prototype")
+    elif isinstance(classifier, Placed) and classifier.init == "class_means":
+        asked.append("head.classifier.init=class_means")
+    asked += ["train.loss.vace"] if run.train.loss.vace.strength > 0 else []
+    if asked:
         raise ValueError(
-            f"{rule}, however: head.classifier.kind={run.head.classifier.kind} is fitted to one label for each row. "
-            "Use a classifier that is trained by steps, or views of single images."
+            f"{rule}, however: {', '.join(asked)} takes one label for each row. Use what is trained by steps alone, or "
+            "views of single images."
         )
     if run.train.views == "averaged":
         raise ValueError(f"{rule}, however: train.views=averaged has one label for each image. Set it to samples.")

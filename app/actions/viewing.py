@@ -9,6 +9,7 @@ import yaml
 from PIL import Image
 
 from app.progress import bar, note, resumable
+from benchmarks.inference import weights_for
 from benchmarks.plan import BenchSpec
 from benchmarks.settings import SettingsError, load_yaml, parse
 from embedcache.backbones.rebuild import rebuild_all
@@ -51,7 +52,7 @@ def make_set(
     split_spec = SplitSpec() if bench is None else parse(BenchSpec, load_yaml(bench)).split
     table = read_table(cache, stored=True)
     split = load_or_make_split(cache, table, split_spec)
-    backbones = rebuild_all(table.recipes, weights={} if weights is None else {"": weights}, device=device)
+    backbones = rebuild_all(table.recipes, weights=weights_for(table.recipes, weights), device=device)
     events = make_views(
         cache,
         name,

@@ -21,14 +21,16 @@ def verify(
     """Check every file of a cache against its manifest; exit status 1 if a check fails."""
     from functools import partial
 
-    from embedcache.backbones.rebuild import rebuild
+    from benchmarks.inference import weights_for
+    from embedcache.backbones.rebuild import rebuild_all
     from embedcache.opening import embed_canary
     from embedcache.table import read_table
     from embedcache.verify import verify_cache
 
     embed = None
     if canary:
-        embed = partial(embed_canary, rebuild(read_table(cache).recipes, weights=weights, device=device))
+        recipes = read_table(cache, stored=True).recipes
+        embed = partial(embed_canary, rebuild_all(recipes, weights=weights_for(recipes, weights), device=device))
     report = verify_cache(cache, embed)
     for check in report.checks:
         print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")

@@ -36,33 +36,34 @@ def class_attention(backbone: Backbone, images: torch.Tensor) -> torch.Tensor:
     elif isinstance(tower, TimmTower) and getattr(tower.model, "cls_token", None) is not None:
         weights, prefix = _of_timm(tower.model, x), int(tower.model.num_prefix_tokens)
     else:
+        weights, prefix = None, 0
+    side = 0 if weights is None or weights.ndim != 4 else math.isqrt(weights.shape[-1] - prefix)
+    if weights is None or side == 0 or weights.shape[2] != weights.shape[3] or side**2 + prefix != weights.shape[3]:
         raise ValueError(
             f"attention is that of a class token, however: {backbone.recipe.model} of {backbone.recipe.provider} does "
             "not show one. Set saliency=occlusion, which any backbone can."
         )
-    seen = weights[:, :, 0, prefix:].float().mean(dim=1)
-    side = math.isqrt(seen.shape[1])
-    return seen.reshape(len(seen), side, side).cpu()
+    return weights[:, :, 0, prefix:].float().mean(dim=1).reshape(len(weights), side, side).cpu()
 
 
-def _of_transformers(model: Any, x: torch.Tensor) -> torch.Tensor:
+def _of_transformers(model: Any, x: torch.Tensor) -> torch.Tensor | None:
+    """Attention [B, heads, T, T] of the last block; None where the model tells none."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
-        attentions = model(pixel_values=x, output_attentions=True).attentions
+        attentions = getattr(model(pixel_values=x, output_attentions=True), "attentions", None)
     finally:
         model.set_attn_implementation(before)
-    if not attentions:
-        raise ValueError(
-            f"attention must be told by the model, however: {type(model).__name__} tells none. Set saliency=occlusion."
-        )
-    found: torch.Tensor = attentions[-1]
-    return found
+    return attentions[-1] if attentions else None
 
 
-def _of_timm(model: Any, x: torch.Tensor) -> torch.Tensor:
+def _of_timm(model: Any, x: torch.Tensor) -> torch.Tensor | None:
+    """Attention [B, heads, T, T] of the last block; None where its parts are not those of a plain ViT."""
     seen: list[torch.Tensor] = []
-    attention = model.blocks[-1].attn
+    blocks = getattr(model, "blocks", None)
+    attention: Any = getattr(blocks[-1], "attn", None) if blocks else None
+    if not hasattr(attention, "fused_attn") or not hasattr(attention, "attn_drop"):
+        return None
     with _unfused(attention):
         # Its input is the softmax; in evaluation mode it drops nothing.
         handle = attention.attn_drop.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
@@ -70,7 +71,7 @@ def _of_timm(model: Any, x: torch.Tensor) -> torch.Tensor:
             model.forward_features(x)
         finally:
             handle.remove()
-    return seen[-1]
+    return seen[-1] if seen else None
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Making view sets: planned, then embedded as a cache of their own beside the images' cache."""
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from embedcache.decode import PIXEL_LIMIT
-from embedcache.events import Embedder, Event, Finished
+from embedcache.events import Embedder, Event, Finished, Started
 from embedcache.extract import extract
-from embedcache.files import write_parquet
+from embedcache.files import CacheError, read_json, write_parquet
 from embedcache.items import Item, Listing
 from embedcache.listing import read_items
 from embedcache.recipe import differences
@@ -57,6 +58,11 @@ def make_views(
         ValueError: the backbone has other recipes, the policy does not fit, or the views cannot be planned.
         CacheError: the cache cannot be read, or the set was begun with other settings.
     """
+    if split.folds is not None:
+        raise ValueError(
+            "views are made for a split into fixed roles, however: this one is cross-validated, where a view of a "
+            "held-out image would be trained on in other folds. Cut the split without folds."
+        )
     table, members = read_table(cache_dir, stored=True), together(backbone)
     _check_recipes(table, members)
     planned = plan(table, split.roles, policy, count, seed, role)
@@ -69,15 +75,38 @@ def make_views(
         raise ValueError(
             "views are made of image files, however: the vectors of this cache were imported. Make the cache by embed."
         )
-    maker = Maker(policy, seed, planned, items, background, pixel_limit, saliency)
+    using = threading.Lock()
+    maker = Maker(policy, seed, planned, items, background, pixel_limit, using, saliency)
     about = _about(policy, split, table, count, seed, role)
     listing = Listing(tuple(_items(planned, items, table)), table.class_names, (), about)
     folder = views_folder(cache_dir, name)
-    altered = Together(members.members, maker)
+    _check_same(folder, about)
+    altered = Together(members.members, maker, using)
     for event in extract(listing, altered, folder, batch=batch, workers=workers, pixel_limit=pixel_limit):
+        if isinstance(event, Started) and event.n_done < event.n_listed:
+            (folder / FILE).unlink(missing_ok=True)
         if isinstance(event, Finished):
             _write(folder, planned, table, maker, not isinstance(policy, Transplant))
         yield event
+
+
+def _check_same(folder: Path, about: Mapping[str, Any]) -> None:
+    """Refuse to go on with a set that was begun with other settings, or of a cache that has changed since.
+
+    Raises:
+        CacheError: it was.
+    """
+    path = folder / "cache.json"
+    if not path.is_file():
+        return
+    begun = read_json(path).get("source") or {}
+    changed = [name for name, value in about.items() if begun.get(name) != value]
+    if changed:
+        told = {"content_hash": "the cache", "split": "the split"}
+        raise CacheError(
+            f"a view set is continued only as it was begun, however: {', '.join(told.get(n, n) for n in changed)} of "
+            f"{folder} has changed since. Delete that folder and make the set again, or give it another name."
+        )
 
 
 def _about(policy: Policy, split: Split, table: FeatureTable, count: int, seed: int, role: Role) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from embedcache.decode import DecodeError, decode_bytes
+from embedcache.decode import DecodeError, ElsewhereError, decode_bytes
 from embedcache.items import Item
 from embedcache.reading import read_item
 from embedcache.views.planning import PlannedView
@@ -30,6 +30,7 @@ class Maker:
         items: Sequence[Item],
         background: tuple[int, int, int],
         pixel_limit: int,
+        using: threading.Lock,
         saliency: Saliency | None = None,
     ) -> None:
         self.text = f"{policy.text} seed {seed}"
@@ -37,7 +38,7 @@ class Maker:
         self._policy, self._items = policy, items
         self._planned: Mapping[str, PlannedView] = {view.id: view for view in planned}
         self._background, self._pixel_limit = background, pixel_limit
-        self._saliency, self._seeing = saliency, threading.Lock()
+        self._saliency, self._using = saliency, using
 
     def __call__(self, name: str, image: Image) -> Image:
         """The view of that id, of its decoded image uint8 [H, W, 3].
@@ -64,13 +65,13 @@ class Maker:
         try:
             return decode_bytes(read_item(item), background=self._background, pixel_limit=self._pixel_limit)
         except DecodeError as error:
-            raise DecodeError(f"the partner {item.id} {error}") from error
+            raise ElsewhereError(f"the partner {item.id} {error}") from error
 
     def _salient(self, planned: PlannedView, image: Image) -> np.ndarray:
-        """How salient the patches of an image are; one thread at a time asks the backbone."""
+        """How salient the patches of an image are; nobody else uses the backbone meanwhile."""
         if self._saliency is None:
             raise ValueError("patches are transplanted by what a backbone looks at, however: none came. Give one.")
-        with self._seeing:
+        with self._using:
             return self._saliency(self._items[planned.row].id, image)
 
     def remake(self, name: str) -> float:

@@ -45,7 +45,7 @@ class SuperpixelMix(Policy):
     needs_partner: ClassVar[bool] = True
 
     def __call__(self, image: Image, partner: Image, seed: int, number: int) -> View:
-        """The image with superpixels of the partner, drawn at random until they cover its share.
+        """The image with superpixels of the partner, drawn at random, as many as come nearest to its share.
 
         Raises:
             ModuleNotFoundError: scikit-image is not installed.
@@ -56,9 +56,9 @@ class SuperpixelMix(Policy):
         found = slic(other, n_segments=self.segments, start_label=0)
         sizes = np.bincount(found.ravel())
         order = rng.permutation(len(sizes))
-        covered = np.cumsum(sizes[order])
+        covered = np.concatenate([[0], np.cumsum(sizes[order])])
         wanted = (1 - rng.beta(self.alpha, self.alpha)) * found.size
-        taken = order[: int(np.searchsorted(covered, wanted))]
+        taken = order[: int(np.argmin(np.abs(covered - wanted)))]
         return pasted(image, other, np.isin(found, taken))
 
 

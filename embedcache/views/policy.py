@@ -27,7 +27,7 @@ class View:
 
 
 class Policy(BaseModel):
-    """Settings of a policy; the same settings, seed and images give the same view on every machine."""
+    """Settings of a policy; the same settings, seed and images give the same view, with any number of threads."""
 
     model_config = SETTINGS
 

@@ -113,7 +113,7 @@ def read_views(cache_dir: Path, name: str, table: FeatureTable, stored: bool = F
     """
     folder = finished_set(cache_dir, name)
     path = folder / FILE
-    own = read_table(folder, sorted(table.recipes), stored=stored)
+    own = read_table(folder, sorted(table.recipes.keys() - table.tokens.keys()), stored=stored)
     about = read_state(folder)[0]["source"]
     with reading(path):
         rows = pq.read_table(path, schema=SCHEMA).to_pydict()

@@ -1,12 +1,12 @@
 """Policies that make a view of one image."""
 
 import threading
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from PIL import Image as Pictures
-from pydantic import Field
+from pydantic import Field, model_validator
 from torchvision.transforms import v2
 
 from embedcache.views.policy import Image, Policy, View
@@ -73,6 +73,12 @@ class RandomCrop(Policy):
     flip: float = Field(default=0.5, ge=0, le=1)
     """Probability that the crop is mirrored."""
 
+    @model_validator(mode="after")
+    def _is_ordered(self) -> Self:
+        if self.least > self.most:
+            raise ValueError(f"least is at most most, however: {self.least} and {self.most} came. Exchange them.")
+        return self
+
     def __call__(self, image: Image, seed: int, number: int) -> View:
         """A random crop."""
         rng = np.random.default_rng(seed)
@@ -82,9 +88,8 @@ class RandomCrop(Policy):
 
     def _box(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
         """Top, left, height and width; the whole image where ten draws do not fit."""
-        low, high = min(self.least, self.most), max(self.least, self.most)
         for _ in range(10):
-            area = rows * columns * rng.uniform(low, high)
+            area = rows * columns * rng.uniform(self.least, self.most)
             aspect = float(np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3))))
             width, height = round((area * aspect) ** 0.5), round((area / aspect) ** 0.5)
             if 0 < width <= columns and 0 < height <= rows:

@@ -87,3 +87,28 @@ def test_tokens_that_stay_on_disk_are_refused(bench):
     other = bench.model_copy(update={"store": bench.store + "2", "base": base})
     with pytest.raises(ValueError, match=r"columns=rows needs all \d+ rows at once"):
         list(run_bench(other, stream="always"))
+
+
+def test_a_cache_of_tokens_alone_gives_bundles_without_a_canary(tmp_path):
+    @dataclass
+    class Alone(Rows):
+        @property
+        def recipes(self):
+            return {"rows": super().recipes["rows"]}
+
+        @property
+        def dims(self):
+            return {"rows": 3}
+
+        def embed(self, batch):
+            return {"rows": super().embed(batch)["rows"]}
+
+    write_images(tmp_path / "images", {"ash": 26, "beech": 20, "cedar": 14})
+    list(extract(list_folder(tmp_path / "images"), Alone(), tmp_path / "cache"))
+    spec = {"preset": "plain", "base": SHORT | POOLED, "seeds": (0,)}
+    bench = BenchSpec(caches=(str(tmp_path / "cache"),), store=str(tmp_path / "store"), **spec)
+    list(run_bench(bench))
+    (part,) = chosen_rows(bench)
+    folder = run_folder(Path(bench.store), part.rows["plain"][0]) / "head"
+    assert load_head(folder).columns == ("rows",)
+    assert not (folder / "canary.png").exists()

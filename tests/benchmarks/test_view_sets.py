@@ -186,7 +186,7 @@ def test_a_refit_trains_on_the_same_views(place, bench):
         ({"view_sets": ["mirror"]}, "trained on have the role train, however: 'mirror' has eval"),
         ({"tta": ["flip"]}, "averaged over have the role eval, however: 'flip' has train"),
         ({"view_sets": ["cut"], "train.mixup.alpha": 0.2}, "mixes rows once more"),
-        ({"view_sets": ["cut"], "head.classifier.kind": "logreg"}, "fitted to one label for each row"),
+        ({"view_sets": ["cut"], "head.classifier.kind": "logreg"}, "kind=logreg takes one label for each row"),
         ({"view_sets": ["cut"], "train.views": "averaged"}, "has one label for each image"),
         ({"view_sets": ["flip"], "split.folds": 3}, "split"),
         ({"view_sets": ["zoom"]}, "has none called 'zoom'"),
@@ -222,3 +222,78 @@ def test_images_are_predicted_with_their_views(place, bench):
     for name, vector in found.items():
         wanted = (kept.also | table.columns)[name][row].astype(np.float32)
         np.testing.assert_allclose(vector[0], wanted, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"second.kind": "refit"}, "second.kind=refit takes one label for each row"),
+        ({"train.oversample.kind": "gaussian"}, "train.oversample.kind=gaussian takes one label"),
+        ({"train.loss.vace.strength": 0.5}, "train.loss.vace takes one label"),
+        ({"view_sets": ["cut", "cut"]}, "a view set is named once"),
+    ],
+)
+def test_what_reads_one_label_refuses_shared_ones(place, changes, told):
+    spec = {"preset": "plain", "base": SHORT, "toggles": {"row": {"view_sets": ["cut"]} | changes}, "seeds": (0,)}
+    bench = BenchSpec(caches=(str(place / "cache"),), store=str(place / "other"), **spec)
+    with pytest.raises(ValueError, match=told):
+        list(run_bench(bench))
+
+
+def test_a_refit_of_views_that_come_together_is_refused(place, bench):
+    (part,) = chosen_rows(bench)
+    record = read_record(Path(bench.store), part.rows["together"][0])
+    with pytest.raises(ValueError, match="selection rows have no views to train on"):
+        refitted_on(bench, bench.caches[0], [record])
+
+
+def test_a_refit_of_views_that_were_made_again_is_refused(place, bench):
+    (part,) = chosen_rows(bench)
+    record = read_record(Path(bench.store), part.rows["mixed"][0])
+    with pytest.raises(ValueError, match="were made again since run"):
+        refitted_on(bench, bench.caches[0], [replace(record, key="0" * 16)])
+
+
+def test_a_refit_keeps_to_the_schedule_of_the_run(place, bench, monkeypatch):
+    """With a least number of steps, the views' rows decide how many epochs there are."""
+    from benchmarks import refit
+
+    changes = {"train.schedule.epochs": 9, "train.schedule.min_steps": 40, "view_sets": ["flip", "cut"]}
+    spec = {"preset": "plain", "base": SHORT | changes, "seeds": (0,)}
+    own = BenchSpec(caches=(str(place / "cache"),), store=str(place / "paced"), **spec)
+    list(run_bench(own))
+    (part,) = chosen_rows(own)
+    record = read_record(Path(own.store), part.rows["plain"][0])
+    asked = []
+    real = refit.repeated
+    monkeypatch.setattr(refit, "repeated", lambda run, chosen, rows: asked.append(rows) or real(run, chosen, rows))
+    refitted_on(own, own.caches[0], [record])
+    _, split = opened(place)
+    assert asked == [4 * int((split.roles == "train").sum())]
+
+
+def test_members_that_see_other_views_by_a_name_make_no_ensemble(bench):
+    from heads.ensemble import Ensemble
+
+    head = head_of(bench, "averaged")
+    other = {name: dict(how) | {"seed": 7} for name, how in head.views.items()}
+    with pytest.raises(ValueError, match="see one and the same view by a name"):
+        Ensemble((head, replace(head, views=other)))
+
+
+def test_a_checkpoint_belongs_to_the_views(place, monkeypatch):
+    """Two sets under one name leave checkpoints in two folders."""
+    from benchmarks import runner
+
+    folders = []
+
+    def kept(folder):
+        folders.append(folder)
+
+    monkeypatch.setattr(runner, "Checkpoints", kept)
+    spec = {"preset": "plain", "base": SHORT, "toggles": {"row": {"view_sets": ["flip"]}}, "seeds": (0,)}
+    for number, name in enumerate(("a", "b")):
+        bench = BenchSpec(caches=(str(place / "cache"),), store=str(place / f"kept {name}"), **spec)
+        monkeypatch.setattr("benchmarks.view_sets.fingerprint", lambda *_, n=number: f"{n}" * 64)
+        list(run_bench(bench))
+    assert folders[0].name != folders[1].name

@@ -81,3 +81,24 @@ def test_a_model_without_a_class_token_says_so(tmp_path: Path) -> None:
     backbone = load_backbone("timm", "test_resnet", weights=path, size=64, autocast="float32")
     with pytest.raises(ValueError, match=r"does not show one\. Set saliency=occlusion"):
         class_attention(backbone, images(64))
+
+
+def test_saliency_and_embedding_take_turns(tmp_path: Path) -> None:
+    """A thread that asks for saliency never changes the model under a forward pass."""
+    import threading
+
+    from embedcache.together import Together
+
+    class Slow:
+        recipes, dims, tokens, provenance, batch = {"cls": None}, {"cls": 1}, {}, {}, 4
+
+        def embed(self, batch):
+            assert lock.locked()
+            return {"cls": torch.zeros(len(batch), 1)}
+
+    lock = threading.Lock()
+    members = Together.__new__(Together)
+    members.members, members.alteration, members.using = {"": Slow()}, None, lock
+    members._way, members._at_once = {"": 0}, {}
+    assert members.embed([(torch.zeros(3, 2, 2),)])["cls"].shape == (1, 1)
+    assert not lock.locked()

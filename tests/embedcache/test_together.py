@@ -192,3 +192,26 @@ def test_tokens_alone_have_the_mean_token_as_canary():
     one = Alone(with_tokens=True)
     (vector,) = embed_canary(one).values()
     np.testing.assert_allclose(vector, embed_canary(Colours())["cls"], rtol=1e-5)
+
+
+def test_the_hash_of_a_cache_of_tokens_alone_is_one_whichever_were_read(tmp_path: Path):
+    class Two(Colours):
+        @property
+        def recipes(self):
+            own = super().recipes["rows"]
+            return {"rows": own, "more": own.model_copy(update={"pooling": "tokens"})}
+
+        @property
+        def tokens(self):
+            return {"rows": 8, "more": 8}
+
+        def embed(self, batch):
+            found = super().embed(batch)["rows"]
+            return {"rows": found, "more": found}
+
+    path = tmp_path / "images" / "a" / "0.png"
+    path.parent.mkdir(parents=True)
+    Image.new("RGB", (9, 9), (10, 0, 200)).save(path)
+    list(extract(list_folder(tmp_path / "images"), Two(with_tokens=True), tmp_path / "cache"))
+    hashes = {read_table(tmp_path / "cache", names).content_hash for names in (None, ["rows"], ["more"])}
+    assert len(hashes) == 1

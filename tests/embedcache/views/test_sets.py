@@ -192,3 +192,38 @@ def test_attention_is_asked_of_models_alone(made):
 def test_a_name_is_a_file_name(made):
     with pytest.raises(ValueError, match="view sets have names of letters"):
         run(made, "../up", "flip")
+
+
+def test_a_set_of_a_changed_cache_says_what_to_do(made):
+    cache, _, split = made
+    run(made, "stale", "flip")
+    with pytest.raises(CacheError, match=r"however: the split of .*stale has changed since. Delete that folder"):
+        list(make_views(cache, "stale", Halves(), read_policy("flip", {}), replace(split, hash="other")))
+
+
+def test_a_cross_validated_split_has_no_views(made):
+    cache, _, split = made
+    folds = replace(split, folds=np.zeros((1, len(split.roles)), np.int8))
+    with pytest.raises(ValueError, match="this one is cross-validated"):
+        list(make_views(cache, "folds", Halves(), read_policy("flip", {}), folds))
+
+
+def test_a_partner_that_is_mended_is_tried_again(made, tmp_path):
+    cache, _, _ = made
+    images = tmp_path / "images"
+    shutil.copytree(cache.parent / "images", images)
+    list(extract(list_folder(images), Halves(), tmp_path / "cache"))
+    own = read_table(tmp_path / "cache")
+    split = load_or_make_split(tmp_path / "cache", own, SplitSpec())
+    gone = images / str(own.ids[np.flatnonzero(split.roles == "train")[3]])
+    content = gone.read_bytes()
+    gone.unlink()
+    policy = read_policy("cutmix", {})
+    list(make_views(tmp_path / "cache", "cut", Halves(), policy, split))
+    before = read_views(tmp_path / "cache", "cut", own)
+    gone.write_bytes(content)
+    list(make_views(tmp_path / "cache", "cut", Halves(), policy, split))
+    after = read_views(tmp_path / "cache", "cut", own)
+    assert len(before.rows) < len(after.rows) == int((split.roles == "train").sum())
+    list(make_views(tmp_path / "cache", "whole", Halves(), policy, split))
+    np.testing.assert_array_equal(after.shares, read_views(tmp_path / "cache", "whole", own).shares)
