@@ -130,6 +130,6 @@ def test_rows_that_were_made_up_are_in_no_statistic():
     for kind in ("none", "gaussian"):
         tree = {"train": {"augment": {"noise": 0.1}, "oversample": {"kind": kind}}}
         stage = first_stage(settings_of([0], [RunSpec.model_validate(merged(BASE, tree))], rows))
-        seen[kind] = (len(stage.labels), stage.stack.objectives[0].channels)
+        seen[kind] = (len(stage.rows.labels), stage.stack.objectives[0].channels)
     assert seen["gaussian"][0] > seen["none"][0] == len(rows.train)
     assert all(torch.equal(a, b) for a, b in zip(seen["gaussian"][1], seen["none"][1], strict=True))
