@@ -1,7 +1,7 @@
 """From a bundle and image files to classes and probabilities."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.canary import check_canary
 from benchmarks.looking import looks, vectors_of
 from benchmarks.settings import SettingsError, load_yaml
-from embedcache.backbones.rebuild import group_recipes, prefix_of, rebuild_all
+from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import DecodeError, decode_file
 from embedcache.items import IMAGE_SUFFIXES, escape_name
 from embedcache.recipe import Recipe
@@ -69,23 +69,6 @@ def open_predictor(folder: Path, *, weights: Path | None = None, device: str = "
     if bundle.canary is not None:
         check_canary(bundle.canary, backbones)
     return Predictor(bundle.head, backbones)
-
-
-def weights_for(recipes: Mapping[str, Recipe], weights: Path | None) -> dict[str, Path]:
-    """A file of weights for the one backbone of the recipes.
-
-    Raises:
-        ValueError: there are several.
-    """
-    if weights is None:
-        return {}
-    groups = group_recipes(recipes)
-    if len(groups) > 1:
-        raise ValueError(
-            f"a file of weights belongs to one backbone, however: the head reads {list(recipes)}, which {len(groups)} "
-            "backbones give. Load those weights by path when the cache is made."
-        )
-    return {prefix_of(*next(iter(recipes.items()))): weights}
 
 
 def recipes_of(bundle: Bundle) -> dict[str, Recipe]:

@@ -9,10 +9,9 @@ import yaml
 from PIL import Image
 
 from app.progress import bar, note, resumable
-from benchmarks.inference import weights_for
 from benchmarks.plan import BenchSpec
 from benchmarks.settings import SettingsError, load_yaml, parse
-from embedcache.backbones.rebuild import rebuild_all
+from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import decode_file
 from embedcache.events import BatchDone, Finished, Started
 from embedcache.split_spec import SplitSpec

@@ -21,8 +21,7 @@ def verify(
     """Check every file of a cache against its manifest; exit status 1 if a check fails."""
     from functools import partial
 
-    from benchmarks.inference import weights_for
-    from embedcache.backbones.rebuild import rebuild_all
+    from embedcache.backbones.rebuild import rebuild_all, weights_for
     from embedcache.opening import embed_canary
     from embedcache.table import read_table
     from embedcache.verify import verify_cache

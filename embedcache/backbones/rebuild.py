@@ -114,6 +114,23 @@ def rebuild_all(
     return found
 
 
+def weights_for(recipes: Mapping[str, Recipe], weights: Path | None) -> dict[str, Path]:
+    """A file of weights for the one backbone of the recipes.
+
+    Raises:
+        ValueError: there are several.
+    """
+    if weights is None:
+        return {}
+    groups = group_recipes(recipes)
+    if len(groups) > 1:
+        raise ValueError(
+            f"a file of weights belongs to one backbone, however: the head reads {list(recipes)}, which {len(groups)} "
+            "backbones give. Load those weights by path when the cache is made."
+        )
+    return {prefix_of(*next(iter(recipes.items()))): weights}
+
+
 def prefix_of(column: str, recipe: Recipe) -> str:
     """What stands before the pooling in the name of a column; empty where nothing does."""
     pooling = name_of(recipe)

@@ -69,14 +69,8 @@ def make_views(
     every = {item.id: item for item in read_items(cache_dir)}
     items = [every[one] for one in table.ids.tolist()]
     pixel_limit = read_state(cache_dir)[0].get("pixel_limit", PIXEL_LIMIT)
-    saliency = Saliency(next(iter(members.members.values())), policy) if isinstance(policy, Transplant) else None
-    background = members.background
-    if background is None or any(items[view.row].path is None for view in planned):
-        raise ValueError(
-            "views are made of image files, however: the vectors of this cache were imported. Make the cache by embed."
-        )
     using = threading.Lock()
-    maker = Maker(policy, seed, planned, items, background, pixel_limit, using, saliency)
+    maker = _maker(policy, seed, planned, items, members, pixel_limit, using)
     about = _about(policy, split, table, count, seed, role)
     listing = Listing(tuple(_items(planned, items, table)), table.class_names, (), about)
     folder = views_folder(cache_dir, name)
@@ -88,6 +82,29 @@ def make_views(
         if isinstance(event, Finished):
             _write(folder, planned, table, maker, not isinstance(policy, Transplant))
         yield event
+
+
+def _maker(
+    policy: Policy,
+    seed: int,
+    planned: Sequence[PlannedView],
+    items: Sequence[Item],
+    members: Together,
+    pixel_limit: int,
+    using: threading.Lock,
+) -> Maker:
+    """What makes the planned views of a table's items.
+
+    Raises:
+        ValueError: the items have no files.
+    """
+    saliency = Saliency(next(iter(members.members.values())), policy) if isinstance(policy, Transplant) else None
+    background = members.background
+    if background is None or any(items[view.row].path is None for view in planned):
+        raise ValueError(
+            "views are made of image files, however: the vectors of this cache were imported. Make the cache by embed."
+        )
+    return Maker(policy, seed, planned, items, background, pixel_limit, using, saliency)
 
 
 def _check_same(folder: Path, about: Mapping[str, Any]) -> None:

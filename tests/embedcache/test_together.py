@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from seeing import recipe
 
 from embedcache.backbones import NotFiniteError
 from embedcache.extract import extract
@@ -18,29 +19,6 @@ from embedcache.recipe import Recipe
 from embedcache.table import read_table
 from embedcache.together import Together, together
 from embedcache.verify import cache_info, verify_cache
-
-
-def recipe(size: int = 8, **changes: object) -> Recipe:
-    fields = {
-        "provider": "timm",
-        "model": "mean colour",
-        "weights_sha256": "0" * 64,
-        "size": size,
-        "resize": size,
-        "crop": "squash",
-        "crop_fraction": 1.0,
-        "interpolation": "nearest",
-        "antialias": True,
-        "resizer": "pillow",
-        "decoder": "pillow",
-        "alpha_background": (255, 255, 255),
-        "mean": (0.0, 0.0, 0.0),
-        "std": (1.0, 1.0, 1.0),
-        "autocast": "float32",
-        "pooling": "cls",
-        "normalised": False,
-    }
-    return Recipe.model_validate(fields | changes)
 
 
 @dataclass
