@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from benchmarks.settings import SettingsError
-from embedcache.verify import cache_info
+from embedcache.checking.verify import cache_info
 
 DEPTH = 4
 """Levels of folders below the root that are searched for caches."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.arrays import Vectors, cache_of, given_roles
-from benchmarks.calibration import calibration as calibration
+from benchmarks.calibration.report import calibration as calibration
 from benchmarks.compare import ROLE_WORDS, Comparison, Role
 from benchmarks.compare import compare as compare_rows
 from benchmarks.deltas import BETTER, REASONS, WORSE

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks.settings import SettingsError
-from embedcache.external import import_vectors
-from embedcache.splits import ROLES
+from embedcache.exchange.external import import_vectors
+from embedcache.splits.making import ROLES
 from embedcache.table import FeatureTable
 
 Vectors = npt.NDArray[Any] | torch.Tensor | Mapping[str, npt.NDArray[Any] | torch.Tensor]

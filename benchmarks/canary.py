@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 
 from embedcache.canary import LIKE, canary_image, canary_sha256, cosine
+from embedcache.extraction.together import Together
 from embedcache.table import read_state
-from embedcache.together import Together
 from heads.export import Canary
 
 

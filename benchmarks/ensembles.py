@@ -16,7 +16,7 @@ from benchmarks.record import RunRecord
 from benchmarks.settings import SettingsError
 from benchmarks.store import StoreError, is_finished, read_record, run_folder, save_run
 from benchmarks.tuning import rows_on_cache
-from embedcache.splits import Split
+from embedcache.splits.making import Split
 from embedcache.table import FeatureTable
 from heads.ensemble import Ensemble
 from heads.export import load_head

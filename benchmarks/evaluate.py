@@ -11,10 +11,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from benchmarks.calibration_sides import Rows, both_sides
+from benchmarks.calibration.sides import Rows, both_sides
 from benchmarks.record import DataFacts, Evaluation, RunRecord
-from embedcache.cuts import merge_groups
-from embedcache.splits import Split
+from embedcache.splits.cuts import merge_groups
+from embedcache.splits.making import Split
 from embedcache.table import FeatureTable
 from heads.calibrators.rows import Calibration
 from heads.card import versions

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from benchmarks.store import StoreError, is_finished
-from embedcache.files import write_json
+from embedcache.storage.files import write_json
 
 
 def mark_failed(store: Path, key: str, message: str) -> None:

@@ -16,10 +16,10 @@ from benchmarks.looking import looks, vectors_of
 from benchmarks.settings import SettingsError, load_yaml
 from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import DecodeError, decode_file
+from embedcache.extraction.together import Prepared, Together
 from embedcache.items import IMAGE_SUFFIXES, escape_name
 from embedcache.recipe import Recipe
 from embedcache.table import FeatureTable
-from embedcache.together import Prepared, Together
 from heads.ensemble import Predictive
 from heads.export import Bundle, load
 

@@ -9,7 +9,7 @@ from benchmarks.plan import BenchSpec, Row, expand
 from benchmarks.record import BenchRows
 from benchmarks.settings import SettingsError, run_key
 from benchmarks.view_sets import data_hash
-from embedcache.splits import Split, load_or_make_split
+from embedcache.splits.making import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table
 from training.engine import ENGINE_VERSION
 from training.run import RunSpec

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedcache.together import Prepared, Together
+from embedcache.extraction.together import Prepared, Together
 from embedcache.views.catalogue import read_policy
 from embedcache.views.planning import seed_of
 from heads.trained import view_column

@@ -19,7 +19,7 @@ from benchmarks.points import (
     settings_of,
 )
 from benchmarks.settings import SettingsError, Tree, merge, parse, preset, with_changes
-from embedcache.splits import SplitSpec
+from embedcache.splits.making import SplitSpec
 from heads.spec import Spec, canonical
 from training.conflicts import check
 from training.run import RunSpec

@@ -13,7 +13,7 @@ from benchmarks.record import RunRecord
 from benchmarks.streaming import opened_to_train
 from benchmarks.view_sets import with_averaged, with_views
 from embedcache.backbones import resolve_device
-from embedcache.splits import Split
+from embedcache.splits.making import Split
 from embedcache.table import FeatureTable
 from heads.posthoc import PriorAdjustment
 from heads.trained import TrainedHead

@@ -33,7 +33,7 @@ from benchmarks.store import is_finished, save_run, stopped_key, write_records
 from benchmarks.streaming import Stream, opened_to_train
 from benchmarks.view_sets import data_hash, with_averaged, with_views
 from embedcache.backbones import resolve_device
-from embedcache.splits import Split
+from embedcache.splits.making import Split
 from embedcache.table import FeatureTable
 from heads.export import Canary
 from training.checkpoint import Checkpoints

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from benchmarks.record import OUTCOMES, RunRecord
 from benchmarks.settings import leaves
-from embedcache.files import write_bytes
+from embedcache.storage.files import write_bytes
 from heads import export
 from heads.export import Canary
 from heads.trained import TrainedHead

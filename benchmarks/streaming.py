@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from benchmarks.plan import BenchSpec, Row
-from embedcache.splits import Split, load_or_make_split
+from embedcache.splits.making import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table, verify_stored
 from training.capacity import COPIES_OF_ROWS, SHARE, free_on, gigabytes
 from training.run import RunSpec

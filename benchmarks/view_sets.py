@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from embedcache.files import CacheError
-from embedcache.splits import Split
+from embedcache.splits.making import Split
+from embedcache.storage.files import CacheError
 from embedcache.table import FeatureTable
 from embedcache.views.sets import ViewSet, fingerprint, read_views
 from heads.trained import view_column

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from embedcache.damage import reading, remedy
-from embedcache.files import CacheError
 from embedcache.hashes import hash_rows, hash_table
-from embedcache.listing import check_unique, effective_groups, read_item_columns, rows_of
 from embedcache.recipe import Recipe
-from embedcache.state import check_shard_hashes, read_recipe, read_shard_keys
-from embedcache.state import read_state as read_state
-from embedcache.store import shard_path
-from embedcache.stored import StoredColumn, stored_column
-from embedcache.vectors import read_vectors
+from embedcache.storage.damage import reading, remedy
+from embedcache.storage.files import CacheError
+from embedcache.storage.listing import check_unique, effective_groups, read_item_columns, rows_of
+from embedcache.storage.state import check_shard_hashes, read_recipe, read_shard_keys
+from embedcache.storage.state import read_state as read_state
+from embedcache.storage.store import shard_path
+from embedcache.storage.stored import StoredColumn, stored_column
+from embedcache.storage.vectors import read_vectors
 
 
 @dataclass(frozen=True, eq=False)

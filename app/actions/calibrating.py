@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from app.progress import bar
-from benchmarks.calibration import CalibrationReport, calibration
-from benchmarks.calibration_page import write_calibration_page
-from benchmarks.calibration_tables import save
+from benchmarks.calibration.page import write_calibration_page
+from benchmarks.calibration.report import CalibrationReport, calibration
+from benchmarks.calibration.tables import save
 from benchmarks.plan import BenchSpec
 from benchmarks.settings import SettingsError
 

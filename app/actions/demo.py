@@ -16,8 +16,8 @@ from benchmarks.settings import packaged_bench, parse
 from benchmarks.tables import MAIN, to_text
 from embedcache.backbones import load_backbone
 from embedcache.items import Item
-from embedcache.sources import list_source
-from embedcache.splits import load_or_make_split
+from embedcache.sources.source import list_source
+from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
 
 SHOWN = 6

@@ -1,8 +1,8 @@
 """Dividing an extraction among processes, as the command line asks for it."""
 
-from embedcache.distributed import MakeBackbone, RayEngine
-from embedcache.extract import Engine
-from embedcache.parts import Part, parse_part
+from embedcache.extraction.distributed import MakeBackbone, RayEngine
+from embedcache.extraction.extract import Engine
+from embedcache.extraction.parts import Part, parse_part
 
 
 def chosen_part(text: str | None, *, update: bool, engine: str) -> Part | None:

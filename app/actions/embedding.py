@@ -9,12 +9,12 @@ import typer
 
 from app.progress import bar, note, resumable
 from embedcache.decode import PIXEL_LIMIT
-from embedcache.events import BatchDone, Embedder, Finished, PartFinished, Started
-from embedcache.extract import Engine, extract
-from embedcache.parts import Part
-from embedcache.sources import Listing
-from embedcache.state import read_quarantine
-from embedcache.together import Together, together
+from embedcache.extraction.events import BatchDone, Embedder, Finished, PartFinished, Started
+from embedcache.extraction.extract import Engine, extract
+from embedcache.extraction.parts import Part
+from embedcache.extraction.together import Together, together
+from embedcache.sources.source import Listing
+from embedcache.storage.state import read_quarantine
 
 QUARANTINE_SHOWN = 5
 

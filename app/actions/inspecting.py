@@ -10,11 +10,11 @@ from app.progress import note
 from benchmarks.map_chart import map_svg, write_map_page
 from benchmarks.settings import parse
 from embedcache import index
-from embedcache.files import CacheError, write_bytes
 from embedcache.index.maps import MapMethod
 from embedcache.index.pairs import MARGIN
 from embedcache.index.search import Method
-from embedcache.splits import SplitSpec, load_or_make_split
+from embedcache.splits.making import SplitSpec, load_or_make_split
+from embedcache.storage.files import CacheError, write_bytes
 from embedcache.table import FeatureTable, read_table
 
 DRAWINGS = (".html", ".svg")

@@ -13,12 +13,12 @@ from benchmarks.plan import BenchSpec
 from benchmarks.settings import SettingsError, load_yaml, parse
 from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import decode_file
-from embedcache.events import BatchDone, Finished, Started
-from embedcache.split_spec import SplitSpec
-from embedcache.splits import load_or_make_split
-from embedcache.state import read_quarantine, read_state
+from embedcache.extraction.events import BatchDone, Finished, Started
+from embedcache.extraction.together import Together
+from embedcache.splits.making import load_or_make_split
+from embedcache.splits.spec import SplitSpec
+from embedcache.storage.state import read_quarantine, read_state
 from embedcache.table import read_table
-from embedcache.together import Together
 from embedcache.views.catalogue import read_policy
 from embedcache.views.embedding import make_views
 from embedcache.views.pairs import scaled

@@ -23,7 +23,7 @@ def app(
     """Open the workbench page: set A and B, train both, see what changed. It listens on this machine only."""
     from app.page.launch import launch
     from app.workspace import Workspace
-    from embedcache.state import read_state
+    from embedcache.storage.state import read_state
 
     for cache in caches or []:
         read_state(cache)

@@ -22,9 +22,9 @@ def verify(
     from functools import partial
 
     from embedcache.backbones.rebuild import rebuild_all, weights_for
-    from embedcache.opening import embed_canary
+    from embedcache.checking.verify import verify_cache
+    from embedcache.extraction.opening import embed_canary
     from embedcache.table import read_table
-    from embedcache.verify import verify_cache
 
     embed = None
     if canary:
@@ -43,7 +43,7 @@ def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Do the safe repairs, and say which.")] = False,
 ) -> None:
     """Name everything that is wrong with a cache, and the repair; exit status 1 if anything is left."""
-    from embedcache.doctor import diagnose, treat
+    from embedcache.checking.doctor import diagnose, treat
 
     for done in treat(cache) if repair else []:
         print(f"done  {done}")
@@ -60,7 +60,7 @@ def info(cache: Cache) -> None:
     """Describe a cache as JSON: rows, classes, groups, columns, quarantine."""
     import json
 
-    from embedcache.verify import cache_info
+    from embedcache.checking.verify import cache_info
 
     print(json.dumps(cache_info(cache), indent=1, ensure_ascii=False))
 
@@ -68,7 +68,7 @@ def info(cache: Cache) -> None:
 @app.command()
 def bad(cache: Cache) -> None:
     """List the images that could not be embedded, with the reason of each."""
-    from embedcache.state import read_quarantine
+    from embedcache.storage.state import read_quarantine
 
     for row in read_quarantine(cache):
         print(f"{row['id']}\t{row['reason']}")
@@ -82,7 +82,7 @@ def export_to(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
 ) -> None:
     """Write a cache in a form that other programs read."""
-    from embedcache.interop import export_cache
+    from embedcache.exchange.interop import export_cache
 
     for path in export_cache(cache, out, to=to, overwrite=overwrite):
         print(path)
@@ -98,7 +98,7 @@ def import_from(
 ) -> None:
     """Make a cache of vectors that exist already."""
     from app.progress import note
-    from embedcache.external import import_vectors
+    from embedcache.exchange.external import import_vectors
 
     report = import_vectors(vectors, manifest, cache, model, column)
     for warning in report.warnings:

@@ -28,7 +28,7 @@ def calibration(
     """Measure the calibration of a bench's rows before and after temperature scaling, with intervals and a report."""
     from app.actions.benches import read_bench_file
     from app.actions.calibrating import calibrate_bench, check_page, save_calibration
-    from benchmarks.calibration_tables import to_text
+    from benchmarks.calibration.tables import to_text
 
     spec = read_bench_file(bench, overrides, plugins or [])
     page = out or Path(spec.store) / "calibration" / f"{spec.name}-{role}.html"

@@ -75,7 +75,7 @@ def embed(
     from app.actions.embedding import embed_listing
     from app.actions.loading import load_backbones
     from embedcache.decode import PIXEL_LIMIT
-    from embedcache.sources import list_source
+    from embedcache.sources.source import list_source
 
     part = chosen_part(shard, update=update, engine=engine)
     listing = list_source(

@@ -9,7 +9,7 @@ from app.rows import Row, rows_of
 from app.sides import ROWS, Difference, differences, disabled, met, nearest_preset, run_of, switches, with_preset
 from app.workspace import Workspace
 from benchmarks.settings import SettingsError, Tree
-from embedcache.splits import SplitSpec
+from embedcache.splits.making import SplitSpec
 from heads.spec import canonical
 from training.run import RunSpec
 

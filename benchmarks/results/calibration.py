@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.calibration import calibration
+from benchmarks.calibration.report import calibration
 from benchmarks.compare import compare
 from benchmarks.events import RowStarted, RunFailed
 from benchmarks.plan import BenchSpec

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from benchmarks.plan import BenchSpec, expand
 from benchmarks.runner import table_to_data
-from embedcache.split_spec import SplitSpec
-from embedcache.splits import load_or_make_split
+from embedcache.splits.making import load_or_make_split
+from embedcache.splits.spec import SplitSpec
 from embedcache.table import read_table
 from training.engine import fit
 from training.run import RunSpec

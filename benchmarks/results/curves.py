@@ -12,7 +12,7 @@ from benchmarks.record import RunRecord
 from benchmarks.results.parts import Part
 from benchmarks.store import read_record
 from benchmarks.svg import INK, MUTED, SERIES, Scale, figure, line, mark, text, ticks
-from embedcache.splits import load_or_make_split
+from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
 from training.losses.vace import scatter_of
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedcache.backbones import load_backbone
-from embedcache.events import Finished
-from embedcache.extract import extract
-from embedcache.sources import list_source
+from embedcache.extraction.events import Finished
+from embedcache.extraction.extract import extract
+from embedcache.sources.source import list_source
 
 
 @dataclass(frozen=True)

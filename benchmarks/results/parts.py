@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from benchmarks.calibration import CalibrationReport
+from benchmarks.calibration.report import CalibrationReport
 from benchmarks.compare import Comparison
 from benchmarks.plan import BenchSpec
 from benchmarks.tuning import ChosenRows

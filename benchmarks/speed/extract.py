@@ -26,12 +26,12 @@ from benchmarks.speed.peers import Loop, loops
 from benchmarks.speed.photos import photos, pieces
 from benchmarks.speed.subjects import Subject, bundled, random_timm
 from embedcache.decode import PIXEL_LIMIT
-from embedcache.extract import extract
+from embedcache.extraction.extract import extract
+from embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
+from embedcache.extraction.together import together
 from embedcache.items import Listing
-from embedcache.pipeline import Decoded, decode_ahead, usable_cores
-from embedcache.store import shard_path
-from embedcache.together import together
-from embedcache.vectors import read_vectors
+from embedcache.storage.store import shard_path
+from embedcache.storage.vectors import read_vectors
 
 SHARE_GOAL, BEST_GOAL, ALIKE = 0.9, 2.0, 0.999
 LITE, VIT, VIT_SIZE = "efficientnet_lite0", "vit_small_patch16_dinov3", 224

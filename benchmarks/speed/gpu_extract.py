@@ -25,11 +25,11 @@ from benchmarks.speed.peers import Loop, hf_pipeline
 from benchmarks.speed.photos import photos
 from benchmarks.speed.subjects import Subject, random_timm
 from embedcache.decode import PIXEL_LIMIT
-from embedcache.extract import extract
+from embedcache.extraction.extract import extract
+from embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
+from embedcache.extraction.shard_rows import ShardRows
+from embedcache.extraction.together import together
 from embedcache.items import Listing
-from embedcache.pipeline import Decoded, decode_ahead, usable_cores
-from embedcache.shard_rows import ShardRows
-from embedcache.together import together
 
 MODELS = ("vit_small_patch16_dinov3", "vit_base_patch16_dinov3", "vit_large_patch16_dinov3")
 SIZES = (224, 256)

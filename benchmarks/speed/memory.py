@@ -20,11 +20,11 @@ import torch
 from PIL import Image
 
 from benchmarks.speed.harness import Figure, figure
-from embedcache.events import BatchDone
-from embedcache.extract import extract
+from embedcache.extraction.events import BatchDone
+from embedcache.extraction.extract import extract
+from embedcache.extraction.together import Together
 from embedcache.items import Item, make_listing
 from embedcache.recipe import Recipe
-from embedcache.together import Together
 
 FEW, MANY, MANY_QUICK = 1_000, 100_000, 10_000
 DIM, SIDE, SHARD_ROWS = 384, 64, 512

@@ -20,7 +20,7 @@ from transformers import ImageFeatureExtractionPipeline, TimmWrapperConfig, Timm
 from transformers.models.timm_wrapper.image_processing_timm_wrapper import TimmWrapperImageProcessor
 
 from benchmarks.speed.subjects import Subject
-from embedcache.pipeline import usable_cores
+from embedcache.extraction.pipeline import usable_cores
 
 Loop = Callable[[Sequence[Path]], np.ndarray]
 

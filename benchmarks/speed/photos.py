@@ -9,7 +9,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from embedcache.items import Listing
-from embedcache.sources import list_folder, list_source
+from embedcache.sources.source import list_folder, list_source
 
 PHOTOS = ("china.jpg", "flower.jpg")
 WIDTH, HEIGHT = 500, 375

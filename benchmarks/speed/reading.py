@@ -23,8 +23,8 @@ import pandas as pd
 
 from benchmarks.speed.harness import Figure, compare
 from embedcache.recipe import Recipe
-from embedcache.store import shard_path, write_shard
-from embedcache.vectors import copy_vectors, read_vectors
+from embedcache.storage.store import shard_path, write_shard
+from embedcache.storage.vectors import copy_vectors, read_vectors
 
 ROWS = 100_000
 DIM = 1_024

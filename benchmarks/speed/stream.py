@@ -23,10 +23,10 @@ import torch
 
 from benchmarks.evaluate import part_of
 from benchmarks.speed.harness import Figure, compare, figure
-from embedcache.files import write_json
 from embedcache.items import Item
 from embedcache.recipe import Recipe
-from embedcache.store import FORMAT_VERSION, describe_columns, write_items, write_manifest, write_shard
+from embedcache.storage.files import write_json
+from embedcache.storage.store import FORMAT_VERSION, describe_columns, write_items, write_manifest, write_shard
 from embedcache.table import FeatureTable, read_table
 from training.data import Data
 from training.engine import fit

@@ -70,7 +70,7 @@ def leaks(
 
     Args:
         table: in memory or on disk.
-        roles: str [N], as `embedcache.splits.Split.roles`.
+        roles: str [N], as `embedcache.splits.making.Split.roles`.
         threshold: cosine from which images are near-copies.
         column: whose vectors count; the first by name if left out.
         method: exact, ivf, or by the number of rows.

@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.damage import MISREAD
-from embedcache.files import CacheError, write_parquet
 from embedcache.index.rows import UnitRows, column_of
+from embedcache.storage.damage import MISREAD
+from embedcache.storage.files import CacheError, write_parquet
 from embedcache.table import FeatureTable
 
 MapMethod = Literal["pca", "umap"]

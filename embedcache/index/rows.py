@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from embedcache.files import CacheError
-from embedcache.stored import StoredColumn
+from embedcache.storage.files import CacheError
+from embedcache.storage.stored import StoredColumn
 from embedcache.table import FeatureTable
 
 Vectors = npt.NDArray[np.float32]

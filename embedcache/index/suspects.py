@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from embedcache.cuts import merge_groups
-from embedcache.files import CacheError
-from embedcache.folds import cut
 from embedcache.index.confident import confident_classes, normalised_margin, self_confidence
 from embedcache.index.groups import NEAR, joined_groups, near_groups
 from embedcache.index.out_of_sample import Floats, neighbour_agreement, ridge_probabilities
 from embedcache.index.rows import Numbers, column_of
 from embedcache.index.search import Method
+from embedcache.splits.cuts import merge_groups
+from embedcache.splits.folds import cut
+from embedcache.storage.files import CacheError
 from embedcache.table import FeatureTable
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from embedcache.decode import PIXEL_LIMIT
-from embedcache.events import Embedder, Event, Finished, Started
-from embedcache.extract import extract
-from embedcache.files import CacheError, read_json, write_parquet
+from embedcache.extraction.events import Embedder, Event, Finished, Started
+from embedcache.extraction.extract import extract
+from embedcache.extraction.together import Together, together
 from embedcache.items import Item, Listing
-from embedcache.listing import read_items
 from embedcache.recipe import differences
-from embedcache.splits import Split
-from embedcache.state import read_state
+from embedcache.splits.making import Split
+from embedcache.storage.files import CacheError, read_json, write_parquet
+from embedcache.storage.listing import read_items
+from embedcache.storage.state import read_state
 from embedcache.table import FeatureTable, read_table
-from embedcache.together import Together, together
 from embedcache.views.making import Maker
 from embedcache.views.planning import PlannedView, Role, labels_of, plan
 from embedcache.views.policy import Policy

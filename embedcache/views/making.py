@@ -7,7 +7,7 @@ import numpy as np
 
 from embedcache.decode import DecodeError, ElsewhereError, decode_bytes
 from embedcache.items import Item
-from embedcache.reading import read_item
+from embedcache.sources.reading import read_item
 from embedcache.views.planning import PlannedView
 from embedcache.views.policy import Image, Policy, View
 from embedcache.views.saliency import Saliency
@@ -15,7 +15,7 @@ from embedcache.views.transplant import Transplant
 
 
 class Maker:
-    """Makes the planned views of a policy; `embedcache.together.Together` calls it on each decoded image.
+    """Makes the planned views of a policy; `embedcache.extraction.together.Together` calls it on each decoded image.
 
     Attributes:
         text: how a recipe states the views.

@@ -4,7 +4,7 @@ import numpy as np
 
 from embedcache.backbones import Backbone
 from embedcache.backbones.attention import class_attention
-from embedcache.events import Embedder
+from embedcache.extraction.events import Embedder
 from embedcache.views.policy import Image
 from embedcache.views.transplant import Transplant, occlusion, resampled, squared
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.damage import reading
-from embedcache.files import CacheError
 from embedcache.hashes import file_sha256
-from embedcache.state import read_state
+from embedcache.storage.damage import reading
+from embedcache.storage.files import CacheError
+from embedcache.storage.state import read_state
 from embedcache.table import FeatureTable, read_table
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

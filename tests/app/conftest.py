@@ -51,7 +51,7 @@ def cache(photos, tmp_path_factory):
     """The photos embedded by the bundled EfficientNet-Lite0."""
     from app.actions.embedding import embed_listing
     from embedcache.backbones import load_backbone
-    from embedcache.sources import list_folder
+    from embedcache.sources.source import list_folder
 
     folder = tmp_path_factory.mktemp("cache") / "digits"
     embed_listing(list_folder(photos), load_backbone("bundled", "efficientnet_lite0"), folder)

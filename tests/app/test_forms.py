@@ -10,7 +10,7 @@ from app.forms import spec_of, tree_of, values_of
 from app.rows import Row, other_values, rows_of
 from benchmarks.plan import BenchSpec
 from benchmarks.settings import SettingsError
-from embedcache.splits import SplitSpec
+from embedcache.splits.making import SplitSpec
 from heads.head import HeadSpec
 from heads.spec import Spec
 from training.run import RunSpec

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.frames import WIDE
-from embedcache import store
 from embedcache.recipe import Recipe
-from embedcache.sources import Item
+from embedcache.sources.source import Item
+from embedcache.storage import store
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ DEADLINE = 60
 
 
 def write_cache(folder, rows, dim, classes, scales=(1.0,)):
-    from embedcache.external import import_vectors
+    from embedcache.exchange.external import import_vectors
 
     vectors = np.random.default_rng(0).normal(0, 1, (rows, dim)) * np.resize(scales, dim)
     folder.mkdir()

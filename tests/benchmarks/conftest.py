@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedcache.files import write_json
 from embedcache.recipe import Recipe
-from embedcache.sources import Item
-from embedcache.store import FORMAT_VERSION, describe_columns, write_items, write_manifest, write_shard
+from embedcache.sources.source import Item
+from embedcache.storage.files import write_json
+from embedcache.storage.store import FORMAT_VERSION, describe_columns, write_items, write_manifest, write_shard
 
 COUNTS = (120, 60, 40, 24, 16, 12)
 NAMES = ("ash", "beech", "cedar", "<img onerror=alert(1)>", "elm & oak", "fir")

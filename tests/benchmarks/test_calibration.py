@@ -12,21 +12,21 @@ import pytest
 import torch
 
 from benchmarks.api import calibration
-from benchmarks.calibration_classes import Confident, class_calibration
-from benchmarks.calibration_measured import basic_interval
-from benchmarks.calibration_resampled import Draws, Gathered, binned_accuracy, quantiles
-from benchmarks.calibration_runs import Place, Said, said_by
-from benchmarks.calibration_tables import save, to_text
+from benchmarks.calibration.classes import Confident, class_calibration
+from benchmarks.calibration.measured import basic_interval
+from benchmarks.calibration.resampled import Draws, Gathered, binned_accuracy, quantiles
+from benchmarks.calibration.runs import Place, Said, said_by
+from benchmarks.calibration.tables import save, to_text
 from benchmarks.evaluate import predictions
 from benchmarks.plan import BenchSpec
 from benchmarks.runner import run_bench
 from benchmarks.settings import SettingsError
 from benchmarks.store import StoreError, read_record, read_records, run_folder
-from embedcache.files import write_json
 from embedcache.recipe import Recipe
-from embedcache.sources import Item
-from embedcache.splits import load_or_make_split
-from embedcache.store import FORMAT_VERSION, describe_columns, write_items, write_manifest, write_shard
+from embedcache.sources.source import Item
+from embedcache.splits.making import load_or_make_split
+from embedcache.storage.files import write_json
+from embedcache.storage.store import FORMAT_VERSION, describe_columns, write_items, write_manifest, write_shard
 from embedcache.table import read_table
 from heads.export import load_head
 from training.calibration_bins import BinSums
@@ -327,7 +327,7 @@ def test_a_run_that_gave_nan_leaves_its_row_without_figures():
 
 def test_runs_that_all_gave_nan_are_told_in_words(toy, monkeypatch):
     nothing = Said({}, {}, math.nan)
-    monkeypatch.setattr("benchmarks.calibration_measured.said_by", lambda record, place: nothing)
+    monkeypatch.setattr("benchmarks.calibration.measured.said_by", lambda record, place: nothing)
     with pytest.raises(StoreError, match=r"every run of \['plain', .* gave NaN. Lower train.optim.lr"):
         calibration(toy, resamples=4)
 

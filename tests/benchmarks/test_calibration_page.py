@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from pages import Page
 
-from benchmarks.calibration import calibration
-from benchmarks.calibration_charts import RiskCurve, class_gaps, risk_coverage_chart
-from benchmarks.calibration_classes import ClassCalibration
-from benchmarks.calibration_page import write_calibration_page
+from benchmarks.calibration.charts import RiskCurve, class_gaps, risk_coverage_chart
+from benchmarks.calibration.classes import ClassCalibration
+from benchmarks.calibration.page import write_calibration_page
+from benchmarks.calibration.report import calibration
 from benchmarks.plan import BenchSpec
 from benchmarks.runner import run_bench
 

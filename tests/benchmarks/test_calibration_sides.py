@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.calibration_sides import Rows, both_sides, scaled, source_of
-from embedcache.splits import Split, SplitReport
+from benchmarks.calibration.sides import Rows, both_sides, scaled, source_of
+from embedcache.splits.making import Split, SplitReport
 from heads.calibrators.rows import Calibration
 from heads.posthoc import fit_temperature
 from training.calibration_metrics import calibration_metrics

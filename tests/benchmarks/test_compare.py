@@ -14,7 +14,7 @@ from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import SettingsError
 from benchmarks.store import StoreError, read_record
 from benchmarks.tables import save, to_text
-from embedcache.splits import SplitSpec
+from embedcache.splits.making import SplitSpec
 from training.events import Chosen
 
 

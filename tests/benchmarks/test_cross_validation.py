@@ -14,7 +14,7 @@ from benchmarks.plan import BenchSpec
 from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import SettingsError, parse
 from benchmarks.store import read_outcomes, read_record
-from embedcache.splits import load_or_make_split
+from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
 from heads.export import load
 from training.metrics import all_metrics

@@ -24,7 +24,7 @@ from benchmarks.runner import run_bench
 from benchmarks.settings import SettingsError
 from benchmarks.store import StoreError, is_finished, read_outcomes, read_record, run_folder
 from benchmarks.tuning import chosen_rows
-from embedcache.splits import load_or_make_split
+from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
 from heads.export import load
 from training.events import Failed, Finished

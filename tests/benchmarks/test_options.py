@@ -69,7 +69,7 @@ def test_no_spec_is_missing_from_the_catalogue(package):
 
 
 def test_embedcache_settings_have_the_same_configuration():
-    from embedcache.splits import SplitSpec
+    from embedcache.splits.making import SplitSpec
 
     assert SplitSpec.model_config["extra"] == "forbid"
     assert SplitSpec.model_config["frozen"] is True

@@ -12,7 +12,7 @@ from benchmarks.events import RowStarted, RunDone
 from benchmarks.plan import BenchSpec
 from benchmarks.runner import run_bench
 from benchmarks.store import read_outcomes
-from embedcache.splits import load_or_make_split
+from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
 from heads.calibrators.rows import Calibration
 from heads.export import load

@@ -14,7 +14,7 @@ from benchmarks.events import RunDone
 from benchmarks.plan import BenchSpec
 from benchmarks.refit import refitted, refitted_on, repeated
 from benchmarks.runner import run_bench
-from embedcache.splits import load_or_make_split
+from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
 from heads.posthoc import fit_temperature
 from training.data import Data

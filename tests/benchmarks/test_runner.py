@@ -22,7 +22,7 @@ from benchmarks.plan import BenchSpec
 from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import SettingsError, run_key
 from benchmarks.store import count_runs, is_finished, read_outcomes, read_records, run_folder
-from embedcache.splits import SplitSpec, load_or_make_split
+from embedcache.splits.making import SplitSpec, load_or_make_split
 from embedcache.table import read_table
 from heads.export import load
 from training.checkpoint import Checkpoints

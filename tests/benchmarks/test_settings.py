@@ -10,7 +10,7 @@ from benchmarks.settings import (
     split_override,
     with_changes,
 )
-from embedcache.splits import SplitSpec
+from embedcache.splits.making import SplitSpec
 from heads.body import Identity, Mlp
 from training.conflicts import check
 from training.run import RunSpec

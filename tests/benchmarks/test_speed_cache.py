@@ -13,7 +13,7 @@ from benchmarks.speed.__main__ import REGISTRY, WITH_IMAGES, main
 from benchmarks.speed.harness import figure
 from benchmarks.speed.photos import photos, pieces
 from benchmarks.speed.subjects import Subject, random_timm
-from embedcache.sources import list_folder
+from embedcache.sources.source import list_folder
 
 TINY = "test_vit2"
 

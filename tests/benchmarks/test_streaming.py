@@ -14,7 +14,7 @@ from benchmarks.runner import run_bench
 from benchmarks.speed import stream as speed
 from benchmarks.store import read_outcomes
 from benchmarks.streaming import Memory, memory_of, opened_to_train, too_much
-from embedcache.splits import SplitSpec, load_or_make_split
+from embedcache.splits.making import SplitSpec, load_or_make_split
 from embedcache.table import read_table
 from heads.export import load
 from training.run import RunSpec

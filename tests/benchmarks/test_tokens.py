@@ -8,16 +8,16 @@ import pytest
 import torch
 from seeing import Halves, write_images
 
-from benchmarks.calibration import calibration
+from benchmarks.calibration.report import calibration
 from benchmarks.keys import key_of
 from benchmarks.plan import BenchSpec
 from benchmarks.runner import run_bench
 from benchmarks.store import run_folder
 from benchmarks.tuning import chosen_rows
-from embedcache.extract import extract
-from embedcache.folders import list_folder
-from embedcache.split_spec import SplitSpec
-from embedcache.splits import load_or_make_split
+from embedcache.extraction.extract import extract
+from embedcache.sources.folders import list_folder
+from embedcache.splits.making import load_or_make_split
+from embedcache.splits.spec import SplitSpec
 from embedcache.table import read_table
 from heads.export import load_head
 from training.run import RunSpec

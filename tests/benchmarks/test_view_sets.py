@@ -18,11 +18,11 @@ from benchmarks.runner import run_bench
 from benchmarks.store import read_record, run_folder
 from benchmarks.tuning import chosen_rows
 from benchmarks.view_sets import with_averaged, with_views
-from embedcache.extract import extract
-from embedcache.files import CacheError
-from embedcache.folders import list_folder
-from embedcache.split_spec import SplitSpec
-from embedcache.splits import load_or_make_split
+from embedcache.extraction.extract import extract
+from embedcache.sources.folders import list_folder
+from embedcache.splits.making import load_or_make_split
+from embedcache.splits.spec import SplitSpec
+from embedcache.storage.files import CacheError
 from embedcache.table import read_table
 from embedcache.views.catalogue import read_policy
 from embedcache.views.embedding import make_views
@@ -209,7 +209,7 @@ def test_views_for_another_split_are_refused(place):
 
 def test_images_are_predicted_with_their_views(place, bench):
     from embedcache.decode import decode_file
-    from embedcache.together import together
+    from embedcache.extraction.together import together
 
     head = head_of(bench, "averaged")
     table, split = opened(place)

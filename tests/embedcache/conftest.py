@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedcache import store
 from embedcache.recipe import Recipe
-from embedcache.sources import Item
+from embedcache.sources.source import Item
+from embedcache.storage import store
 
 MakeCache = Callable[..., Path]
 

@@ -87,7 +87,7 @@ def test_saliency_and_embedding_take_turns(tmp_path: Path) -> None:
     """A thread that asks for saliency never changes the model under a forward pass."""
     import threading
 
-    from embedcache.together import Together
+    from embedcache.extraction.together import Together
 
     class Slow:
         recipes, dims, tokens, provenance, batch = {"cls": None}, {"cls": 1}, {}, {}, 4

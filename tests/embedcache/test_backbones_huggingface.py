@@ -11,7 +11,7 @@ from PIL import Image
 
 from embedcache.backbones import Backbone, Preparation, load_backbone
 from embedcache.backbones.rebuild import rebuild, rebuild_all
-from embedcache.together import Together
+from embedcache.extraction.together import Together
 
 LVD = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 SAT = ((0.430, 0.411, 0.296), (0.213, 0.156, 0.143))

@@ -11,13 +11,13 @@ from colour_images import RECIPE, Colours, files_of, list_images, make_images, r
 from typer.testing import CliRunner
 
 from app.commands.cache import app
-from embedcache import store
-from embedcache.doctor import diagnose, treat
-from embedcache.embed_command import embed_command
-from embedcache.files import CacheError
-from embedcache.locking import write_lock
-from embedcache.splits import SplitSpec, load_or_make_split
-from embedcache.store import bad_path, read_json, shard_path, write_json
+from embedcache.checking.doctor import diagnose, treat
+from embedcache.extraction.embed_command import embed_command
+from embedcache.splits.making import SplitSpec, load_or_make_split
+from embedcache.storage import store
+from embedcache.storage.files import CacheError
+from embedcache.storage.locking import write_lock
+from embedcache.storage.store import bad_path, read_json, shard_path, write_json
 from embedcache.table import read_table
 
 BAD = frozenset({3, 9, 21})

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from embedcache.external import BY_POSITION, import_vectors
-from embedcache.store import CacheError
+from embedcache.exchange.external import BY_POSITION, import_vectors
+from embedcache.storage.store import CacheError
 from embedcache.table import read_table
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
@@ -104,7 +104,7 @@ def test_ids_come_from_paths_and_given_ids_stay_as_they_are(tmp_path: Path) -> N
 
 
 def test_large_imports_are_cut_into_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedcache.external.SHARD_ROWS", 3)
+    monkeypatch.setattr("embedcache.exchange.external.SHARD_ROWS", 3)
     import_vectors(write_npy(tmp_path), manifest(tmp_path), tmp_path / "c", "m")
     assert len(list((tmp_path / "c" / "shards").glob("*.parquet"))) == 2
     np.testing.assert_array_equal(read_table(tmp_path / "c").columns["features"], X.astype(np.float16))
@@ -250,7 +250,7 @@ def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path: Path, monk
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("embedcache.store.write_manifest", no_space)
+        patch.setattr("embedcache.storage.store.write_manifest", no_space)
         with pytest.raises(OSError, match="No space"):
             import_vectors(vectors, manifest(tmp_path), target, "m")
     assert list(target.parent.iterdir()) == []

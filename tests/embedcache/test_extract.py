@@ -17,17 +17,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
-from embedcache import extract as extract_module
-from embedcache import pipeline
 from embedcache.backbones import NotFiniteError, load_backbone
-from embedcache.events import BatchDone, Event, Finished, ShardDone, Started, Stopped
-from embedcache.extract import QuarantineError, extract
-from embedcache.folders import list_folder
+from embedcache.extraction import extract as extract_module
+from embedcache.extraction import pipeline
+from embedcache.extraction.events import BatchDone, Event, Finished, ShardDone, Started, Stopped
+from embedcache.extraction.extract import QuarantineError, extract
+from embedcache.extraction.opening import embed_canary
 from embedcache.items import Item, Listing, make_listing
-from embedcache.opening import embed_canary
 from embedcache.preprocess import prepare_image
 from embedcache.recipe import Recipe
-from embedcache.store import CacheError, bad_path, finished_shards, read_bad, read_json, shard_path
+from embedcache.sources.folders import list_folder
+from embedcache.storage.store import CacheError, bad_path, finished_shards, read_bad, read_json, shard_path
 from embedcache.table import read_table
 
 RECIPE = Recipe(
@@ -185,8 +185,8 @@ import sys, time
 from pathlib import Path
 import torch
 from embedcache.backbones import load_backbone
-from embedcache.extract import extract
-from embedcache.folders import list_folder
+from embedcache.extraction.extract import extract
+from embedcache.sources.folders import list_folder
 torch.set_num_threads(1)
 images, weights, cache, ready = map(Path, sys.argv[1:])
 backbone = load_backbone("timm", "test_resnet", weights=weights, size=64, autocast="float32")

@@ -10,13 +10,13 @@ import pytest
 from colour_images import Colours, run
 from PIL import Image
 
-from embedcache import members
-from embedcache.extract import extract
+from embedcache.extraction.extract import extract
 from embedcache.items import Listing
-from embedcache.members import RowGroups
-from embedcache.reading import read_item
-from embedcache.sources import kind_of, list_source
-from embedcache.store import read_bad
+from embedcache.sources import members
+from embedcache.sources.members import RowGroups
+from embedcache.sources.reading import read_item
+from embedcache.sources.source import kind_of, list_source
+from embedcache.storage.store import read_bad
 from embedcache.table import read_table
 
 HF = (
@@ -140,7 +140,7 @@ def test_hidden_labels_are_refused(tmp_path: Path, kind: list[Any], told: str) -
 
 def test_large_row_groups_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub_file(tmp_path / "a.parquet", range(3))
-    monkeypatch.setattr("embedcache.bytes_in_parquet.LARGEST_GROUP", 100)
+    monkeypatch.setattr("embedcache.sources.bytes_in_parquet.LARGEST_GROUP", 100)
     with pytest.raises(ValueError, match=r"at most 100 bytes, however: .* row_group_size=1000"):
         list_source(tmp_path / "a.parquet")
 

@@ -16,7 +16,7 @@ from embedcache.index import pairs, search
 from embedcache.index.images import embed_images
 from embedcache.index.maps import map_path
 from embedcache.index.rows import UnitRows, column_of, to_unit
-from embedcache.store import CacheError
+from embedcache.storage.store import CacheError
 from embedcache.table import FeatureTable, read_table
 
 
@@ -282,8 +282,8 @@ def test_the_map_is_that_of_scikit_learn_up_to_sign() -> None:
 
 
 def test_a_map_is_made_once_and_kept(make_cache: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from embedcache.checking.verify import verify_cache
     from embedcache.index import maps
-    from embedcache.verify import verify_cache
 
     path = make_cache()
     table = read_table(path)

@@ -9,7 +9,7 @@ from embedcache import index
 from embedcache.index import confident, out_of_sample
 from embedcache.index.balance import FEW_BELOW, MANY_ABOVE
 from embedcache.index.rows import UnitRows, to_unit
-from embedcache.store import CacheError
+from embedcache.storage.store import CacheError
 from training import metrics
 
 

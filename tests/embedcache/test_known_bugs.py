@@ -12,9 +12,9 @@ from colour_images import RECIPE, Colours, files_of, list_images, make_images, p
 from PIL import Image
 
 from embedcache.decode import DecodeError, decode_file
-from embedcache.folders import list_folder
-from embedcache.splits import SplitSpec, make_split
-from embedcache.store import CacheError, read_bad, read_json
+from embedcache.sources.folders import list_folder
+from embedcache.splits.making import SplitSpec, make_split
+from embedcache.storage.store import CacheError, read_bad, read_json
 from embedcache.table import read_table
 
 ROOT = Path(__file__).parents[2]

@@ -8,25 +8,25 @@ import pytest
 from dying_colours import DyingColours
 from PIL import Image
 
-from embedcache import locking
-from embedcache.doctor import diagnose
-from embedcache.events import Event, Finished, PartFinished, ShardDone, Started
-from embedcache.extract import extract
-from embedcache.files import CacheError
-from embedcache.folders import list_folder
+from embedcache.checking.doctor import diagnose
+from embedcache.extraction.events import Event, Finished, PartFinished, ShardDone, Started
+from embedcache.extraction.extract import extract
+from embedcache.extraction.parts import parse_part
 from embedcache.items import Listing
-from embedcache.locking import is_locked, part_lock, write_lock
-from embedcache.parts import parse_part
-from embedcache.store import shard_path
+from embedcache.sources.folders import list_folder
+from embedcache.storage import locking
+from embedcache.storage.files import CacheError
+from embedcache.storage.locking import is_locked, part_lock, write_lock
+from embedcache.storage.store import shard_path
 
 CHILD = """
 import sys, time
 from pathlib import Path
 from dying_colours import DyingColours
-from embedcache.extract import extract
-from embedcache.events import ShardDone
-from embedcache.folders import list_folder
-from embedcache.parts import parse_part
+from embedcache.extraction.extract import extract
+from embedcache.extraction.events import ShardDone
+from embedcache.sources.folders import list_folder
+from embedcache.extraction.parts import parse_part
 images, cache, part, pause = sys.argv[1:]
 for event in extract(list_folder(Path(images)), DyingColours(), Path(cache), shard_rows=5, part=parse_part(part)):
     if isinstance(event, ShardDone):

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedcache.items import NO_GROUPS, escape_name
-from embedcache.sources import Listing, list_folder, list_manifest, list_source
+from embedcache.sources.source import Listing, list_folder, list_manifest, list_source
 
 
 def touch(root: Path, *names: str) -> Path:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.model_selection import StratifiedGroupKFold
 
-from embedcache import splits
-from embedcache.cuts import keep_classes_in_train, merge_groups
-from embedcache.splits import ROLES, SplitSpec, hash_roles, load_or_make_split, make_split, read_split
-from embedcache.store import CacheError
+from embedcache.splits import making
+from embedcache.splits.cuts import keep_classes_in_train, merge_groups
+from embedcache.splits.making import ROLES, SplitSpec, hash_roles, load_or_make_split, make_split, read_split
+from embedcache.storage.store import CacheError
 from embedcache.table import FeatureTable, read_table
 
 
@@ -225,7 +225,7 @@ def test_a_split_is_written_once_and_then_read(make_cache, monkeypatch: pytest.M
     path = make_cache(labels=LABELS)
     table = read_table(path)
     made = load_or_make_split(path, table, SplitSpec())
-    monkeypatch.setattr(splits, "make_split", lambda *_: pytest.fail("was computed again"))
+    monkeypatch.setattr(making, "make_split", lambda *_: pytest.fail("was computed again"))
     read = load_or_make_split(path, read_table(path, ["cls"]), SplitSpec())
     np.testing.assert_array_equal(read.roles, made.roles)
     assert (read.hash, read.report) == (made.hash, made.report)
@@ -241,14 +241,14 @@ def test_another_spec_or_table_has_another_file(make_cache) -> None:
     path = make_cache(labels=LABELS)
     table = read_table(path)
     keys = {
-        splits.split_path(path, table, SplitSpec()),
-        splits.split_path(path, table, SplitSpec(seed=1)),
-        splits.split_path(path, read_table(make_cache(labels=("bee", *LABELS[1:]))), SplitSpec()),
+        making.split_path(path, table, SplitSpec()),
+        making.split_path(path, table, SplitSpec(seed=1)),
+        making.split_path(path, read_table(make_cache(labels=("bee", *LABELS[1:]))), SplitSpec()),
     }
     assert len(keys) == 3
     one, two = (read_table(make_cache(labels=LABELS, splits=["train"] * 39 + [s])) for s in ("train", "test"))
     spec = SplitSpec(source="given")
-    assert splits.split_path(path, one, spec) != splits.split_path(path, two, spec)
+    assert making.split_path(path, one, spec) != making.split_path(path, two, spec)
 
 
 def test_a_changed_split_file_is_refused(make_cache) -> None:

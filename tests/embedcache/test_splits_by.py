@@ -12,8 +12,8 @@ from index_tables import labelled, table_of
 from pydantic import ValidationError
 
 from embedcache import index
-from embedcache.splits import SplitSpec, load_or_make_split, make_split, split_path
-from embedcache.store import CacheError
+from embedcache.splits.making import SplitSpec, load_or_make_split, make_split, split_path
+from embedcache.storage.store import CacheError
 from embedcache.table import FeatureTable, read_table
 
 TIME = SplitSpec(source="time")

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedcache import store
-from embedcache.listing import read_item_columns
 from embedcache.recipe import Recipe
-from embedcache.sources import Item
-from embedcache.store import CacheError
+from embedcache.sources.source import Item
+from embedcache.storage import store
+from embedcache.storage.listing import read_item_columns
+from embedcache.storage.store import CacheError
 
 RECIPE = Recipe(provider="external", model="m")
 

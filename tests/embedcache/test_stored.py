@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedcache import store
 from embedcache.recipe import Recipe
-from embedcache.store import CacheError
-from embedcache.stored import stored_column
+from embedcache.storage import store
+from embedcache.storage.store import CacheError
+from embedcache.storage.stored import stored_column
 from embedcache.table import read_table
 
 ROWS = 50
@@ -17,8 +17,8 @@ ROWS = 50
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Path], np.ndarray]:
     """Three shards of 29, 0 and 21 rows in row groups of 7, read in batches of 2 rows; and their vectors [50, 3]."""
-    monkeypatch.setattr("embedcache.files.ROWS_PER_GROUP", 7)
-    monkeypatch.setattr("embedcache.stored.BATCH_BYTES", 12)
+    monkeypatch.setattr("embedcache.storage.files.ROWS_PER_GROUP", 7)
+    monkeypatch.setattr("embedcache.storage.stored.BATCH_BYTES", 12)
     x = np.random.default_rng(0).standard_normal((ROWS, 3)).astype(np.float16)
     for i, part in enumerate((x[:29], x[:0], x[29:])):
         ids = [f"{i}-{k}" for k in range(len(part))]
@@ -67,7 +67,7 @@ def test_a_table_whose_vectors_stay_on_disk_is_the_same_table(make_cache) -> Non
 
 def test_opening_reads_no_vector(make_cache, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make_cache()
-    monkeypatch.setattr("embedcache.stored.StoredColumn.read", None)
+    monkeypatch.setattr("embedcache.storage.stored.StoredColumn.read", None)
     monkeypatch.setattr("embedcache.table.read_vectors", None)
     assert read_table(path, stored=True).stored["cls"].shape == (7, 4)
 

@@ -11,14 +11,14 @@ from PIL import Image
 from seeing import recipe
 
 from embedcache.backbones import NotFiniteError
-from embedcache.extract import extract
-from embedcache.folders import list_folder
-from embedcache.opening import embed_canary
+from embedcache.checking.verify import cache_info, verify_cache
+from embedcache.extraction.extract import extract
+from embedcache.extraction.opening import embed_canary
+from embedcache.extraction.together import Together, together
 from embedcache.preprocess import prepare_image
 from embedcache.recipe import Recipe
+from embedcache.sources.folders import list_folder
 from embedcache.table import read_table
-from embedcache.together import Together, together
-from embedcache.verify import cache_info, verify_cache
 
 
 @dataclass

@@ -12,14 +12,15 @@ import pytest
 import torch
 from colour_images import RECIPE, Colours, files_of, list_images, make_images, paint, run, sha_of
 
-from embedcache import pipeline, store
-from embedcache.events import Finished, ShardDone, Stopped
-from embedcache.extract import extract
-from embedcache.files import CacheError
+from embedcache.checking.verify import verify_cache
+from embedcache.extraction import pipeline
+from embedcache.extraction.events import Finished, ShardDone, Stopped
+from embedcache.extraction.extract import extract
 from embedcache.items import Listing
-from embedcache.store import read_bad, read_json, shard_path
+from embedcache.storage import store
+from embedcache.storage.files import CacheError
+from embedcache.storage.store import read_bad, read_json, shard_path
 from embedcache.table import FeatureTable, read_table
-from embedcache.verify import verify_cache
 
 BAD = frozenset({3, 9, 21})
 """Of the first 23 images, which are shards 0-4, 5-9, 10-14, 15-19 and 20-22."""

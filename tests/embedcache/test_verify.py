@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from embedcache import store
-from embedcache.splits import SplitSpec, load_or_make_split
-from embedcache.state import read_quarantine
-from embedcache.store import CacheError
+from embedcache.checking.verify import cache_info, verify_cache
+from embedcache.splits.making import SplitSpec, load_or_make_split
+from embedcache.storage import store
+from embedcache.storage.state import read_quarantine
+from embedcache.storage.store import CacheError
 from embedcache.table import read_table
-from embedcache.verify import cache_info, verify_cache
 
 LABELS = ("ant", "bee") * 20
 
@@ -191,5 +191,5 @@ def test_manifest_must_name_every_shard(make_cache) -> None:
 
 
 def test_reading_about_a_cache_does_not_import_scikit_learn() -> None:
-    code = "import sys, embedcache.verify; sys.exit('sklearn' in sys.modules)"
+    code = "import sys, embedcache.checking.verify; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

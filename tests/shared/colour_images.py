@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from embedcache.events import Event
-from embedcache.extract import extract
+from embedcache.extraction.events import Event
+from embedcache.extraction.extract import extract
 from embedcache.items import Item, Listing, make_listing
 from embedcache.preprocess import prepare_image
 from embedcache.recipe import Recipe

@@ -94,7 +94,7 @@ def digits(tmp_path_factory):
     """A folder with images of three classes and their cache; a careless page would run or split some of their names."""
     from app.actions.embedding import embed_listing
     from embedcache.backbones import load_backbone
-    from embedcache.sources import list_folder
+    from embedcache.sources.source import list_folder
 
     root = tmp_path_factory.mktemp("page")
     x, y = load_digits(return_X_y=True)

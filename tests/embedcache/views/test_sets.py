@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from seeing import Halves, write_images
 
-from embedcache.events import BatchDone, Finished
-from embedcache.extract import extract
-from embedcache.files import CacheError
-from embedcache.folders import list_folder
-from embedcache.split_spec import SplitSpec
-from embedcache.splits import load_or_make_split
+from embedcache.checking.verify import verify_cache
+from embedcache.extraction.events import BatchDone, Finished
+from embedcache.extraction.extract import extract
+from embedcache.sources.folders import list_folder
+from embedcache.splits.making import load_or_make_split
+from embedcache.splits.spec import SplitSpec
+from embedcache.storage.files import CacheError
 from embedcache.table import read_table
-from embedcache.verify import verify_cache
 from embedcache.views.catalogue import read_policy
 from embedcache.views.embedding import make_views
 from embedcache.views.sets import fingerprint, list_views, read_views
@@ -178,7 +178,7 @@ def test_a_partner_that_is_gone_is_quarantined_with_its_name(made, tmp_path):
     own_split = load_or_make_split(tmp_path / "cache", own, SplitSpec())
     (images / str(own.ids[np.flatnonzero(own_split.roles == "train")[0]])).unlink()
     list(make_views(tmp_path / "cache", "cut", Halves(), read_policy("cutmix", {}), own_split))
-    from embedcache.state import read_quarantine
+    from embedcache.storage.state import read_quarantine
 
     reasons = {row["reason"] for row in read_quarantine(tmp_path / "cache" / "views" / "cut")}
     assert any(reason.startswith("the partner ") and "does not exist" in reason for reason in reasons)

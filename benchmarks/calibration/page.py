@@ -1,0 +1,121 @@
+"""One self-contained HTML file about the calibration of a bench's rows."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from benchmarks.calibration.charts import class_gaps, curves_of, reliability_chart, risk_coverage_chart
+from benchmarks.calibration.classes import ClassCalibration
+from benchmarks.calibration.measured import CalibrationReport
+from benchmarks.calibration.resampled import HIGHER_IS_BETTER
+from benchmarks.calibration.tables import READING, SIDE_WORDS, TITLES
+from benchmarks.compare import BETTER, ROLE_WORDS, WORSE
+from benchmarks.page import write_page
+from benchmarks.tables import number, signed
+from training.ood import SCORES
+
+MARKS = {BETTER: "▲", WORSE: "▼"}
+ARROWS = {True: "↑", False: "↓", None: ""}
+"""Which way is better."""
+SHORT = {"before": "before", "after": "after scaling"}
+TABLES = (
+    ("ece", "cece", "smece", "nll", "brier"),
+    ("ece_over", "ece_under", "aece", "aurc", "e_aurc"),
+    tuple(f"auroc_{score}" for score in SCORES),
+)
+"""Metrics of the tables that are shown at once, few enough for a page's width; the others are folded away."""
+MOST_DIAGRAMS = 8
+"""Rows whose reliability is drawn, the baseline and the best first."""
+
+
+def write_calibration_page(reports: Sequence[CalibrationReport], out: Path) -> Path:
+    """Write one HTML file about reports, a section for each; it asks no other file or server for anything."""
+    title = "Calibration: " + " · ".join(dict.fromkeys(report.title for report in reports))
+    values = {"title": title, "sections": [_section(report) for report in reports], "reading": READING}
+    return write_page("calibration.html.j2", values, out)
+
+
+def _section(report: CalibrationReport) -> dict[str, Any]:
+    drawn = [side for side in ("before", "after") if side in report.sides]
+    rows = [row for row in dict.fromkeys((report.baseline, report.best, *report.rows)) if report.said[row]]
+    return {
+        "report": report,
+        "rows_words": ROLE_WORDS[report.role],
+        "is_test": report.role == "test",
+        "n_rows": len(report.draws.groups),
+        "n_groups": int(report.draws.groups.max()) + 1,
+        "sides": [_side(report, side) for side in report.sides],
+        "temperatures": {row: [number(t) for t in found] for row, found in report.temperatures.items()},
+        "reliability": [(row, _reliability(report, row)) for row in rows[:MOST_DIAGRAMS]],
+        "hidden": len(rows) - MOST_DIAGRAMS,
+        "curves": [(SIDE_WORDS[side], _curves(report, side)) for side in drawn],
+        "classes": [_classes(report, row) for row in report.classes if report.classes[row]],
+    }
+
+
+def _side(report: CalibrationReport, side: str) -> dict[str, Any]:
+    """What the tables of one side hold; the last is folded away."""
+    shown = [name for names in TABLES for name in names]
+    parts = [*TABLES, tuple(name for name in report.metrics if name not in shown)]
+    here = set(report.table[report.table["side"] == side]["metric"])
+    tables = [_table(report, side, names) for part in parts if (names := [name for name in part if name in here])]
+    return {"words": SIDE_WORDS[side], "tables": tables}
+
+
+def _table(report: CalibrationReport, side: str, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "metrics": [(TITLES[name], ARROWS[HIGHER_IS_BETTER.get(name)]) for name in names],
+        "rows": [(row, [_cell(report.line(side, row, name)) for name in names]) for row in report.rows],
+    }
+
+
+def _cell(line: Mapping[str, float | str]) -> dict[str, str]:
+    """The words of one cell; empty where a row has no such figure."""
+    if not line or math.isnan(float(line["value"])):
+        return dict.fromkeys(("value", "span", "delta", "moved", "verdict", "mark"), "")
+    verdict, delta = str(line["verdict"]), float(line["delta"])
+    known = not math.isnan(delta)
+    return {
+        "value": number(float(line["value"])),
+        "span": f"{float(line['value_low']):.4f} … {float(line['value_high']):.4f}",
+        "delta": signed(delta),
+        "moved": f"{signed(float(line['low']))} … {signed(float(line['high']))}" if known else "",
+        "verdict": verdict if known else "",
+        "mark": MARKS.get(verdict, ""),
+    }
+
+
+def _reliability(report: CalibrationReport, row: str) -> Markup:
+    names = {side: words for side, words in SHORT.items() if side in report.said[row]}
+    return Markup(reliability_chart(report.said[row], names, row, report.draws))
+
+
+def _curves(report: CalibrationReport, side: str) -> Markup:
+    return Markup(risk_coverage_chart(curves_of(report, side), f"Risk against coverage {SIDE_WORDS[side]}"))
+
+
+def _classes(report: CalibrationReport, row: str) -> dict[str, Any]:
+    """Charts and lines by class of one row; those with most rows first."""
+    sides = {side: found for side, found in report.classes[row].items() if side in ("before", "after")}
+    charts = [Markup(class_gaps(one, f"Gap by class of {row}, {SIDE_WORDS[side]}")) for side, one in sides.items()]
+    together = zip(*sides.values(), strict=True)
+    lines = [(each[0], [_class_cell(one) for one in each]) for each in together]
+    return {
+        "row": row,
+        "sides": [SIDE_WORDS[side] for side in sides],
+        "charts": charts,
+        "lines": sorted(lines, key=lambda line: -line[0].support),
+    }
+
+
+def _class_cell(one: ClassCalibration) -> dict[str, str]:
+    known = math.isfinite(one.gap)
+    return {
+        "predicted": f"{one.predicted:.0f}" if one.predicted == round(one.predicted) else f"{one.predicted:.1f}",
+        "ece": number(one.ece),
+        "gap": f"{one.gap:+.3f}" if known else "",
+        "span": f"{one.low:+.3f} … {one.high:+.3f}" if known else "",
+    }

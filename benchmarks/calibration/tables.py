@@ -1,0 +1,102 @@
+"""A calibration report as aligned text, and as CSV, JSON or Parquet."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.calibration.measured import CalibrationReport
+from benchmarks.compare import ROLE_WORDS
+from benchmarks.tables import aligned, number, signed, write_table
+from training.calibration_metrics import TITLES as OF_CALIBRATION
+
+TITLES = dict(OF_CALIBRATION) | {
+    "auroc_msp": "OOD AUROC, largest probability",
+    "auroc_neg_entropy": "OOD AUROC, entropy",
+    "auroc_max_logit": "OOD AUROC, largest logit",
+    "auroc_energy": "OOD AUROC, energy",
+}
+"""What tables call each metric."""
+SIDE_WORDS = {
+    "before": "before temperature scaling",
+    "after": "after temperature scaling",
+    "as_is": "as the heads are, with their own calibration",
+}
+SHOWN = ("ece", "ece_over", "ece_under", "aece", "cece", "smece", "nll", "brier", "aurc")
+"""Metrics of the text; files have them all."""
+READING = (
+    "Calibration errors of few rows are mostly noise: an interval that lies below its figure says so. Less is better, "
+    "save for AUROC. A verdict on a difference is better, worse or can't tell, by the rules of frostbench compare."
+)
+
+
+def to_text(report: CalibrationReport) -> str:
+    """The report as plain text: one table for each side, with metrics one below the other."""
+    metrics = [name for name in report.metrics if name in SHOWN or name.startswith("auroc")]
+    parts = [_head(report), aligned(_temperatures(report))]
+    for side in report.sides:
+        parts.append(f"{SIDE_WORDS[side]}\n" + table_text(report, side, metrics))
+    parts.append(READING)
+    parts += [f"Note: {note}" for note in report.notes]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(report: CalibrationReport) -> str:
+    others = f"; {report.others} rows of other classes to be told apart" if report.others else ""
+    groups = int(report.draws.groups.max()) + 1
+    return "\n".join(
+        [
+            f"{report.title}: calibration on {ROLE_WORDS[report.role]}, baseline {report.baseline!r}",
+            f"{len(report.draws.groups)} rows in {groups} groups; seeds {', '.join(map(str, report.seeds))}; "
+            f"95 % intervals from {report.draws.count} resamples of the groups{others}",
+            f"{report.runs_seen} runs of this store were evaluated on these rows",
+        ]
+    )
+
+
+def _temperatures(report: CalibrationReport) -> list[list[str]]:
+    lines = [["temperature by seed", *map(str, report.seeds)]]
+    return lines + [[row, *map(number, found)] for row, found in report.temperatures.items()]
+
+
+def table_text(report: CalibrationReport, side: str, metrics: Sequence[str]) -> str:
+    """The lines of one side: metric, row, value, difference from the baseline and verdict."""
+    lines = [["metric", "row", "value", "95 % interval", "delta", "95 % interval", "verdict"]]
+    for metric in metrics:
+        for row in report.rows:
+            cell = report.line(side, row, metric)
+            if cell:
+                lines.append([TITLES[metric], row, *cells(cell)])
+    widths = max(len(line[1]) for line in lines)
+    return aligned([[line[0], line[1].ljust(widths), *line[2:]] for line in lines])
+
+
+def cells(line: dict[str, float | str]) -> list[str]:
+    """Value, its interval, the difference, its interval and the verdict of a line of the table, in words."""
+    value, low, high, delta = (float(line[name]) for name in ("value", "value_low", "value_high", "delta"))
+    if math.isnan(value):
+        return [""] * 5
+    span = f"[{low:.4f}, {high:.4f}]"
+    moved = "" if math.isnan(delta) else f"[{float(line['low']):+.4f}, {float(line['high']):+.4f}]"
+    return [number(value), span, signed(delta), moved, str(line["verdict"])]
+
+
+def save(reports: Sequence[CalibrationReport], path: Path) -> None:
+    """Write the lines of all reports to a .csv, .parquet or .json file; the last also holds what was judged.
+
+    Raises:
+        SettingsError: the file has another ending.
+    """
+    tables = [r.table.assign(cache=r.cache, role=r.role, baseline=r.baseline) for r in reports]
+    whole = pd.concat(tables, ignore_index=True)
+    write_table(whole, lambda: [_about(r, t) for r, t in zip(reports, tables, strict=True)], path)
+
+
+def _about(report: CalibrationReport, table: pd.DataFrame) -> dict[str, object]:
+    names = ("title", "cache", "role", "baseline", "rows", "best", "seeds", "runs_seen", "others", "notes")
+    about = {name: vars(report)[name] for name in names}
+    temperatures = {row: [None if math.isnan(t) else t for t in found] for row, found in report.temperatures.items()}
+    lines = json.loads(table.to_json(orient="records"))
+    return about | {"resamples": report.draws.count, "temperatures": temperatures, "table": lines}

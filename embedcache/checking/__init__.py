@@ -1,0 +1,1 @@
+"""Whether a cache is whole and true, and its repair."""

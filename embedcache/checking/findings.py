@@ -1,0 +1,126 @@
+"""What is wrong with a cache on disk: one finding for each thing, with the repair."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from embedcache.extraction.embed_command import embed_command
+from embedcache.extraction.reopening import drop_shard, read_digests
+from embedcache.hashes import file_sha256
+from embedcache.storage.damage import MISREAD, is_imported
+from embedcache.storage.layout import Layout
+from embedcache.storage.state import read_shard_bad, read_shard_columns, same_columns
+from embedcache.storage.store import bad_path, finished_shards, shard_name, shard_path
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be.
+
+    Attributes:
+        what: is wrong, with the file.
+        repair: what to do about it, with the command where there is one.
+        mend: does what is safe about it; None where that is for a person to decide.
+        done: what `mend` did, in words.
+        harmless: whether the cache is whole all the same.
+    """
+
+    what: str
+    repair: str
+    mend: Callable[[], None] | None = None
+    done: str = ""
+    harmless: bool = False
+
+
+def shard_findings(
+    cache_dir: Path, cache: Mapping[str, Any], manifest: Mapping[str, Any] | None, layout: Layout
+) -> Iterator[Finding]:
+    """What is wrong with the shards: missing, damaged, of another recipe, with other rows, or not listed."""
+    finished = finished_shards(cache_dir)
+    digests = [shard["sha256"] for shard in manifest["shards"]] if manifest is not None else []
+    for i, listed in enumerate(layout.shards):
+        path = shard_path(cache_dir, i)
+        if i not in finished:
+            if manifest is not None:
+                yield _shard(cache_dir, cache, i, f"{shard_name(i)} is missing: {path} is gone.")
+            continue
+        digest = digests[i] if i < len(digests) else None
+        wrong = _wrong_with(cache_dir, cache, i, digest, {item.id for item in listed})
+        if wrong:
+            yield _shard(cache_dir, cache, i, f"{shard_name(i)} {wrong}: {path}.")
+    yield from _orphans(cache_dir, len(layout.shards))
+
+
+def _wrong_with(cache_dir: Path, cache: Mapping[str, Any], i: int, digest: str | None, listed: set[str]) -> str:
+    """What is wrong with a shard that is there, in words; empty where nothing is."""
+    path = shard_path(cache_dir, i)
+    try:
+        columns = read_shard_columns(cache_dir, i)
+    except MISREAD:
+        return "cannot be read"
+    if not same_columns(columns, dict(cache["columns"])):
+        return "is of another recipe than cache.json (a foreign shard)"
+    try:
+        bad = [row["id"] for row in read_shard_bad(cache_dir, i)]
+    except MISREAD:
+        return f"has no readable quarantine {bad_path(cache_dir, i).name}"
+    ids = _ids(path)
+    if ids is None:
+        return "cannot be read"
+    if twice := sorted(one for one, count in Counter([*ids, *bad]).items() if count > 1)[:3]:
+        return f"holds an id more than once ({', '.join(twice)})"
+    if set(ids) | set(bad) != listed:
+        return "holds other images than are listed for it"
+    if digest is not None and file_sha256(path) != digest:
+        return "has other bytes than were written (its SHA-256 is not that of the manifest)"
+    return "" if read_digests(cache_dir, i, None) is not None else "has pages whose checksum is wrong"
+
+
+def _ids(path: Path) -> list[str] | None:
+    try:
+        ids: list[str] = pq.read_table(path, columns=["id"], partitioning=None)["id"].to_pylist()
+    except (OSError, pa.ArrowException):
+        return None
+    return ids
+
+
+def _shard(cache_dir: Path, cache: Mapping[str, Any], i: int, what: str) -> Finding:
+    if is_imported(cache_dir):
+        return Finding(what, "Import the vectors again, into a new folder: frostbench cache import …")
+
+    def mend() -> None:
+        (cache_dir / "manifest.json").unlink(missing_ok=True)
+        drop_shard(cache_dir, i)
+
+    repair = f"Delete it with manifest.json (--repair does), then run: {embed_command(cache_dir, cache)}"
+    return Finding(what, repair, mend, f"deleted {shard_name(i)} and the manifest; the embed command makes it anew")
+
+
+def _orphans(cache_dir: Path, n_shards: int) -> Iterator[Finding]:
+    """Files in shards/ that belong to no shard."""
+    ours = {path(cache_dir, i) for i in range(n_shards) for path in (shard_path, bad_path)}
+    for path in sorted((cache_dir / "shards").glob("*")):
+        if path in ours or path.name.endswith(".tmp"):
+            continue
+        if path.name.startswith("part-") and path.name.endswith((".parquet", ".bad.json")):
+            yield Finding(
+                f"{path} is an orphan: the listing has only {n_shards} shards.",
+                f"Delete it (--repair does): rm {path}",
+                path.unlink,
+                f"deleted {path.name}, for which nothing is listed",
+            )
+        else:
+            yield Finding(f"{path} is no file of a cache.", f"Move it elsewhere: mv {path} ELSEWHERE")
+
+
+def described(error: Exception) -> tuple[str, str]:
+    """An error as what is wrong, with the rule, and as its last sentences, which say what to do."""
+    rule, sign, came = str(error).partition(", however: ")
+    what, _, repair = came.partition(". ")
+    told = f"{rule}{sign}{what}".rstrip(".")
+    return f"{told}.", repair or "Restore the file from a copy, or embed into a new folder."

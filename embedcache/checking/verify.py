@@ -1,0 +1,222 @@
+"""Checking a finished cache against itself, and, given its backbone, against today's numbers."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedcache.canary import LIKE, cosine
+from embedcache.hashes import hash_table
+from embedcache.splits.files import read_split
+from embedcache.storage.damage import MISREAD, reading, remedy
+from embedcache.storage.files import CacheError
+from embedcache.storage.layout import bounds, shard_sizes
+from embedcache.storage.listing import effective_groups, read_item_columns, rows_of
+from embedcache.storage.state import (
+    check_shard_hashes,
+    read_quarantine,
+    read_recipe,
+    read_shard_bad,
+    read_shard_columns,
+    read_shard_keys,
+    read_state,
+    same_columns,
+)
+from embedcache.storage.store import bad_path, shard_path
+from embedcache.storage.vectors import read_vectors
+from embedcache.table import read_table
+
+EmbedCanary = Callable[[], Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question asked of a cache; `detail` says what was found."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """The checks of a cache, in the order in which they were made."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed."""
+        return all(check.ok for check in self.checks)
+
+
+def verify_cache(cache_dir: Path, backbone: EmbedCanary | None = None) -> VerifyReport:
+    """Check every file of a cache; a failed check is reported, not raised.
+
+    Args:
+        cache_dir: the cache.
+        backbone: embeds the canary image anew and returns its vector [D] by column; None leaves that check out.
+    """
+    state = _check("finished, of a known format, listing unchanged", lambda: _state(cache_dir))
+    if not state.ok:
+        return VerifyReport((state,))
+    checks = [
+        state,
+        _check("SHA-256 of each shard", lambda: _shard_hashes(cache_dir)),
+        _check("rows + quarantine = listing", lambda: _counts(cache_dir)),
+        _check("recipes of the shards", lambda: _recipes(cache_dir)),
+        _check("page checksums, ids and finite vectors", lambda: _content(cache_dir)),
+        _check("splits", lambda: _splits(cache_dir)),
+    ]
+    if backbone is not None:
+        checks.append(_check("canary", lambda: _canary(cache_dir, backbone)))
+    return VerifyReport(tuple(checks))
+
+
+def _check(name: str, question: Callable[[], str]) -> Check:
+    """Ask; what any damaged file raises is the answer of a check that failed."""
+    try:
+        return Check(name, True, question())
+    except MISREAD as error:
+        return Check(name, False, str(error))
+
+
+def _state(cache_dir: Path) -> str:
+    manifest = read_state(cache_dir)[1]
+    return f"{manifest['n_listed']} listed, {manifest['n_ok']} embedded, {manifest['n_bad']} quarantined"
+
+
+def _shard_hashes(cache_dir: Path) -> str:
+    manifest = read_state(cache_dir)[1]
+    check_shard_hashes(cache_dir, manifest)
+    return f"{len(manifest['shards'])} shards"
+
+
+def _counts(cache_dir: Path) -> str:
+    cache, manifest = read_state(cache_dir)
+    with reading(cache_dir / "items.parquet"):
+        listed = read_item_columns(cache_dir)["id"]
+    rows = bad = 0
+    for i, (start, stop) in enumerate(bounds(shard_sizes(cache, len(listed), cache_dir))):
+        ids, failed = read_shard_keys(cache_dir, i)[0], [row["id"] for row in read_shard_bad(cache_dir, i)]
+        if sorted(ids + failed) != sorted(listed[start:stop]):
+            path = shard_path(cache_dir, i)
+            raise CacheError(
+                f"{path.name} and {bad_path(cache_dir, i).name} must hold the items listed for them, however: those of "
+                f"{cache_dir} do not. {remedy(path)}"
+            )
+        rows += len(ids)
+        bad += len(failed)
+    if (rows, bad, rows + bad) != (manifest["n_ok"], manifest["n_bad"], manifest["n_listed"]):
+        raise CacheError(
+            f"the manifest must count the shards, however: {cache_dir} holds {rows} rows and {bad} quarantined. "
+            f"{remedy(cache_dir / 'manifest.json')}"
+        )
+    return f"{rows} + {bad} = {len(listed)}"
+
+
+def _recipes(cache_dir: Path) -> str:
+    cache, manifest = read_state(cache_dir)
+    for i, shard in enumerate(manifest["shards"]):
+        if not same_columns(read_shard_columns(cache_dir, i), cache["columns"]):
+            raise CacheError(
+                f"{shard['name']} must have the recipes of cache.json, however: it differs. "
+                f"{remedy(shard_path(cache_dir, i))}"
+            )
+    return ", ".join(f"{name} {column['recipe_hash']}" for name, column in sorted(cache["columns"].items()))
+
+
+def _content(cache_dir: Path) -> str:
+    """Read one column after the other, so that only one of them is in memory."""
+    cache, manifest = read_state(cache_dir)
+    paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
+    for name, column in sorted(cache["columns"].items()):
+        read_recipe(cache_dir, name, column)
+        read_vectors(paths, name, column["dim"] * column.get("tokens", 1), verify=True)
+    rows = read_table(cache_dir, sorted(cache["columns"])[:1]).rows_hash
+    found = hash_table({name: column["recipe_hash"] for name, column in cache["columns"].items()}, rows)
+    stated = manifest["content_hash"]
+    if found != stated:
+        raise CacheError(
+            f"the content hash must be {stated[:12]}…, however: it is {found[:12]}…. Was cache.json edited?"
+        )
+    return f"content hash {found[:12]}…"
+
+
+def _splits(cache_dir: Path) -> str:
+    files = sorted((cache_dir / "splits").glob("*.parquet"))
+    for file in files:
+        read_split(file)
+    return f"{len(files)} splits"
+
+
+def _canary(cache_dir: Path, backbone: EmbedCanary) -> str:
+    canary = read_state(cache_dir)[0].get("canary")
+    if canary is None:
+        raise CacheError(
+            "a canary check needs a canary in cache.json, however: imported vectors have none. Leave it out."
+        )
+    now = backbone()
+    likeness = {name: cosine(np.asarray(now[name]), np.asarray(old)) for name, old in canary["vectors"].items()}
+    shown = ", ".join(f"{name} {value:.6f}" for name, value in sorted(likeness.items()))
+    if min(likeness.values()) <= LIKE:
+        raise CacheError(
+            f"the canary must embed to a cosine above {LIKE}, however: {shown}. "
+            "Another library version or device gives other vectors: do not mix them with this cache."
+        )
+    return f"cosine {shown}"
+
+
+def cache_info(cache_dir: Path) -> dict[str, Any]:
+    """What is in a finished cache, without reading a vector, as a tree for JSON.
+
+    Keys: n_listed, n_ok, n_bad, classes {name: rows}, groups (None where none are stated), columns {name: {dim, tokens
+    if it holds any, recipe_hash, model}}, bytes, quarantine {reason: rows} (see `count_reasons`), source, content_hash.
+
+    Raises:
+        CacheError: the cache is unfinished, of another format, or damaged.
+    """
+    cache, manifest = read_state(cache_dir)
+    with reading(cache_dir / "items.parquet"):
+        listing = read_item_columns(cache_dir)
+    keys = [read_shard_keys(cache_dir, i) for i in range(len(manifest["shards"]))]
+    content = [digest for _, digests in keys for digest in digests]
+    rows = rows_of(listing["id"], [one for ids, _ in keys for one in ids])
+    counts = Counter(listing["label"][row] for row in rows)
+    groups = set(effective_groups([listing["group"][row] for row in rows], content))
+    return {
+        "n_listed": manifest["n_listed"],
+        "n_ok": manifest["n_ok"],
+        "n_bad": manifest["n_bad"],
+        "classes": {name: counts[name] for name in cache["class_names"]},
+        "groups": len(groups) if any(listing["group"]) else None,
+        "columns": {
+            name: {
+                "dim": column["dim"],
+                **({"tokens": column["tokens"]} if "tokens" in column else {}),
+                "recipe_hash": column["recipe_hash"],
+                "model": read_recipe(cache_dir, name, column).model,
+            }
+            for name, column in cache["columns"].items()
+        },
+        "bytes": sum(path.stat().st_size for path in cache_dir.rglob("*") if path.is_file()),
+        "quarantine": count_reasons([row["reason"] for row in read_quarantine(cache_dir)]),
+        "source": cache.get("source"),
+        "content_hash": manifest["content_hash"],
+    }
+
+
+def count_reasons(reasons: Sequence[str]) -> dict[str, int]:
+    """How often each reason occurs; reasons that differ only in their numbers are one, with … for the numbers.
+
+    >>> count_reasons(["truncated", "has 9 x 8 pixels", "has 7 x 6 pixels"])
+    {'truncated': 1, 'has … x … pixels': 2}
+    """
+    alike: dict[str, Counter[str]] = {}
+    for reason in reasons:
+        alike.setdefault(re.sub(r"[0-9]+", "…", reason), Counter())[reason] += 1
+    return {next(iter(found)) if len(found) == 1 else text: found.total() for text, found in alike.items()}

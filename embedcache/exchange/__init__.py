@@ -1,0 +1,1 @@
+"""Vectors that come from other programs, or go to them."""

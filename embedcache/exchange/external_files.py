@@ -1,0 +1,116 @@
+"""Reading matrices of vectors out of .npy, .pt and Parquet files, without running any code that they hold."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import torch
+
+from embedcache.storage.files import CacheError
+
+KINDS = ("float16", "float32", "float64")
+
+
+def read_vector_file(path: Path, column: str) -> dict[str, np.ndarray]:
+    """The matrices [N, D] in a file, by name; `column` names one that has no name in the file.
+
+    Raises:
+        CacheError: the file is missing, unreadable, or does not hold float matrices.
+    """
+    readers = {".npy": _read_npy, ".pt": _read_torch, ".pth": _read_torch, ".parquet": _read_parquet}
+    if path.suffix.lower() not in readers or not path.is_file():
+        raise CacheError(f"vectors must be a .npy, .pt or .parquet file, however: {path} came. Is the path right?")
+    try:
+        arrays = readers[path.suffix.lower()](path, column)
+    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError, pa.ArrowException) as error:
+        raise CacheError(f"vectors must be readable without pickled code, however: {path}: {error}.") from error
+    for name, x in arrays.items():
+        if x.ndim != 2 or x.shape[1] == 0 or x.dtype.name not in KINDS:
+            raise CacheError(
+                f"vectors must be a matrix [N, D] of {' or '.join(KINDS)}, however: {name!r} of {path.name} is "
+                f"{x.dtype} {list(x.shape)}. Pool tokens and convert integers first."
+            )
+    if not arrays:
+        raise CacheError(f"a file of vectors must hold a matrix [N, D], however: {path.name} holds none. Is it empty?")
+    return arrays
+
+
+def read_vector_keys(path: Path, name: str) -> list[str | None] | None:
+    """The column `name` of a Parquet file of vectors, as text, by which its rows are joined to a manifest.
+
+    Returns None where the file has no such column of text or integers.
+
+    Raises:
+        CacheError: the file is unreadable.
+    """
+    if path.suffix.lower() != ".parquet":
+        return None
+    try:
+        with pq.ParquetFile(path) as file:
+            if name not in file.schema_arrow.names:
+                return None
+            kind = file.schema_arrow.field(name).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            if not any(fits(kind) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)):
+                return None
+            keys: list[str | None] = file.read([name])[name].cast(pa.string()).to_pylist()
+            return keys
+    except (OSError, pa.ArrowException) as error:
+        raise CacheError(f"vectors must be readable, however: {path}: {error}. Check the file.") from error
+
+
+def _read_npy(path: Path, column: str) -> dict[str, np.ndarray]:
+    try:
+        return {column: np.load(path, mmap_mode="r", allow_pickle=False)}
+    except ValueError as error:
+        raise CacheError(f"a .npy file must hold one array of numbers, however: {path}: {error}.") from error
+
+
+def _read_torch(path: Path, column: str) -> dict[str, np.ndarray]:
+    held = torch.load(path, map_location="cpu", weights_only=True)
+    tensors = {column: held} if isinstance(held, torch.Tensor) else held
+    if not isinstance(tensors, dict) or not all(isinstance(x, torch.Tensor) for x in tensors.values()):
+        raise CacheError(
+            f"a .pt file must hold a tensor or a dict of tensors, however: {path.name} holds {type(held).__name__} "
+            "with other things. Save the vectors alone."
+        )
+    return {str(name): _as_numpy(x.detach()) for name, x in tensors.items()}
+
+
+def _as_numpy(x: torch.Tensor) -> np.ndarray:
+    # numpy has no bfloat16; float32 holds each of its values exactly.
+    return np.asarray((x.float() if x.dtype == torch.bfloat16 else x).numpy())
+
+
+def _read_parquet(path: Path, column: str) -> dict[str, np.ndarray]:
+    """Every column that holds vectors; scalar columns are passed over, and `column` is not needed."""
+    table = pq.read_table(path, partitioning=None)
+    return {field.name: _matrix(field, table[field.name].combine_chunks()) for field in table.schema if _holds(field)}
+
+
+def _holds(field: pa.Field) -> bool:
+    kind = field.type
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    named_dim = pa.types.is_fixed_size_binary(kind) and b"dim" in (field.metadata or {})
+    return named_dim or any(is_list(kind) for is_list in lists)
+
+
+def _matrix(field: pa.Field, values: pa.Array) -> np.ndarray:
+    if values.null_count:
+        raise CacheError(
+            f"every row needs a vector, however: {values.null_count} of {field.name!r} are null. Drop them."
+        )
+    if pa.types.is_fixed_size_binary(field.type):
+        kind = np.dtype(field.metadata.get(b"dtype", b"float16").decode()).newbyteorder("<")
+        return np.frombuffer(b"".join(values.to_pylist()), kind).reshape(len(values), int(field.metadata[b"dim"]))
+    lengths = pc.unique(pc.list_value_length(values)).to_pylist()
+    flat = pc.list_flatten(values)
+    if len(lengths) != 1 or flat.null_count:
+        raise CacheError(
+            f"the vectors of a column must have one length and no empty places, however: {field.name!r} has the "
+            f"lengths {sorted(lengths)[:5]} and {flat.null_count} empty places. Repair the file."
+        )
+    return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, lengths[0])

@@ -1,0 +1,89 @@
+"""Exporting a cache for other programs: a Parquet file of float32 lists, or .npy matrices with a CSV of the rows."""
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from embedcache.storage.files import CacheError
+from embedcache.table import FeatureTable, read_table
+
+LIST_ROWS = 8_192
+
+
+def export_cache(
+    cache_dir: Path, out: Path, to: Literal["list", "npy"] = "list", overwrite: bool = False
+) -> list[Path]:
+    """Write a finished cache in a form that needs no knowledge of ours; returns the files written.
+
+    Args:
+        cache_dir: the cache.
+        out: for "list" one Parquet file with id, label, group and a list<float32> column for each vector column,
+            which pandas, polars and duckdb read; for "npy" a folder with COLUMN.npy (float16 [N, D]) and rows.csv.
+        to: the form.
+        overwrite: whether files that exist may be replaced.
+
+    Raises:
+        CacheError: the cache is unfinished, a file exists already, or a column's name is no file name.
+    """
+    table = read_table(cache_dir)
+    if to == "npy":
+        return _export_npy(table, out, overwrite)
+    _check_free([out], overwrite)
+    _write_lists(table, out)
+    return [out]
+
+
+def _check_free(targets: list[Path], overwrite: bool) -> None:
+    there = [str(path) for path in targets if path.exists()]
+    if there and not overwrite:
+        raise CacheError(
+            f"an export writes new files, however: {there} exist. Choose another name, or allow overwriting."
+        )
+
+
+def _rows(table: FeatureTable) -> dict[str, pa.Array]:
+    """The text columns; a row without a stated group, which the table groups by its content, has none here."""
+    names = np.array(table.class_names, dtype=object)
+    stated = [None if g == c else g for g, c in zip(table.groups.tolist(), table.content.tolist(), strict=True)]
+    return {
+        "id": pa.array(table.ids.tolist(), pa.string()),
+        "label": pa.array(names[table.labels].tolist(), pa.string()),
+        "group": pa.array(stated, pa.string()),
+    }
+
+
+def _write_lists(table: FeatureTable, out: Path) -> None:
+    """Convert a few thousand rows at a time, for float32 lists take more than twice the memory of the table."""
+    rows = pa.table(_rows(table))
+    lists = [pa.field(name, pa.list_(pa.float32())) for name in table.columns]
+    schema = pa.schema([*rows.schema, *lists])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(out.name + ".tmp")
+    with pq.ParquetWriter(partial, schema) as writer:
+        for start in range(0, max(len(table.ids), 1), LIST_ROWS):
+            part = rows.slice(start, LIST_ROWS).combine_chunks()
+            arrays = [_as_lists(x[start : start + LIST_ROWS]) for x in table.columns.values()]
+            writer.write_table(pa.Table.from_arrays([*part.itercolumns(), *arrays], schema=schema))
+    partial.replace(out)
+
+
+def _as_lists(x: np.ndarray) -> pa.Array:
+    offsets = pa.array(np.arange(len(x) + 1, dtype=np.int32) * x.shape[1])
+    return pa.ListArray.from_arrays(offsets, pa.array(x.astype(np.float32).ravel()))
+
+
+def _export_npy(table: FeatureTable, out: Path, overwrite: bool) -> list[Path]:
+    odd = [name for name in table.columns if Path(name).name != name]
+    if odd:
+        raise CacheError(f"an export names files after columns, however: {odd} are no file names. Export to a list.")
+    targets = [out / "rows.csv", *(out / f"{name}.npy" for name in table.columns)]
+    _check_free(targets, overwrite)
+    out.mkdir(parents=True, exist_ok=True)
+    pyarrow.csv.write_csv(pa.table(_rows(table)), targets[0])
+    for name, x in table.columns.items():
+        np.save(out / f"{name}.npy", x)
+    return targets

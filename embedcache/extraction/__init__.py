@@ -1,0 +1,1 @@
+"""From a listing and a backbone to a cache: decoding, embedding, resuming, updating, in one process or many."""

@@ -1,0 +1,206 @@
+"""Extraction over Ray Data: actors on one or many machines embed whole shards into a folder that all of them see.
+
+Nothing depends on what Ray remembers: a shard is a file with a name of its own, written under another name and renamed,
+so one that is embedded twice, after an actor died, is still one file, and a rerun asks only for those that are missing.
+Ray's own checkpoints and writers are not used: they append what a rerun computes again (ray-project/ray issues 60983
+and 61012).
+"""
+
+import logging
+import os
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from embedcache.extraction.events import BatchDone, Embedder, ShardDone, Started
+from embedcache.extraction.extract import Job, embed_shards
+from embedcache.extraction.opening import check_backbone
+from embedcache.extraction.reopening import Todo
+from embedcache.extraction.together import Together, together
+from embedcache.items import Listing
+from embedcache.storage.files import write_parquet
+from embedcache.storage.layout import bounds, shard_sizes
+from embedcache.storage.listing import read_items_between
+from embedcache.storage.staging import finish_update, scratch
+from embedcache.storage.store import finished_shards, read_bad, read_json, read_keys
+
+MakeBackbone = Callable[[], Embedder | Mapping[str, Embedder] | Together]
+"""Loads the backbone; what it refers to must be importable on every machine. Weights do not travel."""
+
+CAUSE = re.compile(r"[A-Za-z_.]*(Error|Exception): ")
+BLOCKS = 1000
+"""Into how many pieces the work is cut, at most, where actors are few."""
+
+
+class DistributedError(ValueError):
+    """Ray is missing, or ended the work; finished shards are kept."""
+
+
+@dataclass(frozen=True)
+class RayEngine:
+    """Embeds shards by Ray actors; an engine of `embedcache.extraction.extract.extract`.
+
+    Attributes:
+        make: loads the backbone in each actor.
+        actors: how many embed at once.
+        gpus: of each actor; 0 runs on the CPU.
+        cpus: of each actor, also its decoding threads.
+        address: of a running cluster, such as `auto`; None starts Ray in this process, for this machine alone.
+    """
+
+    make: MakeBackbone
+    actors: int = 1
+    gpus: float = 0.0
+    cpus: int = 1
+    address: str | None = None
+
+    def __call__(self, job: Job, todo: list[Todo], started: Started) -> Generator[BatchDone | ShardDone, None, None]:
+        """Embed the missing shards by actors; then, in this process, changed images of stored ones.
+
+        Raises:
+            DistributedError: Ray is not installed, or an actor met an error that a repetition does not mend.
+        """
+        missing = [shard for shard in todo if not shard.is_stored]
+        n_done = started.n_done
+        if missing:
+            for event in self._embed_missing(job, missing, started):
+                n_done = event.n_done
+                yield event
+        rest = [shard for shard in todo if shard.is_stored]
+        yield from embed_shards(job, rest, Started(started.n_listed, n_done, started.n_shards, ()))
+
+    def _embed_missing(
+        self, job: Job, missing: Sequence[Todo], started: Started
+    ) -> Generator[BatchDone | ShardDone, None, None]:
+        n_done = started.n_done
+        table = _write_todo(job.cache_dir, [shard.shard for shard in missing], started.n_listed)
+        with connected(self) as ray:
+            try:
+                for row in _rows(ray, self, job, table, len(missing)):
+                    n_done += row["n_ok"] + row["n_bad"]
+                    seconds = row["seconds"]
+                    rate = (row["n_ok"] + row["n_bad"]) / seconds if seconds else 0.0
+                    yield ShardDone(row["shard"], row["n_ok"], row["n_bad"], n_done, seconds, rate)
+                    yield BatchDone(n_done, started.n_listed)
+            except ray.exceptions.RayError as error:
+                raise DistributedError(_told(error, job.cache_dir)) from error
+        finish_update(job.cache_dir)
+
+
+class ShardActor:
+    """Embeds the shards that it is told, one after the other, into the shared folder."""
+
+    def __init__(self, make: MakeBackbone, cache_dir: str, folder: str, batch: int, workers: int, pixel_limit: int):
+        # Paths of a listing may be relative to where the command was given.
+        os.chdir(folder)
+        self._cache_dir, self._backbone = Path(cache_dir), together(make())
+        self._batch, self._workers, self._pixel_limit = batch, workers, pixel_limit
+        check_backbone(self._cache_dir, self._backbone)
+
+    def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
+        """Embed each shard of a batch that is not on disk yet; returns counts only."""
+        found = [
+            self._shard(int(shard), int(start), int(stop))
+            for shard, start, stop in zip(rows["shard"], rows["start"], rows["stop"], strict=True)
+        ]
+        return {name: [one[name] for one in found] for name in found[0]}
+
+    def _shard(self, shard: int, start: int, stop: int) -> dict[str, Any]:
+        if shard in finished_shards(self._cache_dir):
+            n_ok, n_bad = len(read_keys(self._cache_dir, shard)[0]), len(read_bad(self._cache_dir, shard))
+            return {"shard": shard, "n_ok": n_ok, "n_bad": n_bad, "seconds": 0.0}
+        items = read_items_between(self._cache_dir, start, stop)
+        listing = Listing(items, (), (), {})
+        rows = max(len(items), 1)
+        job = Job(listing, self._backbone, self._cache_dir, rows, self._batch, self._workers, self._pixel_limit)
+        events = embed_shards(job, [Todo(shard, items, items, False)], Started(len(items), 0, 1, ()))
+        end = [event for event in events if isinstance(event, ShardDone)][-1]
+        return {"shard": shard, "n_ok": end.n_ok, "n_bad": end.n_bad, "seconds": end.seconds}
+
+
+def _write_todo(cache_dir: Path, shards: Sequence[int], n_listed: int) -> Path:
+    """The work as Parquet: the number of each shard, its first row in items.parquet, and the row after its last."""
+    places = bounds(shard_sizes(read_json(cache_dir / "cache.json"), n_listed, cache_dir))
+    rows = {"shard": list(shards), "start": [places[i][0] for i in shards], "stop": [places[i][1] for i in shards]}
+    path = scratch(cache_dir) / "todo.parquet"
+    write_parquet(path, pa.table(rows))
+    return path
+
+
+def _rows(ray: Any, engine: RayEngine, job: Job, table: Path, n: int) -> Iterator[dict[str, Any]]:
+    """What the actors say of each shard, as they finish them."""
+    arguments = {
+        "make": engine.make,
+        "cache_dir": str(job.cache_dir.absolute()),
+        "folder": str(Path.cwd()),
+        "batch": job.batch,
+        "workers": engine.cpus,
+        "pixel_limit": job.pixel_limit,
+    }
+    # A dead actor's block is done again by another, which passes over the shards of it that are there.
+    work = ray.data.read_parquet(str(table.absolute())).repartition(min(n, max(BLOCKS, 16 * engine.actors)))
+    work = work.map_batches(
+        ShardActor,
+        fn_constructor_kwargs=arguments,
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(size=min(engine.actors, n)),
+        num_cpus=engine.cpus,
+        num_gpus=engine.gpus,
+    )
+    yield from work.iter_rows()
+
+
+@contextmanager
+def connected(engine: RayEngine) -> Iterator[Any]:
+    """Ray, on the given cluster, or started here for this machine alone and ended with the block.
+
+    Raises:
+        DistributedError: Ray is not installed.
+    """
+    try:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if engine.address is None:
+            # Without it Ray replaces the address given below by one that others can reach, and listens everywhere. It
+            # is read when ray is imported.
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise DistributedError(
+            "the Ray engine needs Ray, however: it is not installed. Install it: pip install 'frostbench[ray]'; or "
+            "leave --engine out, or divide the work by --shard."
+        ) from error
+    mine = not ray.is_initialized()
+    if mine and engine.address is not None:
+        ray.init(address=engine.address, log_to_driver=False, logging_level=logging.ERROR)
+    elif mine:
+        ray.init(
+            num_cpus=engine.actors * engine.cpus + 1,
+            include_dashboard=False,
+            object_store_memory=200 * 2**20,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _node_ip_address="127.0.0.1",
+        )
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    try:
+        yield ray
+    finally:
+        if mine:
+            ray.shutdown()
+
+
+def _told(error: Exception, cache_dir: Path) -> str:
+    """Ray's report in a sentence: its first error that is not of Ray itself, or its first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    causes = [line for line in lines if CAUSE.match(line) and not line.startswith("ray.")]
+    return (
+        f"actors must embed every shard, however: one ended with: {[*causes, *lines][0].rstrip('.')}. "
+        f"Finished shards are kept in {cache_dir}: repair the cause and run the same command again."
+    )

@@ -1,0 +1,95 @@
+"""Reading and decoding in threads, ahead of the forward pass, in listing order."""
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from embedcache.decode import DecodeError, ElsewhereError, decode_bytes
+from embedcache.extraction.together import Prepared, Together
+from embedcache.items import Item
+from embedcache.sources.reading import read_item
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """An image that is ready for the backbones, and the SHA-256 of its file's bytes."""
+
+    item: Item
+    image: Prepared
+    sha256: bytes
+
+
+@dataclass(frozen=True)
+class Failed:
+    """An item for the quarantine; its digest is None where the file was not read, or may be decoded another time."""
+
+    item: Item
+    reason: str
+    sha256: bytes | None
+
+
+Outcome = Decoded | Failed
+
+
+def decode_item(item: Item, backbone: Together, pixel_limit: int) -> Outcome:
+    """Read, hash, decode and prepare one item; whatever is wrong with its file becomes its reason."""
+    background = backbone.background
+    if item.path is None or background is None:
+        raise ValueError(
+            f"items are embedded from files by a resolved recipe, however: {item.id!r} has path {item.path} and the "
+            f"recipe's background is {background}. Imported vectors cannot be embedded again."
+        )
+    digest = None
+    try:
+        data = read_item(item)
+        digest = hashlib.sha256(data).digest()
+        image = decode_bytes(data, background=background, pixel_limit=pixel_limit)
+        if backbone.alteration is not None:
+            image = backbone.alteration(item.id, image)
+        return Decoded(item, backbone.prepare(image), digest)
+    except ElsewhereError as error:
+        # Without a digest the next run tries again: what has to change is not this file.
+        return Failed(item, str(error), None)
+    except DecodeError as error:
+        return Failed(item, str(error), digest)
+    except MemoryError:
+        # Without a digest the next run tries again, perhaps with more memory or a lower pixel limit.
+        return Failed(item, "does not fit into memory when it is decoded", None)
+
+
+def content_digest(item: Item) -> bytes | None:
+    """The SHA-256 of an item's file as it is now; None where it cannot be read."""
+    if item.path is None:
+        return None
+    try:
+        return hashlib.sha256(read_item(item)).digest()
+    except DecodeError:
+        return None
+
+
+def decode_ahead(
+    items: Iterable[Item], backbone: Together, pixel_limit: int, workers: int, ahead: int
+) -> Generator[Outcome, None, None]:
+    """The outcome of each item in order, with at most `ahead` of them in memory.
+
+    Threads suffice: Pillow lets others run while it decodes and resizes.
+    """
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
+    pending: deque[Future[Outcome]] = deque()
+    try:
+        for item in items:
+            if len(pending) >= ahead:
+                yield pending.popleft().result()
+            pending.append(pool.submit(decode_item, item, backbone, pixel_limit))
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def usable_cores() -> int:
+    """The CPU cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,173 @@
+"""One or more backbones that embed each decoded image together, so that its file is read and decoded once."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from embedcache.backbones.backbone import NotFiniteError
+from embedcache.extraction.events import Embedder
+from embedcache.recipe import Recipe
+
+Prepared = tuple[torch.Tensor, ...]
+"""An image as each way of preparing wants it, uint8 [3, S, S]; sizes may differ."""
+
+
+class Alteration(Protocol):
+    """What is done to decoded images before they are embedded; `embedcache.views` makes views of them so."""
+
+    @property
+    def text(self) -> str:
+        """How a recipe states it."""
+
+    def __call__(self, name: str, image: np.ndarray) -> np.ndarray:
+        """The image, uint8 [H, W, 3], that is embedded for the item of that id; called from many threads."""
+
+
+class Together:
+    """Backbones by prefix. The columns of a single one are named by its poolings, of several `PREFIX.POOLING`.
+
+    Backbones that resize and crop alike share the prepared image. Where a batch does not fit into the device's memory
+    it is halved until it does, and stays so for that backbone.
+
+    Attributes:
+        members: the backbones by prefix.
+        alteration: what is done to decoded images first; None embeds them as they are.
+        using: held while the backbones embed, for an alteration that asks one of them from another thread.
+
+    Raises:
+        ValueError: there are none, or they decode in different ways.
+    """
+
+    def __init__(
+        self,
+        members: Mapping[str, Embedder],
+        alteration: Alteration | None = None,
+        using: "threading.Lock | None" = None,
+    ) -> None:
+        if not members:
+            raise ValueError("images are embedded by at least one backbone, however: none came. Name one.")
+        self.members, self.alteration = MappingProxyType(dict(members)), alteration
+        self.using = using or threading.Lock()
+        decoding = {prefix: _recipe_of(one).alpha_background for prefix, one in members.items()}
+        if len(set(decoding.values())) > 1:
+            raise ValueError(
+                f"backbones that share a decoded image need one background for transparent pixels, however: {decoding} "
+                "came. Embed them into caches of their own, or give them the same."
+            )
+        keys = {prefix: _preparation(_recipe_of(one)) for prefix, one in members.items()}
+        ways = list(dict.fromkeys(keys.values()))
+        self._way = {prefix: ways.index(key) for prefix, key in keys.items()}
+        self._preparing = [next(one for prefix, one in members.items() if keys[prefix] == way) for way in ways]
+        self._at_once: dict[str, int] = {}
+
+    def column(self, prefix: str, pooling: str) -> str:
+        """The name of a member's column."""
+        return pooling if len(self.members) == 1 else f"{prefix}.{pooling}"
+
+    @property
+    def recipes(self) -> dict[str, Recipe]:
+        """The recipe of each column."""
+        view = {} if self.alteration is None else {"view": self.alteration.text}
+        return {
+            self.column(prefix, name): recipe.model_copy(update=view)
+            for prefix, one in self.members.items()
+            for name, recipe in one.recipes.items()
+        }
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The vector length of each column."""
+        return {self.column(p, name): dim for p, one in self.members.items() for name, dim in one.dims.items()}
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """How many tokens each image has in a column of tokens; other columns are absent."""
+        return {self.column(p, name): count for p, one in self.members.items() for name, count in one.tokens.items()}
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Library versions and devices."""
+        return {key: value for one in self.members.values() for key, value in one.provenance.items()}
+
+    @property
+    def batch(self) -> int:
+        """How many images at once suit the most demanding member."""
+        return min(one.batch for one in self.members.values())
+
+    @property
+    def background(self) -> tuple[int, int, int] | None:
+        """The RGB colour on which transparent pixels are composited; None where nobody knows."""
+        return _recipe_of(next(iter(self.members.values()))).alpha_background
+
+    def prepare(self, image: np.ndarray) -> Prepared:
+        """Resize and crop a decoded image uint8 [H, W, 3] in each way that a member asks for; safe in many threads."""
+        return tuple(one.prepare(image) for one in self._preparing)
+
+    def embed(self, batch: Sequence[Prepared]) -> dict[str, torch.Tensor]:
+        """Embed prepared images, B of them: float32 [B, D] by column, or [B, T, D] of a column of tokens.
+
+        Raises:
+            NotFiniteError: a backbone gave NaN or infinity; names the rows.
+            ValueError: the device's memory does not suffice for a single image.
+        """
+        stacked = [torch.stack(images) for images in zip(*batch, strict=True)]
+        found = {}
+        with self.using:
+            for prefix, member in self.members.items():
+                for pooling, vectors in self._embed_by(prefix, member, stacked[self._way[prefix]]).items():
+                    found[self.column(prefix, pooling)] = vectors
+        return found
+
+    def _embed_by(self, prefix: str, member: Embedder, images: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        while True:
+            size = min(self._at_once.get(prefix, len(images)), len(images))
+            try:
+                return _in_parts(member, images, size)
+            except torch.OutOfMemoryError as error:
+                if size == 1:
+                    raise ValueError(
+                        f"the device's memory must suffice for one image, however: {_recipe_of(member).model} at "
+                        f"{images.shape[-1]} pixels does not fit. Choose a smaller size or model, or device cpu."
+                    ) from error
+                self._at_once[prefix] = size // 2
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+
+def together(backbones: "Embedder | Mapping[str, Embedder] | Together") -> Together:
+    """A single backbone, or several by prefix, as extraction takes them."""
+    if isinstance(backbones, Together):
+        return backbones
+    return Together(backbones if isinstance(backbones, Mapping) else {"": backbones})
+
+
+def _in_parts(member: Embedder, images: torch.Tensor, size: int) -> Mapping[str, torch.Tensor]:
+    """Embed so many images at a time; rows that are not finite are counted from the first image."""
+    if size == len(images):
+        return member.embed(images)
+    found, wrong = [], dict[int, str]()
+    for start in range(0, len(images), size):
+        try:
+            found.append(member.embed(images[start : start + size]))
+        except NotFiniteError as error:
+            if not error.rows:
+                raise
+            wrong |= {start + row: str(error) for row in error.rows}
+    if wrong:
+        raise NotFiniteError(next(iter(wrong.values())), sorted(wrong))
+    return {name: torch.cat([part[name] for part in found]) for name in found[0]}
+
+
+def _recipe_of(member: Embedder) -> Recipe:
+    """The recipe of a member's first column: all its columns share how images are prepared."""
+    return next(iter(member.recipes.values()))
+
+
+def _preparation(recipe: Recipe) -> tuple[object, ...]:
+    """What of a recipe decides how an image is resized and cropped; a border is filled with the mean."""
+    border = recipe.mean if recipe.crop == "border" else None
+    return recipe.size, recipe.resize, recipe.crop, recipe.interpolation, recipe.resizer, border

@@ -1,0 +1,134 @@
+"""Parquet files that hold the images themselves, as datasets on the Hugging Face hub do."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from embedcache.items import Item, Listing, escape_name, make_listing
+from embedcache.sources.image_columns import (
+    as_labels,
+    choose_column,
+    class_names_in,
+    features_of,
+    image_columns,
+    label_columns,
+)
+from embedcache.sources.manifests import as_text, read_times
+
+LARGEST_GROUP = 2**31
+SPLIT_NAME = re.compile(r"(train|test|valid|validation|val|dev)-[0-9]+-of-[0-9]+")
+EXTRAS = ("group", "split", "time")
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Where images and labels are, and the names of the classes where the file states them."""
+
+    image: str
+    label: str
+    names: list[str] | None
+
+
+def holds_encoded_images(path: Path) -> bool:
+    """Whether a Parquet file has a column of encoded images and none called path, which makes it a manifest.
+
+    One that cannot be read has not.
+    """
+    try:
+        schema = pq.read_schema(path)
+    except (OSError, pa.ArrowException):
+        return False
+    return "path" not in schema.names and bool(image_columns(schema, features_of(schema)))
+
+
+def list_parquet(
+    source: Path,
+    *,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    group_regex: str | None = None,
+    time_regex: str | None = None,
+) -> Listing:
+    """List the images in a Parquet file, or in all of a folder.
+
+    The image column is binary, or a struct with a field `bytes`. Labels are text, integers, or ClassLabel numbers, of
+    which the names are taken. Columns group, split and time mean what they mean in a manifest; a file called
+    `train-00000-of-00004.parquet` names the split of its rows itself. Ids are the file's name and the row.
+
+    Args:
+        source: the .parquet file, or the folder of such.
+        image_column: the column of images, where several can be meant.
+        label_column: the column of labels.
+        group_regex: takes groups from the ids.
+        time_regex: takes times from the ids.
+
+    Raises:
+        ValueError: a file is damaged, lacks a column, or has row groups of more than 2 GiB, or a row has no label.
+    """
+    files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
+    found, items = None, list[Item]()
+    for file in files:
+        schema = _schema(file)
+        features = features_of(schema)
+        columns = _Columns(
+            choose_column("image", image_column, schema.names, image_columns(schema, features), file),
+            label := choose_column("label", label_column, schema.names, label_columns(schema.names, features), file),
+            class_names_in(features, label),
+        )
+        if found is not None and columns != found:
+            raise ValueError(
+                f"all files of a source must have the same image and label columns and classes, however: {file} has "
+                f"{columns} and {files[0]} has {found}. List them apart."
+            )
+        found = columns
+        items += _items(file, columns)
+    if found is None:
+        raise ValueError(f"a folder of Parquet files must hold some, however: {source} holds none. Is the path right?")
+    description = {"kind": "parquet", "source": escape_name(os.fspath(source.absolute()))}
+    description |= {"image_column": found.image, "label_column": found.label}
+    names = found.names or sorted({item.label for item in items})
+    return make_listing(items, names, [], description, group_regex, time_regex)
+
+
+def _schema(file: Path) -> pa.Schema:
+    """The schema of a file whose row groups can be read one by one."""
+    try:
+        metadata = pq.read_metadata(file)
+        schema = pq.read_schema(file)
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(f"a Parquet file must be readable, however: {file}: {error}. Write it anew.") from error
+    largest = max((metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)), default=0)
+    if largest > LARGEST_GROUP:
+        raise ValueError(
+            f"row groups of images are read whole and must have at most {LARGEST_GROUP} bytes, however: one of {file} "
+            f"has {largest}. Write it anew with row_group_size=1000."
+        )
+    return schema
+
+
+def _items(file: Path, columns: _Columns) -> list[Item]:
+    table = pq.read_table(file, columns=[columns.label, *_extras(pq.read_schema(file).names)], partitioning=None)
+    labels = as_labels(table[columns.label].to_pylist(), columns.names, str(file))
+    named = SPLIT_NAME.fullmatch(file.stem)
+    extra: dict[str, Sequence[Any]] = {
+        name: as_text(table[name], name, file) if name in table.column_names else [None] * table.num_rows
+        for name in EXTRAS
+    }
+    times = read_times([cell or "" for cell in extra["time"]], file)
+    stem, path = escape_name(file.stem), file.absolute()
+    return [
+        Item(f"{stem}/{row:08d}", path, label, group or None, split or (named and named[1]), time, row, columns.image)
+        for row, (label, group, split, time) in enumerate(
+            zip(labels, extra["group"], extra["split"], times, strict=True)
+        )
+    ]
+
+
+def _extras(names: Sequence[str]) -> list[str]:
+    return [name for name in EXTRAS if name in names]

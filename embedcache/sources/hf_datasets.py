@@ -1,0 +1,118 @@
+"""Image datasets that the library Hugging Face datasets saved to disk."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from embedcache.items import Item, Listing, escape_name, make_listing
+from embedcache.sources.image_columns import as_labels, choose_column, holds_images
+from embedcache.sources.members import open_stream
+
+
+def is_saved_dataset(folder: Path) -> bool:
+    """Whether a folder holds what `save_to_disk` writes."""
+    return (folder / "dataset_dict.json").is_file() or (
+        (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file()
+    )
+
+
+def list_dataset(
+    folder: Path,
+    *,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    group_regex: str | None = None,
+    time_regex: str | None = None,
+) -> Listing:
+    """List a dataset from disk; the parts of a DatasetDict are its splits. Needs the package datasets.
+
+    Images are not copied: an item is a row of one of the dataset's Arrow files, or the file that this row names. Ids
+    are the split, the Arrow file and the row.
+
+    Args:
+        folder: what `save_to_disk` wrote.
+        image_column: the column of images, where there are several.
+        label_column: the column of labels, where there are several ClassLabels, or none.
+        group_regex: takes groups from the ids.
+        time_regex: takes times from the ids.
+
+    Raises:
+        ModuleNotFoundError: the package datasets is not installed.
+        ValueError: there is no such dataset, it lacks a column, rows were chosen without `flatten_indices`, or a row
+            has no label.
+    """
+    parts = _load(folder)
+    items, names = list[Item](), list[str]()
+    for split, dataset in parts.items():
+        image, label = _columns(dataset, image_column, label_column, folder)
+        classes = getattr(dataset.features[label], "names", None)
+        found = _items(split, dataset, image, label, classes)
+        items += found
+        names += classes or [item.label for item in found]
+    description: dict[str, Any] = {"kind": "hf_dataset", "root": escape_name(os.fspath(folder.absolute()))}
+    description |= {"image_column": image_column, "label_column": label_column}
+    return make_listing(items, dict.fromkeys(names), [], description, group_regex, time_regex)
+
+
+def _load(folder: Path) -> Mapping[str, Any]:
+    """The datasets by split; one without a split has the name ""."""
+    try:
+        from datasets import DatasetDict, load_from_disk
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"a dataset of Hugging Face is listed with the package datasets, however: it is missing, and {folder} is "
+            "such a dataset. Run: pip install 'frostbench[datasets]'"
+        ) from error
+    try:
+        loaded = load_from_disk(str(folder))
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise ValueError(f"a saved dataset must be readable, however: {folder}: {error}. Save it anew.") from error
+    return dict(loaded) if isinstance(loaded, DatasetDict) else {"": loaded}
+
+
+def _columns(dataset: Any, image: str | None, label: str | None, folder: Path) -> tuple[str, str]:
+    from datasets import ClassLabel, Image
+
+    there, schema = dataset.column_names, dataset.features.arrow_schema
+    fitting = [name for name in there if holds_images(schema.field(name).type)]
+    images = [name for name in fitting if isinstance(dataset.features[name], Image)]
+    labels = [name for name in there if isinstance(dataset.features[name], ClassLabel)]
+    return (
+        choose_column("image", image, there, fitting if image else images, folder),
+        choose_column("label", label, there, labels, folder),
+    )
+
+
+def _items(split: str, dataset: Any, image: str, label: str, names: list[str] | None) -> list[Item]:
+    files = [Path(file["filename"]) for file in dataset.cache_files]
+    tables = {file: open_stream(file) for file in files}
+    if sum(table.num_rows for table in tables.values()) != len(dataset):
+        raise ValueError(
+            f"a saved dataset must hold its rows in order, however: {[str(file) for file in files]} hold others than "
+            f"its {len(dataset)}. Call flatten_indices() and save it again."
+        )
+    items = []
+    for file, table in tables.items():
+        labels = as_labels(table[label].to_pylist(), names, str(file))
+        stem = "/".join(filter(None, (escape_name(split), escape_name(file.stem))))
+        for row, (name, path) in enumerate(zip(labels, _paths(table[image]), strict=True)):
+            item = Item(f"{stem}/{row:08d}", path, name, split=split or None)
+            items.append(item if path is not None else replace(item, path=file, member=row, column=image))
+    return items
+
+
+def _paths(images: pa.ChunkedArray) -> list[Path | None]:
+    """The file of each image whose bytes are not in the dataset; None where they are."""
+    if not pa.types.is_struct(images.type) or images.type.get_field_index("path") < 0:
+        return [None] * len(images)
+    inside = pc.is_valid(pc.struct_field(images, "bytes")).to_pylist()
+    paths = pc.struct_field(images, "path").to_pylist()
+    return [
+        None if has_bytes or path is None else Path(path).absolute()
+        for has_bytes, path in zip(inside, paths, strict=True)
+    ]

@@ -1,0 +1,108 @@
+"""Cutting rows into roles by whole groups: the arithmetic behind `embedcache.splits.making`."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from embedcache.splits.folds import cut
+from embedcache.storage.files import CacheError
+
+
+def merge_groups(groups: np.ndarray, content: np.ndarray) -> np.ndarray:
+    """Number the groups, taking groups that hold a byte-identical image as one.
+
+    >>> merge_groups(np.array(["a", "b", "c", "c"]), np.array(["1", "1", "2", "3"])).tolist()
+    [0, 0, 1, 1]
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    by_group = np.unique(groups, return_inverse=True)[1]
+    by_content = np.unique(content, return_inverse=True)[1]
+    size = by_group.max(initial=-1) + 1
+    nodes = size + by_content.max(initial=-1) + 1
+    edges = coo_array((np.ones(len(groups)), (by_group, size + by_content)), shape=(nodes, nodes))
+    component = connected_components(edges, directed=False)[1][by_group]
+    return np.asarray(np.unique(component, return_inverse=True)[1], dtype=np.int64)
+
+
+def cut_roles(
+    labels: np.ndarray,
+    groups: np.ndarray,
+    roles: np.ndarray,
+    shares: Mapping[str, float],
+    seed: int,
+    stated: bool,
+) -> tuple[np.ndarray, set[int]]:
+    """Cut each share that no row has yet from the training rows.
+
+    Args:
+        labels: int [N].
+        groups: int [N], kept whole.
+        roles: str [N]; "train" where a row is free to be cut.
+        shares: by role, in the order of cutting, as shares of all N rows; 0 cuts nothing.
+        seed: of the first share; each further share uses the next number.
+        stated: whether the groups were stated; else only copies share one, and distinct images are cut one by one.
+
+    Returns:
+        The roles, and the classes with fewer rows than a cut has folds.
+
+    Raises:
+        CacheError: there are too few groups for a share.
+    """
+    roles = roles.copy()
+    small: set[int] = set()
+    given = set(roles)
+    for step, (role, share) in enumerate(shares.items()):
+        if share == 0 or role in given:
+            continue
+        rest = np.flatnonzero(roles == "train")
+        folds = round(len(rest) / (share * len(roles)))
+        units = rest if stated else rest[np.unique(groups[rest], return_index=True)[1]]
+        _check_possible(role, share, folds, labels[units], groups[units])
+        classes, counts = np.unique(labels[units], return_counts=True)
+        small |= set(classes[counts < folds].tolist())
+        held = np.flatnonzero(cut(labels[units], groups[units], folds, seed + step, stated) == 0)
+        roles[np.isin(groups, groups[units][held]) & (roles == "train")] = role
+    return roles, small
+
+
+def _check_possible(role: str, share: float, folds: int, labels: np.ndarray, groups: np.ndarray) -> None:
+    found = len(np.unique(groups))
+    largest = np.unique(labels, return_counts=True)[1].max(initial=0)
+    if folds < 2 or found < folds or largest < folds:
+        raise CacheError(
+            f"a share of {share} for {role!r} needs {max(folds, 2)} groups and a class of as many rows, however: "
+            f"{found} groups are left and the largest class has {largest} rows. "
+            "Set this share to 0, state finer groups, raise `duplicates` if it is set, or add images."
+        )
+
+
+def keep_classes_in_train(
+    labels: np.ndarray, groups: np.ndarray, roles: np.ndarray, movable: Sequence[str]
+) -> tuple[np.ndarray, list[int]]:
+    """Move one whole group of each class that train lost back to train, out of the least costly role.
+
+    Args:
+        labels: int [N].
+        groups: int [N].
+        roles: str [N].
+        movable: the roles that may give a group back.
+
+    Returns:
+        The roles, and the classes that were brought back.
+    """
+    roles = roles.copy()
+    forced = []
+    for label in np.setdiff1d(labels, labels[roles == "train"]):
+        mine = labels == label
+        if (roles[mine] == "train").any():
+            continue
+        for role in ("calibrate", "select", "test"):
+            rows = np.flatnonzero(mine & (roles == role))
+            if role in movable and len(rows):
+                names, counts = np.unique(groups[rows], return_counts=True)
+                roles[groups == names[np.argmax(counts)]] = "train"
+                forced.append(int(label))
+                break
+    return roles, forced

@@ -1,0 +1,104 @@
+"""Roles that are given: by the split column of a listing, or by a file of ids and roles."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from embedcache.splits.spec import SplitSpec
+from embedcache.storage.files import CacheError
+from embedcache.table import FeatureTable
+
+ROLES = ("train", "select", "calibrate", "test")
+GIVEN_NAMES = {
+    "train": ("train", "training"),
+    "select": ("val", "valid", "validation", "dev", "select"),
+    "calibrate": ("calibrate", "calibration"),
+    "test": ("test", "testing"),
+}
+
+
+def start_roles(table: FeatureTable, spec: SplitSpec) -> np.ndarray:
+    """The role of each row before anything is cut, str [N].
+
+    Raises:
+        CacheError: the given roles are missing, partial or unknown, or leave nothing to train.
+    """
+    if spec.roles_from:
+        roles = _listed(table.ids, spec)
+    elif spec.source == "given":
+        roles = _of_column(table)
+    else:
+        return np.full(len(table.ids), "train", dtype="<U9")
+    return np.where(roles == "test", roles, "train") if spec.is_cross_validated else roles
+
+
+def _of_column(table: FeatureTable) -> np.ndarray:
+    if table.split is None:
+        raise CacheError(
+            "a given split needs a split column in the manifest, however: this cache was made without one. "
+            "Use source grouped_stratified, or embed from a manifest with that column."
+        )
+    return _as_roles(table.split.tolist(), "a given split", "Correct the split column of the manifest.")
+
+
+def _listed(ids: np.ndarray, spec: SplitSpec) -> np.ndarray:
+    """The roles [N] of rows as a file lists them."""
+    path = Path(spec.roles_from)
+    named, given = read_roles(path)
+    roles = _as_roles(given, f"a file of roles ({path})", "Correct the column role.", trains=spec.unlisted == "train")
+    role_of = dict(zip(named, roles.tolist(), strict=True))
+    unknown = sorted(role_of.keys() - set(ids.tolist()))
+    if unknown or len(role_of) < len(named):
+        told = f"{len(unknown)} of its ids are not, such as {unknown[0]!r}" if unknown else "an id occurs twice"
+        raise CacheError(
+            f"a file of roles names each row of the table once, however: in {path} {told}. The ids of the table look "
+            f"like {ids[0]!r}; correct the file. Images of the quarantine have no row."
+        )
+    unlisted = [one for one in ids.tolist() if one not in role_of]
+    if unlisted and spec.unlisted == "none":
+        raise CacheError(
+            f"a file of roles names each row of the table, however: {len(unlisted)} of {len(ids)} rows are not in "
+            f"{path}, such as {unlisted[0]!r}. Add them, or set `unlisted` to the role that they are to have."
+        )
+    return np.array([role_of.get(one, spec.unlisted) for one in ids.tolist()], dtype="<U9")
+
+
+def read_roles(path: Path) -> tuple[list[str], list[str]]:
+    """The ids and the roles that a CSV or Parquet file lists, as text.
+
+    Raises:
+        CacheError: there is no such file, it cannot be read, or it lacks a column.
+    """
+    if path.suffix.lower() not in (".csv", ".parquet") or not path.is_file():
+        told = "has another ending" if path.is_file() else "does not exist"
+        raise CacheError(
+            f"roles are read from a .csv or .parquet file, however: {path} {told}. Correct roles_from; relative paths "
+            "start at the current folder."
+        )
+    text = {"id": pa.string(), "role": pa.string()}
+    try:
+        if path.suffix.lower() == ".csv":
+            found = pc.read_csv(path, convert_options=pc.ConvertOptions(column_types=text))
+        else:
+            found = pq.read_table(path, partitioning=None)
+        columns = [["" if one is None else str(one) for one in found[name].to_pylist()] for name in text]
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise CacheError(
+            f"a file of roles has the columns id and role, however: {path} cannot be read so ({error}). Correct it."
+        ) from error
+    return columns[0], columns[1]
+
+
+def _as_roles(given: Sequence[str], what: str, remedy: str, trains: bool = False) -> np.ndarray:
+    """Given names as roles [N]; some row must train, unless others do."""
+    role_of = {name: role for role, names in GIVEN_NAMES.items() for name in names}
+    unknown = sorted({str(name) for name in given if name.strip().lower() not in role_of})
+    if unknown or not (trains or "train" in {role_of[name.strip().lower()] for name in given}):
+        raise CacheError(
+            f"{what} must name each row one of {sorted(role_of)}, and some train, however: {unknown[:5]} came. {remedy}"
+        )
+    return np.array([role_of[name.strip().lower()] for name in given], dtype="<U9")

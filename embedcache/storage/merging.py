@@ -1,0 +1,79 @@
+"""Shards made of rows that are stored already: some taken out, others put in, without embedding them again."""
+
+import json
+import os
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from embedcache.items import Item, escape_name
+from embedcache.storage.files import write_json, write_parquet
+from embedcache.storage.staging import commit, scratch, staged
+from embedcache.storage.store import METADATA_KEY, bad_path, read_bad, read_keys, shard_path
+
+Bad = list[dict[str, Any]]
+
+
+def stage_kept(cache_dir: Path, i: int, kept: Sequence[Item]) -> None:
+    """Stage shard i with no other rows than those of these items, and the paths that these have now.
+
+    Files that stay as they are, are not staged.
+    """
+    there, bad = {item.id for item in kept}, read_bad(cache_dir, i)
+    stays = [one in there for one in read_keys(cache_dir, i)[0]]
+    if not all(stays):
+        write_parquet(shard_path(staged(cache_dir), i), _counted(_only(_read_rows(cache_dir, i), stays)))
+    paths = {item.id: escape_name(os.fspath(item.path or "")) for item in kept}
+    still_bad = [row | {"path": paths[row["id"]]} for row in bad if row["id"] in there]
+    if still_bad != bad:
+        write_json(bad_path(staged(cache_dir), i), still_bad)
+
+
+def replace_rows(
+    cache_dir: Path, i: int, listed: Sequence[Item], again: Collection[Item], write: Callable[[Path, int], None]
+) -> tuple[int, int]:
+    """Put newly embedded rows into shard i, keeping the bytes of the others.
+
+    Args:
+        cache_dir: the cache.
+        i: the shard.
+        listed: its items, in order.
+        again: those that were embedded anew.
+        write: writes their rows and quarantine as shard i of another folder.
+
+    Returns:
+        Rows, and quarantined items, in the shard.
+    """
+    write(scratch(cache_dir), i)
+    fresh, old = _read_rows(scratch(cache_dir), i), _read_rows(cache_dir, i)
+    anew, place = {item.id for item in again}, {item.id: row for row, item in enumerate(listed)}
+    kept = _only(old, [one not in anew for one in old["id"].to_pylist()])
+    # The newly written schema is the present one; the stored one may be of an earlier version.
+    rows = pa.concat_tables([kept.select(fresh.column_names).cast(fresh.schema), fresh]).combine_chunks()
+    places = [place[one] for one in rows["id"].to_pylist()]
+    rows = rows.take(pa.array(sorted(range(len(places)), key=places.__getitem__), pa.int64()))
+    bad: Bad = [row for row in read_bad(cache_dir, i) if row["id"] not in anew] + read_bad(scratch(cache_dir), i)
+    write_json(bad_path(staged(cache_dir), i), sorted(bad, key=lambda row: place[row["id"]]))
+    write_parquet(shard_path(staged(cache_dir), i), _counted(rows))
+    commit(cache_dir)
+    return rows.num_rows, len(bad)
+
+
+def _read_rows(cache_dir: Path, i: int) -> pa.Table:
+    with pq.ParquetFile(shard_path(cache_dir, i), page_checksum_verification=True) as file:
+        return file.read()
+
+
+def _only(rows: pa.Table, mask: Sequence[bool]) -> pa.Table:
+    return rows.filter(pa.array(mask, pa.bool_()))
+
+
+def _counted(rows: pa.Table) -> pa.Table:
+    """The rows in one piece, with their number where a shard states it."""
+    metadata = dict(rows.schema.metadata)
+    about = json.loads(metadata[METADATA_KEY]) | {"n": rows.num_rows}
+    metadata[METADATA_KEY] = json.dumps(about, sort_keys=True).encode()
+    return rows.combine_chunks().replace_schema_metadata(metadata)

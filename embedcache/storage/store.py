@@ -1,0 +1,242 @@
+"""The files of a cache: written once, each by write-then-rename, and the manifest last.
+
+docs/cache_format.md describes every file. Nothing here holds a time or a path of the machine that wrote it (except
+where the images were), so a run that was killed and resumed leaves the same bytes as one that was not.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from embedcache.hashes import file_sha256, hash_rows, hash_table
+from embedcache.recipe import Recipe
+from embedcache.storage.files import CacheError as CacheError
+from embedcache.storage.files import read_json as read_json
+from embedcache.storage.files import write_json as write_json
+from embedcache.storage.files import write_parquet as write_parquet
+from embedcache.storage.layout import bounds, shard_sizes
+from embedcache.storage.listing import check_unique as check_unique
+from embedcache.storage.listing import effective_groups, read_item_columns, rows_of
+from embedcache.storage.listing import read_items as read_items
+from embedcache.storage.listing import write_items as write_items
+
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+METADATA_KEY = b"embedcache"
+PARTIAL = (
+    *(f"{name}*.tmp" for name in ("cache.json", "items.parquet", "manifest.json", "lock.json")),
+    "shards/part-*.tmp",
+    "splits/*.tmp",
+    "maps/*.tmp",
+    "parts/*.tmp",
+)
+NO_TOKENS: Mapping[str, int] = MappingProxyType({})
+RESERVED = ("id", "sha256", "label", "group")
+DECODER = "numpy.frombuffer(b''.join(values), '<f2').reshape(-1, dim)"
+
+
+def shard_name(i: int) -> str:
+    """The name of shard i.
+
+    >>> shard_name(7)
+    'part-00007'
+    """
+    return f"part-{i:05d}"
+
+
+def shard_path(cache_dir: Path, i: int) -> Path:
+    """The Parquet file of shard i."""
+    return cache_dir / "shards" / f"{shard_name(i)}.parquet"
+
+
+def bad_path(cache_dir: Path, i: int) -> Path:
+    """The quarantine of shard i: what was listed there and could not be embedded, with the reason."""
+    return cache_dir / "shards" / f"{shard_name(i)}.bad.json"
+
+
+def describe_columns(
+    columns: Mapping[str, Recipe], dims: Mapping[str, int], tokens: Mapping[str, int] = NO_TOKENS
+) -> dict[str, Any]:
+    """The `columns` part of cache.json and of every shard: recipe, its hash, the length of a vector, and tokens."""
+    return {
+        name: {"recipe": recipe.model_dump(mode="json"), "recipe_hash": recipe.hash, "dim": dims[name]}
+        | ({"tokens": tokens[name]} if name in tokens else {})
+        for name, recipe in columns.items()
+    }
+
+
+def write_shard(
+    cache_dir: Path,
+    i: int,
+    ids: Sequence[str],
+    content: Sequence[bytes],
+    vectors: Mapping[str, np.ndarray],
+    bad: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, Recipe],
+    dims: Mapping[str, int],
+    tokens: Mapping[str, int] = NO_TOKENS,
+) -> None:
+    """Write shard i: the quarantine first, then the rows; the shard is finished when its Parquet file has its name.
+
+    Args:
+        cache_dir: the cache.
+        i: which shard.
+        ids: of the rows that embedded, in listing order, [n].
+        content: SHA-256 digest of each row's file, 32 bytes each, [n].
+        vectors: by column, float16 [n, D], or [n, T, D] of a column of tokens.
+        bad: {id, path, reason, sha256} of each row that did not embed; sha256 is None where the file was not read.
+        columns: the recipe of each column.
+        dims: D of each column.
+        tokens: T of each column of tokens.
+
+    Raises:
+        CacheError: shapes or types disagree, or a vector holds NaN or infinity; names the item.
+    """
+    for name in columns:
+        if name in RESERVED or name not in vectors:
+            raise CacheError(
+                f"a column needs vectors and a name other than {RESERVED}, however: {name!r} came. Rename it."
+            )
+        _check_vectors(name, vectors[name], ids, (tokens[name], dims[name]) if name in tokens else (dims[name],))
+    arrays = [pa.array(ids, pa.string()), pa.array(content, pa.binary(32)), *(_as_binary(vectors[n]) for n in columns)]
+    write_json(bad_path(cache_dir, i), list(bad))
+    write_parquet(
+        shard_path(cache_dir, i), pa.Table.from_arrays(arrays, schema=_schema(len(ids), columns, dims, tokens))
+    )
+
+
+def _schema(n: int, columns: Mapping[str, Recipe], dims: Mapping[str, int], tokens: Mapping[str, int]) -> pa.Schema:
+    about = {
+        "format_version": FORMAT_VERSION,
+        "n": n,
+        "dtype": "float16",
+        "decoder": DECODER,
+        "columns": describe_columns(columns, dims, tokens),
+    }
+    fields = [pa.field("id", pa.string(), nullable=False), pa.field("sha256", pa.binary(32), nullable=False)]
+    for name in columns:
+        facts = {"dtype": "float16", "dim": str(dims[name])}
+        facts |= {"tokens": str(tokens[name])} if name in tokens else {}
+        width = 2 * dims[name] * tokens.get(name, 1)
+        fields.append(pa.field(name, pa.binary(width), nullable=False, metadata=facts))
+    return pa.schema(fields, metadata={METADATA_KEY: json.dumps(about, sort_keys=True)})
+
+
+def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], shape: tuple[int, ...]) -> None:
+    if x.dtype != np.float16 or x.shape != (len(ids), *shape):
+        raise CacheError(
+            f"column {name!r} must be float16 {[len(ids), *shape]}, however: {x.dtype} {list(x.shape)} came. "
+            "Check the dtype and the pooling of the backbone."
+        )
+    finite = np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
+    if not finite.all():
+        raise CacheError(
+            f"stored vectors must be finite, however: column {name!r} of {ids[int(np.argmin(finite))]!r} is not. "
+            "float16 ends at 65504: run the backbone in bfloat16 or float32, or check its weights."
+        )
+
+
+def _as_binary(x: np.ndarray) -> pa.Array:
+    """Float16 rows [n, …] as one fixed-size binary array over the same memory."""
+    little = np.ascontiguousarray(x, dtype="<f2")
+    return pa.Array.from_buffers(pa.binary(2 * math.prod(x.shape[1:])), len(x), [None, pa.py_buffer(little)])
+
+
+def finished_shards(cache_dir: Path) -> set[int]:
+    """The numbers of the shards whose Parquet file exists; a resumed run skips them."""
+    found = (cache_dir / "shards").glob("part-*.parquet")
+    return {int(path.stem.removeprefix("part-")) for path in found}
+
+
+def partial_files(cache_dir: Path) -> list[Path]:
+    """What a killed run left half-written, by the names that are written here; other files are the user's."""
+    return sorted(path for pattern in PARTIAL for path in cache_dir.glob(pattern) if path.is_file())
+
+
+def remove_partial(cache_dir: Path) -> None:
+    """Delete what a killed run left half-written, if the folder is a cache."""
+    if (cache_dir / "cache.json").is_file():
+        for path in partial_files(cache_dir):
+            path.unlink()
+
+
+def read_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:
+    """The quarantine of shard i: {id, path, reason, sha256} of each row that did not embed."""
+    rows: list[dict[str, Any]] = read_json(bad_path(cache_dir, i))
+    return rows
+
+
+def read_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
+    """The ids and the SHA-256 hex digests of the rows of shard i, without their vectors."""
+    table = pq.read_table(shard_path(cache_dir, i), columns=["id", "sha256"], partitioning=None)
+    return table["id"].to_pylist(), [digest.hex() for digest in table["sha256"].to_pylist()]
+
+
+def read_about(cache_dir: Path, i: int) -> dict[str, Any]:
+    """What shard i says of itself: format version, rows, dtype, decoder, and each column's recipe and dim."""
+    about: dict[str, Any] = json.loads(pq.read_schema(shard_path(cache_dir, i)).metadata[METADATA_KEY])
+    return about
+
+
+def write_manifest(cache_dir: Path) -> None:
+    """Count the shards and write manifest.json, which makes the cache complete.
+
+    Raises:
+        CacheError: a shard is missing, or rows and quarantine do not add up to the listing.
+    """
+    cache = read_json(cache_dir / "cache.json")
+    listing = read_item_columns(cache_dir)
+    sizes = shard_sizes(cache, len(listing["id"]), cache_dir)
+    shards, ids, content = _count_shards(cache_dir, listing["id"], sizes)
+    rows = rows_of(listing["id"], ids)
+    labels = [listing["label"][row] for row in rows]
+    groups = effective_groups([listing["group"][row] for row in rows], content)
+    recipe_hashes = {name: column["recipe_hash"] for name, column in cache["columns"].items()}
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "n_listed": len(listing["id"]),
+        "n_ok": len(ids),
+        "n_bad": len(listing["id"]) - len(ids),
+        "shards": shards,
+        "items_sha256": file_sha256(cache_dir / "items.parquet"),
+        "content_hash": hash_table(recipe_hashes, hash_rows(ids, content, labels, groups, cache["class_names"])),
+    }
+    write_json(cache_dir / "manifest.json", manifest)
+
+
+def _count_shards(
+    cache_dir: Path, listed: list[str], sizes: Sequence[int]
+) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    """What the manifest says of each shard, and the ids and digests of all rows."""
+    wrong = sorted(set(range(len(sizes))) ^ finished_shards(cache_dir))
+    if wrong:
+        raise CacheError(
+            f"a listing of {len(listed)} items has {len(sizes)} shards here, however: {shard_name(wrong[0])} is "
+            f"{'missing' if wrong[0] < len(sizes) else 'too much'}. "
+            + ("Resume the embed command." if wrong[0] < len(sizes) else f"Delete {shard_path(cache_dir, wrong[0])}.")
+        )
+    shards, all_ids, all_content = [], [], []
+    for i, (start, stop) in enumerate(bounds(sizes)):
+        ids, content = read_keys(cache_dir, i)
+        bad = [row["id"] for row in read_bad(cache_dir, i)]
+        _check_counts(shard_name(i), listed[start:stop], ids, bad)
+        digest = file_sha256(shard_path(cache_dir, i))
+        shards.append({"name": shard_name(i), "rows": len(ids), "bad": len(bad), "sha256": digest})
+        all_ids += ids
+        all_content += content
+    return shards, all_ids, all_content
+
+
+def _check_counts(name: str, listed: list[str], ok: list[str], bad: list[str]) -> None:
+    if len(ok) + len(bad) != len(listed) or set(ok) | set(bad) != set(listed):
+        raise CacheError(
+            f"the rows and the quarantine of {name} must be the {len(listed)} items listed there, however: it holds "
+            f"{len(ok)} rows and {len(bad)} quarantined. Delete this shard and resume the embed command."
+        )

@@ -1,0 +1,134 @@
+"""A vector column that stays on disk: its rows are read when they are asked for, row group by row group."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from embedcache.storage.damage import remedy
+from embedcache.storage.files import CacheError
+from embedcache.storage.vectors import BATCH_BYTES, check_finite, opened, pieces_of
+
+
+@dataclass(frozen=True)
+class _RowGroup:
+    """Rows start to stop - 1 of the table: a row group of a shard."""
+
+    path: Path
+    place: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, eq=False)
+class StoredColumn:
+    """Rows of a vector column of a finished cache, in listing order.
+
+    Attributes:
+        name: of the column.
+        dim: D.
+        tokens: T of a column of tokens; None for plain vectors.
+        groups: the row groups of all shards, in order.
+        chosen: which rows of the table these are, int64 [N], rising; None means all.
+    """
+
+    name: str
+    dim: int
+    groups: tuple[_RowGroup, ...]
+    chosen: npt.NDArray[np.int64] | None = None
+    tokens: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows N and dimensions D, with the tokens T between them where there are any."""
+        rows = self.groups[-1].stop if self.groups else 0
+        count = rows if self.chosen is None else len(self.chosen)
+        return (count, self.dim) if self.tokens is None else (count, self.tokens, self.dim)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row: D, or T times D."""
+        return self.dim * (self.tokens or 1)
+
+    def only(self, is_chosen: npt.NDArray[np.bool_]) -> "StoredColumn":
+        """The rows of these [N] for which the mask [N] is true."""
+        places = np.flatnonzero(is_chosen)
+        return replace(self, chosen=places if self.chosen is None else self.chosen[places])
+
+    def read(self, start: int, stop: int) -> npt.NDArray[np.float16]:
+        """Rows start to stop - 1, float16 [stop - start, D], or [stop - start, T, D] of tokens.
+
+        Only the row groups in which they lie are read, in batches of about half a megabyte up to the last row that is
+        wanted, so that little more than the rows themselves is in memory.
+
+        Raises:
+            CacheError: a shard is gone or damaged.
+        """
+        wanted = np.arange(start, stop) if self.chosen is None else self.chosen[start:stop]
+        out = np.empty((len(wanted), self.width), np.float16)
+        done = 0
+        while done < len(wanted):
+            group = self.groups[bisect_right(self.groups, int(wanted[done]), key=lambda g: g.stop)]
+            upto = int(np.searchsorted(wanted, group.stop))
+            self._read_group(group, wanted[done:upto] - group.start, out[done:upto])
+            done = upto
+        return out.reshape(len(wanted), *self.shape[1:])
+
+    def _read_group(
+        self, group: _RowGroup, wanted: npt.NDArray[np.int64], out: npt.NDArray[np.float16], verify: bool = False
+    ) -> None:
+        """Copy the wanted rows [n], counted within a row group, to out [n, width]."""
+        done = 0
+        with opened(group.path, self.name, verify) as file:
+            for first, x in self._batches(file, group):
+                upto = int(np.searchsorted(wanted, first + len(x)))
+                out[done:upto] = x[wanted[done:upto] - first]
+                done = upto
+                if done == len(wanted):
+                    return
+        raise CacheError(
+            f"row group {group.place} of {group.path.name} must hold {group.stop - group.start} rows, however: it ends "
+            f"earlier in {group.path}. {remedy(group.path)}"
+        )
+
+    def _batches(self, file: pq.ParquetFile, group: _RowGroup) -> Iterator[tuple[int, np.ndarray]]:
+        """Views [n, width] of a row group, one after the other, and the number of the first row of each."""
+        first, rows = 0, max(1, BATCH_BYTES // (2 * self.width))
+        for batch in file.iter_batches(rows, row_groups=[group.place], columns=[self.name], use_threads=False):
+            for x in pieces_of(pa.chunked_array([batch.column(0)]), self.width, group.path):
+                yield first, x
+                first += len(x)
+
+    def verify(self) -> None:
+        """Read every row, with the checksum of every page.
+
+        Raises:
+            CacheError: a page's checksum is wrong, or a vector is not finite.
+        """
+        for group in self.groups:
+            x = np.empty((group.stop - group.start, self.width), np.float16)
+            self._read_group(group, np.arange(len(x)), x, verify=True)
+            check_finite(x, self.name, group.path, group.start)
+
+
+def stored_column(paths: Sequence[Path], name: str, dim: int, tokens: int | None = None) -> StoredColumn:
+    """A column of several shards, of which nothing but the sizes of row groups is read.
+
+    Raises:
+        CacheError: a shard is gone or damaged, or lacks the column.
+    """
+    found, row = [], 0
+    for path in paths:
+        with opened(path, name) as file:
+            pieces_of(pa.chunked_array([], file.schema_arrow.field(name).type), dim * (tokens or 1), path)
+            sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        edges = list(accumulate(sizes, initial=row))
+        found += [_RowGroup(path, i, edges[i], edges[i + 1]) for i, size in enumerate(sizes) if size > 0]
+        row = edges[-1]
+    return StoredColumn(name, dim, tuple(found), tokens=tokens)
