@@ -31,7 +31,7 @@ from benchmarks.keys import key_of, rows_of
 from benchmarks.plan import BenchSpec, Row
 from benchmarks.store import is_finished, save_run, stopped_key, write_records
 from benchmarks.streaming import Stream, opened_to_train
-from benchmarks.view_sets import data_hash, with_averaged, with_views
+from benchmarks.view_sets import data_hash, rows_of_pass, with_averaged, with_views
 from embedcache.backbones import resolve_device
 from embedcache.splits.making import Split
 from embedcache.table import FeatureTable
@@ -142,7 +142,8 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
         _check(work, list(missing.values()), data)
     labels = torch.from_numpy(work.table.labels[work.split.roles == "train"])
     for number, row in enumerate(rows, start=1):
-        notes = row.warnings + notes_for(row.specs[0], len(labels)) + order_notes(row.specs[0], labels)
+        stepped = rows_of_pass(work.table, row.specs[0], len(labels))
+        notes = row.warnings + notes_for(row.specs[0], stepped) + order_notes(row.specs[0], labels)
         notes += posthoc_notes(row.specs[0], _posthoc_labels(work, row.specs[0]))
         yield RowStarted(work.cache, row.name, number, told, notes)
         for spec in row.specs:

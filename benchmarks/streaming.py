@@ -11,6 +11,7 @@ import torch
 from benchmarks.plan import BenchSpec, Row
 from embedcache.splits.making import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table, verify_stored
+from embedcache.views.sets import count_views
 from training.capacity import COPIES_OF_ROWS, SHARE, free_on, gigabytes
 from training.run import RunSpec
 
@@ -39,6 +40,10 @@ class Memory:
 
     table: int
     training: int
+
+    def plus(self, other: "Memory") -> "Memory":
+        """Both together."""
+        return Memory(self.table + other.table, self.training + other.training)
 
     def beside(self, free: int, device: torch.device) -> list[tuple[int, int]]:
         """What is needed beside what is free, where free bytes are where the table is read, which may be the device."""
@@ -88,7 +93,20 @@ def memory_of(table: FeatureTable, split: Split, runs: Sequence[RunSpec]) -> Mem
     width = max(sum(dims.get(name, 0) for name in run.columns or (first,)) for run in runs)
     # float16 as read; float32 of each column; and what a stack takes of the columns of its run.
     total = sum(dims.values())
-    return Memory(2 * len(table.ids) * total, 4 * held * total + COPIES_OF_ROWS * 4 * stepped * width)
+    need = Memory(2 * len(table.ids) * total, 4 * held * total + COPIES_OF_ROWS * 4 * stepped * width)
+    return need.plus(_memory_of_views(table, runs, width))
+
+
+def _memory_of_views(table: FeatureTable, runs: Sequence[RunSpec], width: int) -> Memory:
+    """What the view sets that runs name take; they have no columns of tokens."""
+    folder, total = table.folder, sum(x.width for name, x in table.stored.items() if name not in table.tokens)
+    named = {name for run in runs for name in (*run.view_sets, *run.tta)}
+    if not named or folder is None:
+        return Memory(0, 0)
+    counts = {name: count_views(folder, name) for name in named}
+    joined = max(sum(counts[name] for name in run.view_sets) for run in runs)
+    everything = sum(counts.values())
+    return Memory(2 * everything * total, 4 * everything * total + COPIES_OF_ROWS * 4 * joined * width)
 
 
 def too_much(pairs: Sequence[tuple[int, int]]) -> str:

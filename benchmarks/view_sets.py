@@ -15,7 +15,7 @@ from torch import Tensor
 from embedcache.splits.making import Split
 from embedcache.storage.files import CacheError
 from embedcache.table import FeatureTable
-from embedcache.views.sets import ViewSet, fingerprint, read_views
+from embedcache.views.sets import ViewSet, count_views, fingerprint, read_views
 from heads.trained import view_column
 from training.data import Data, Views
 from training.run import RunSpec
@@ -63,6 +63,17 @@ def with_views(
     }
     averaged = {name: _made(read_views(_folder(table), name, table)) for name in _named(runs, "tta")}
     return replace(data, views=found, averaged=averaged) if found or averaged else data
+
+
+def rows_of_pass(table: FeatureTable, spec: RunSpec, rows: int) -> int:
+    """How many rows a pass of a run has, with the views that it takes as rows of their own beside its training rows.
+
+    Raises:
+        CacheError: a set is not there.
+    """
+    if spec.train.views == "averaged":
+        return rows
+    return rows + sum(count_views(_folder(table), name) for name in spec.view_sets)
 
 
 def with_averaged(table: FeatureTable, split: Split, runs: Sequence[RunSpec]) -> FeatureTable:

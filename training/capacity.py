@@ -15,6 +15,7 @@ from training.batches import Shuffled
 from training.checks import columns_of
 from training.data import Data, Part
 from training.frofa import OUTSIDE, NoFrofa
+from training.joining import joined_count
 from training.loss_state import LossState, rows_remembered
 from training.losses.cpc import CLASSES_AT_ONCE, Cpc
 from training.run import RunSpec
@@ -63,7 +64,9 @@ def need_of(run: RunSpec, data: Data) -> Need:
     shapes, classes = [train.shapes[name] for name in names], len(data.class_names)
     size = 8 if any(train.columns[name].dtype == torch.float64 for name in names if not train.is_stored) else 4
     width = sum(shape[-1] for shape in shapes)
-    rows = COPIES_OF_ROWS * size * (_rows_held(run, train) + len(data.select)) * prod(shapes[0][1:-1]) * width
+    count = joined_count(run, data)
+    held = _rows_held(run, train) if train.is_stored else count
+    rows = COPIES_OF_ROWS * size * (held + len(data.select)) * prod(shapes[0][1:-1]) * width
     if isinstance(run.head.classifier, Closed):
         return Need(2 * rows, 1)
     nothing = torch.Generator()
@@ -71,14 +74,14 @@ def need_of(run: RunSpec, data: Data) -> Need:
     core = Core(body, run.head.classifier.build(body.width, classes, nothing))
     beside = (Terms(run.train.loss, core, nothing), LossState(run.train.loss, core, classes, nothing))
     trained = [*core.parameters(), *beside[0].parameters(), *beside[1].parameters()]
-    inside, batch = _inside(body, prod(shapes[0][1:-1]), width), min(run.train.batch_rows, len(train))
+    inside, batch = _inside(body, prod(shapes[0][1:-1]), width), min(run.train.batch_rows, count)
     numbers = COPIES_OF_PARAMETERS * sum(p.numel() for p in trained)
     numbers += COPIES_OF_ACTIVATIONS * batch * (inside + classes + _compared(run, batch, classes))
     numbers += len(data.select) * (COPIES_OF_LOGITS * classes + inside)
-    numbers += COPIES_OF_HISTORY * len(train) * rows_remembered(run.train.loss)
+    numbers += COPIES_OF_HISTORY * count * rows_remembered(run.train.loss)
     if isinstance(run.second, Crt | Lws):
         seen = core.width if isinstance(run.second, Crt) else classes
-        of_all = COPIES_OF_FEATURES * (len(data.select) + (0 if train.is_stored else len(train))) * seen
+        of_all = COPIES_OF_FEATURES * (len(data.select) + (0 if train.is_stored else count)) * seen
         numbers += of_all + (batch * seen if train.is_stored else 0)
     return Need(rows, size * numbers)
 

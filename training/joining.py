@@ -33,12 +33,17 @@ def joined_images(run: RunSpec, data: Data) -> Tensor | None:
     return torch.cat([images, *(images[data.views[name].rows] for name in run.view_sets)])
 
 
+def joined_count(run: RunSpec, data: Data) -> int:
+    """How many rows a run holds: the training rows, and the views that it names."""
+    return len(data.train) + sum(len(data.views[name].rows) for name in run.view_sets)
+
+
 def stepped_rows(run: RunSpec, data: Data) -> int:
     """How many rows a pass of a run has before any are made up: with its views, unless these are averaged."""
     if run.train.views == "averaged":
         images = joined_images(run, data)
         return len(data.train) if images is None else len(torch.unique(images))
-    return len(data.train) + sum(len(data.views[name].rows) for name in run.view_sets)
+    return joined_count(run, data)
 
 
 def joined_rows(run: RunSpec, data: Data, columns: tuple[str, ...]) -> Joined:

@@ -94,6 +94,17 @@ def finished_set(cache_dir: Path, name: str) -> Path:
     return folder
 
 
+def count_views(cache_dir: Path, name: str) -> int:
+    """How many views a finished set has, without reading them.
+
+    Raises:
+        CacheError: there is no such set, or it is damaged.
+    """
+    path = finished_set(cache_dir, name) / FILE
+    with reading(path):
+        return int(pq.read_metadata(path).num_rows)
+
+
 def list_views(cache_dir: Path) -> list[str]:
     """The names of the finished view sets of a cache, sorted."""
     return sorted(path.parent.name for path in (cache_dir / "views").glob(f"*/{FILE}"))

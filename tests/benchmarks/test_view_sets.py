@@ -10,14 +10,16 @@ import torch
 from seeing import Halves, write_images
 
 from benchmarks.evaluate import table_to_data
+from benchmarks.events import RowStarted
 from benchmarks.keys import key_of
 from benchmarks.looking import looks, vectors_of
 from benchmarks.plan import BenchSpec
 from benchmarks.refit import refitted_on
 from benchmarks.runner import run_bench
 from benchmarks.store import read_record, run_folder
+from benchmarks.streaming import memory_of
 from benchmarks.tuning import chosen_rows
-from benchmarks.view_sets import with_averaged, with_views
+from benchmarks.view_sets import rows_of_pass, with_averaged, with_views
 from embedcache.extraction.extract import extract
 from embedcache.sources.folders import list_folder
 from embedcache.splits.making import load_or_make_split
@@ -26,7 +28,7 @@ from embedcache.storage.files import CacheError
 from embedcache.table import read_table
 from embedcache.views.catalogue import read_policy
 from embedcache.views.embedding import make_views
-from embedcache.views.sets import read_views
+from embedcache.views.sets import count_views, read_views
 from heads.export import load, load_head, save
 from heads.trained import view_column
 from training.engine import fit
@@ -119,6 +121,40 @@ def test_a_shared_label_counts_by_its_share(place):
     assert epoch.loss == pytest.approx(float(each.mean()), abs=1e-5)
     hard = float(-log_p.gather(1, own[:, None]).mean())
     assert abs(hard - float(each.mean())) > 5e-4
+
+
+def test_memory_and_notes_count_views(place):
+    table = read_table(place / "cache", stored=True)
+    split = load_or_make_split(place / "cache", table, SplitSpec())
+    plain, mixed, averaged = RunSpec(), RunSpec(view_sets=("flip", "cut")), RunSpec(tta=("corners",))
+    train, dim = split.report.counts["train"], table.stored["cls"].width
+    flip, cut, corners = train, 2 * train, 4 * int(np.isin(split.roles, ("select", "calibrate", "test")).sum())
+    assert [count_views(place / "cache", name) for name in ("flip", "cut", "corners")] == [flip, cut, corners]
+    without = memory_of(table, split, [plain])
+    need = memory_of(table, split, [plain, mixed])
+    assert need.table - without.table == 2 * (flip + cut) * dim
+    assert need.training - without.training == (4 + 3 * 4) * (flip + cut) * dim
+    need = memory_of(table, split, [averaged])
+    assert (need.table - without.table, need.training - without.training) == (2 * corners * dim, 4 * corners * dim)
+    assert rows_of_pass(table, mixed, train) == 4 * train
+    whole = RunSpec.model_validate({"view_sets": ["flip"], "train": {"views": "averaged"}})
+    assert rows_of_pass(table, whole, train) == train
+
+
+def test_notes_of_a_bench_know_the_views(place):
+    base = SHORT | {"train.schedule.min_steps": 60}
+    bench = BenchSpec(
+        caches=(str(place / "cache"),),
+        store=str(place / "noted"),
+        preset="plain",
+        base=base,
+        seeds=(0,),
+        toggles={"mixed": {"view_sets": ["flip", "cut"]}},
+    )
+    notes = {event.row: event.warnings for event in run_bench(bench) if isinstance(event, RowStarted)}
+    rows = opened(place)[1].report.counts["train"]
+    for row, count in (("plain", rows), ("mixed", 4 * rows)):
+        assert f"and {count} rows give {-(-count // 8)} an epoch" in notes[row][0]
 
 
 def test_keys_follow_the_views(place, bench):

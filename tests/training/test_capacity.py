@@ -1,10 +1,12 @@
 """Memory is predicted before a stack is trained."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from training.capacity import Need, need_of, parts_that_fit
-from training.data import Data, Part
+from training.data import Data, Part, Views
 from training.run import RunSpec
 
 
@@ -69,6 +71,16 @@ def test_stacks_are_cut_to_what_fits() -> None:
     need = need_of(runs[0], data(100))
     free = int((need.rows + 2.5 * need.head) / 0.8)
     assert parts_that_fit([0, 1, 2, 3, 4], runs, data(100), free) == [[0, 1], [2, 3], [4]]
+
+
+def test_views_that_a_run_names_are_rows_like_others() -> None:
+    rows = torch.arange(30)
+    views = Views({"x": torch.zeros(30, 10)}, rows, rows % 3, torch.ones(30))
+    other = Views({"x": torch.zeros(7, 10)}, rows[:7], rows[:7] % 3, torch.ones(7))
+    plain, named = RunSpec(), RunSpec(view_sets=("flip",))
+    with_views = replace(data(100), views={"flip": views, "crop": other})
+    assert need_of(named, with_views) == need_of(plain, data(130))
+    assert need_of(plain, with_views) == need_of(plain, data(100))
 
 
 def test_too_little_memory_is_told_with_figures() -> None:
