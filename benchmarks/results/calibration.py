@@ -20,25 +20,34 @@ HEADS = ("linear", "mlp")
 EXPERIMENTAL = "experimental"
 
 
-def regenerate(data: Path, work: Path, out: Path, steps: Sequence[str]) -> Iterator[str]:
+def regenerate(
+    data: Path, work: Path, out: Path, steps: Sequence[str], parts: Sequence[str] | None = None
+) -> Iterator[str]:
     """Do the steps, and say what was done; runs and vectors that are there already are not made again.
 
+    Args:
+        data: folder of the images.
+        work: folder of caches and runs.
+        out: folder of the page.
+        steps: which of STEPS.
+        parts: what is trained and reported, as HEAD/CACHE in this order; None takes everything.
+
     Raises:
-        ValueError: images are missing, or a step needs one before it.
+        ValueError: images are missing, a step needs one before it, or there is no such part.
     """
     if "embed" in steps:
         yield from embedded(data, work)
-    benches = list(benches_of(work))
+    benches = chosen_benches(work, parts)
     if "train" in steps:
         for head, bench in benches:
             yield from _trained(head, first_round(bench))
             yield from _trained(head, _decided(bench)[0])
     if "report" in steps:
-        parts = []
+        measured = []
         for head, bench in benches:
-            parts.append(_part(head, bench, work))
+            measured.append(_part(head, bench, work))
             yield f"measured {head} on {bench.caches[0]}"
-        yield f"wrote {write_page(parts, out)}"
+        yield f"wrote {write_page(measured, out)}"
 
 
 def benches_of(work: Path) -> Iterator[tuple[str, BenchSpec]]:
@@ -47,6 +56,21 @@ def benches_of(work: Path) -> Iterator[tuple[str, BenchSpec]]:
     for head, source, backbone in (*places, (EXPERIMENTAL, SOURCES[0], BACKBONES[0])):
         where = {"caches": [str(cache_of(work, source, backbone))], "store": str(work / "store")}
         yield head, parse(BenchSpec, packaged_bench(f"calibration_{head}") | where)
+
+
+def chosen_benches(work: Path, parts: Sequence[str] | None) -> list[tuple[str, BenchSpec]]:
+    """The benches of named parts, in that order; all of them where none is named.
+
+    Raises:
+        ValueError: there is no such part.
+    """
+    benches = {f"{head}/{Path(bench.caches[0]).name}": (head, bench) for head, bench in benches_of(work)}
+    unknown = [part for part in parts or () if part not in benches]
+    if unknown:
+        raise ValueError(
+            f"a part is one of {', '.join(benches)}, however: {', '.join(unknown)} came. Name one of them."
+        )
+    return [benches[part] for part in parts or benches]
 
 
 def _decided(bench: BenchSpec) -> tuple[BenchSpec, ChosenRows]:

@@ -11,6 +11,7 @@ cache, and embeds the canary.
   between our vector of an image and the peer's, with our mean vector taken off both, since images are alike to random
   weights.
 - best_peer: against the one of them that took the least time.
+- same_type: against that one under our number type, where ours is not float32, in which all peers run as they come.
 """
 
 import tempfile
@@ -24,7 +25,7 @@ import torch
 from benchmarks.speed.harness import Figure, figure, turns
 from benchmarks.speed.peers import Loop, loops
 from benchmarks.speed.photos import photos, pieces
-from benchmarks.speed.subjects import Subject, bundled, random_timm
+from benchmarks.speed.subjects import Subject, bundled, number_type, random_timm
 from embedcache.decode import PIXEL_LIMIT
 from embedcache.extraction.extract import extract
 from embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
@@ -58,7 +59,7 @@ IMAGES, QUICK_IMAGES = 1_024, 192
 
 
 def figures(quick: bool, images: Path | None = None) -> Iterator[Figure]:
-    """Six figures of each backbone; `quick` embeds fewer images, in fewer rounds. `images` is a source of images."""
+    """Six or seven figures of each backbone; `quick` embeds fewer images. `images` is a source of images."""
     with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         root = Path(folder)
         listing = photos(root / "images", QUICK_IMAGES if quick else IMAGES, images)
@@ -85,7 +86,7 @@ def measured(name: str, subject: Subject, listing: Listing, plan: Plan) -> Itera
         {"ours": lambda i: ours(subject, rounds[i]), "ideal": lambda i: ideal(subject, rounds[i])}, plan.shares
     )
     embedded = len({item.id for chunk in rounds[1:] for item in chunk.items})
-    told = f"ideal {unit}, {embedded} in all"
+    told = f"ideal {unit}, {embedded} in all, {subject.backbone.recipe.autocast}"
     yield _paired(f"{name}.share", taken["ours"], taken["ideal"], SHARE_GOAL, told)
     yield from _against_peers(name, subject, rounds, plan.peers, unit)
 
@@ -110,6 +111,11 @@ def _against_peers(name: str, subject: Subject, rounds: list[Listing], n_rounds:
         yield _paired(f"{name}.{key}", taken["ours"], taken[key], 1.0, f"{unit}, cosine {cosine:.6f}")
     best = min(last, key=lambda key: sum(taken[key]))
     yield _paired(f"{name}.best_peer", taken["ours"], taken[best], BEST_GOAL, f"{best} {unit}")
+    if (dtype := subject.backbone.recipe.autocast) != "float32":
+        embed = _of_listing(loops(subject)[best])
+        alike = {"ours": sides["ours"], best: lambda i: _as_ours(subject, lambda: embed(rounds[i]))}
+        taken = turns(alike, n_rounds)
+        yield _paired(f"{name}.same_type", taken["ours"], taken[best], 1.0, f"{best} in {dtype}, {unit}")
 
 
 def ours(subject: Subject, listing: Listing) -> np.ndarray:
@@ -154,6 +160,11 @@ def _check_alike(cosines: Mapping[str, float]) -> None:
 
 def _of_listing(loop: Loop) -> Callable[[Listing], np.ndarray]:
     return lambda listing: loop([item.path for item in listing.items if item.path is not None])
+
+
+def _as_ours(subject: Subject, run: Callable[[], object]) -> None:
+    with number_type(subject):
+        run()
 
 
 def _paired(name: str, ours: list[float], peer: list[float], goal: float, unit: str) -> Figure:

@@ -23,9 +23,10 @@ import torch
 
 from benchmarks.speed.peers import Loop, hf_pipeline
 from benchmarks.speed.photos import photos
-from benchmarks.speed.subjects import Subject, random_timm
+from benchmarks.speed.subjects import Subject, number_type, random_timm
 from embedcache.decode import PIXEL_LIMIT
 from embedcache.extraction.extract import extract
+from embedcache.extraction.lanes import Lanes
 from embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
 from embedcache.extraction.shard_rows import ShardRows
 from embedcache.extraction.together import together
@@ -39,7 +40,6 @@ HEADER = (
     "| model | pixels | forward | decoded | share | JPEG | share | HF pipeline | JPEG / HF |",
     "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
 )
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def decode_all(subject: Subject, listing: Listing) -> list[Decoded]:
 def embed_decoded(subject: Subject, decoded: Sequence[Decoded]) -> int:
     """Everything that extraction does with decoded images before it writes them; how many rows there are."""
     rows = ShardRows(together(subject.backbone))
-    for _ in rows.embed(iter(decoded), subject.backbone.batch):
+    for _ in rows.embed(iter(decoded), subject.backbone.batch, Lanes()):
         pass
     return len(rows.ids)
 
@@ -116,7 +116,7 @@ def forward_rate(subject: Subject, decoded: Sequence[Decoded], batch: int) -> fl
     times = max(1, len(decoded) // len(images))
 
     def run() -> None:
-        with torch.inference_mode(), _number_type(subject):
+        with torch.inference_mode(), number_type(subject):
             for _ in range(times):
                 found = {name: value.float() for name, value in backbone.forward(x).items()}
                 for name in backbone.poolings.values():
@@ -129,13 +129,8 @@ def forward_rate(subject: Subject, decoded: Sequence[Decoded], batch: int) -> fl
 
 def run_alike(subject: Subject, loop: Loop, paths: Sequence[Path]) -> None:
     """The pipeline under our number type."""
-    with _number_type(subject):
+    with number_type(subject):
         loop(paths)
-
-
-def _number_type(subject: Subject) -> torch.autocast:
-    dtype = _DTYPES[subject.backbone.recipe.autocast]
-    return torch.autocast(subject.backbone.device.type, dtype=dtype, enabled=dtype != torch.float32)
 
 
 def best_rate(action: Callable[[], object], images: int) -> float:

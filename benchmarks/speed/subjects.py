@@ -14,6 +14,8 @@ from torch import nn
 from embedcache.backbones import Backbone, load_backbone
 from embedcache.backbones.bundled import load_classifier
 
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -60,6 +62,12 @@ def random_timm(name: str, size: int, folder: Path, device: str = "cpu") -> Subj
     if hasattr(model, "set_input_size"):
         model.set_input_size(img_size=(size, size))
     return Subject(backbone, model.eval().to(device), name, _config(model, size))
+
+
+def number_type(subject: Subject) -> torch.autocast:
+    """The number type in which our backbone multiplies, to put others under it."""
+    dtype = _DTYPES[subject.backbone.recipe.autocast]
+    return torch.autocast(subject.backbone.device.type, dtype=dtype, enabled=dtype != torch.float32)
 
 
 def _config(model: nn.Module, size: int | None) -> Mapping[str, Any]:

@@ -75,6 +75,11 @@ class Backbone:
         """How many images at once suit the device: on a CPU few, so that activations stay in its caches."""
         return 16 if self.device.type == "cpu" else 64
 
+    @property
+    def runs_beside_itself(self) -> bool:
+        """Whether several threads gain by embedding at the same time: on a CPU, by torch's own kernels."""
+        return self.device.type == "cpu" and not self.compiled and self.recipe.provider != "onnx"
+
     def prepare(self, image: np.ndarray) -> torch.Tensor:
         """Resize and crop a decoded image uint8 [H, W, 3] to uint8 [3, S, S]; safe in many threads."""
         return prepare_image(image, self.recipe)

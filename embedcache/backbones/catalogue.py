@@ -16,6 +16,7 @@ DINOV3: Final = "DINOv3 License"
 APACHE: Final = "Apache-2.0"
 MIT: Final = "MIT"
 FAIR: Final = "FAIR Noncommercial Research License"
+APPLE: Final = "Apple Sample Code License"
 UNKNOWN: Final = "unknown, see the repository"
 
 _WEIGHTS = (
@@ -60,11 +61,11 @@ _DINOV2 = {"small": 384, "base": 768, "large": 1024, "giant": 1536}
 _OPEN_CLIP = (
     ("ViT-B-32-quickgelu/openai", 512, 224, UNKNOWN, "timm/vit_base_patch32_clip_224.openai"),
     ("ViT-L-14-quickgelu/openai", 768, 224, UNKNOWN, "timm/vit_large_patch14_clip_224.openai"),
-    ("ViT-B-32/laion2b_s34b_b79k", 512, 224, UNKNOWN, "laion/CLIP-ViT-B-32-laion2B-s34B-b79K"),
+    ("ViT-B-32/laion2b_s34b_b79k", 512, 224, MIT, "laion/CLIP-ViT-B-32-laion2B-s34B-b79K"),
     ("ViT-L-14/laion2b_s32b_b82k", 768, 224, MIT, "laion/CLIP-ViT-L-14-laion2B-s32B-b82K"),
-    ("ViT-L-14/datacomp_xl_s13b_b90k", 768, 224, UNKNOWN, "laion/CLIP-ViT-L-14-DataComp.XL-s13B-b90K"),
-    ("ViT-H-14-378-quickgelu/dfn5b", 1024, 378, UNKNOWN, "apple/DFN5B-CLIP-ViT-H-14-378"),
-    ("ViT-B-16-SigLIP/webli", 768, 224, UNKNOWN, "timm/ViT-B-16-SigLIP"),
+    ("ViT-L-14/datacomp_xl_s13b_b90k", 768, 224, MIT, "laion/CLIP-ViT-L-14-DataComp.XL-s13B-b90K"),
+    ("ViT-H-14-378-quickgelu/dfn5b", 1024, 378, APPLE, "apple/DFN5B-CLIP-ViT-H-14-378"),
+    ("ViT-B-16-SigLIP/webli", 768, 224, APACHE, "timm/ViT-B-16-SigLIP"),
     ("ViT-B-16-SigLIP2/webli", 768, 224, APACHE, "timm/ViT-B-16-SigLIP2"),
     ("ViT-L-16-SigLIP2-384/webli", 1024, 384, APACHE, "timm/ViT-L-16-SigLIP2-384"),
     ("ViT-SO400M-16-SigLIP2-384/webli", 1152, 384, APACHE, "timm/ViT-SO400M-16-SigLIP2-384"),

@@ -11,6 +11,7 @@ from PIL import ImageFile
 
 from embedcache.decode import PIXEL_LIMIT
 from embedcache.extraction.events import BatchDone, Embedder, Event, Finished, PartFinished, ShardDone, Started, Stopped
+from embedcache.extraction.lanes import Lanes, lanes_for
 from embedcache.extraction.opening import check_place, open_cache
 from embedcache.extraction.parts import Part, as_part, finish_part, open_shared, reopen_part
 from embedcache.extraction.pipeline import decode_ahead, usable_cores
@@ -166,11 +167,13 @@ def embed_shards(job: Job, todo: list[Todo], started: Started) -> ShardEvents:
     """Embed and write shard by shard; images are decoded ahead across their borders."""
     n_done = started.n_done
     everything = (item for shard in todo for item in shard.again)
-    ahead = 2 * job.batch + 2 * job.workers
-    with closing(decode_ahead(everything, job.backbone, job.pixel_limit, job.workers, ahead=ahead)) as stream:
+    lanes = Lanes(lanes_for(job.backbone))
+    ahead = (1 + lanes.count) * job.batch + 2 * job.workers
+    decoding = decode_ahead(everything, job.backbone, job.pixel_limit, job.workers, ahead=ahead)
+    with lanes, closing(decoding) as stream:
         for shard in todo:
             begun, rows = time.perf_counter(), ShardRows(job.backbone)
-            for n_behind in rows.embed(islice(stream, len(shard.again)), job.batch):
+            for n_behind in rows.embed(islice(stream, len(shard.again)), job.batch, lanes):
                 yield BatchDone(n_done + n_behind, started.n_listed)
             n_ok, n_bad = _write(job.cache_dir, shard, rows)
             n_done += len(shard.again)

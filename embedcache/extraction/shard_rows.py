@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from embedcache.backbones.backbone import NotFiniteError
+from embedcache.extraction.lanes import Lanes
 from embedcache.extraction.pipeline import Decoded, Failed, Outcome
 from embedcache.extraction.together import Together
 from embedcache.items import escape_name
@@ -26,12 +28,22 @@ class ShardRows:
         self._vectors: dict[str, list[np.ndarray]] = {name: [] for name in backbone.recipes}
         self.bad: list[dict[str, str | None]] = []
 
-    def embed(self, outcomes: Iterator[Outcome], batch: int) -> Iterator[int]:
+    def embed(self, outcomes: Iterator[Outcome], batch: int, lanes: Lanes) -> Iterator[int]:
         """Embed in batches of good images, and say after each how many items of the shard are behind it.
 
         Raises:
             ValueError: no image of a batch has a vector that float16 can hold.
         """
+        for good, vectors, failed in lanes.map(partial(embed_storable, self._backbone), self._batches(outcomes, batch)):
+            for name, value in vectors.items():
+                self._vectors[name].append(value)
+            self.ids += [one.item.id for one in good]
+            self._digests += [one.sha256 for one in good]
+            self.bad += [_quarantined(one) for one in failed]
+            yield len(self.ids) + len(self.bad)
+
+    def _batches(self, outcomes: Iterator[Outcome], batch: int) -> Iterator[list[Decoded]]:
+        """Good images by so many; the others are put into the quarantine."""
         waiting: list[Decoded] = []
         for outcome in outcomes:
             if isinstance(outcome, Failed):
@@ -39,20 +51,10 @@ class ShardRows:
                 continue
             waiting.append(outcome)
             if len(waiting) == batch:
-                self._append(waiting)
+                yield waiting
                 waiting = []
-                yield len(self.ids) + len(self.bad)
         if waiting:
-            self._append(waiting)
-            yield len(self.ids) + len(self.bad)
-
-    def _append(self, batch: Sequence[Decoded]) -> None:
-        good, vectors, failed = embed_storable(self._backbone, batch)
-        for name, value in vectors.items():
-            self._vectors[name].append(value)
-        self.ids += [one.item.id for one in good]
-        self._digests += [one.sha256 for one in good]
-        self.bad += [_quarantined(one) for one in failed]
+            yield waiting
 
     def write(self, cache_dir: Path, i: int) -> None:
         """Write the shard; its quarantine is in the order of the ids, as the listing is."""

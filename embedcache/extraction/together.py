@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Protocol
 
@@ -31,12 +32,12 @@ class Together:
     """Backbones by prefix. The columns of a single one are named by its poolings, of several `PREFIX.POOLING`.
 
     Backbones that resize and crop alike share the prepared image. Where a batch does not fit into the device's memory
-    it is halved until it does, and stays so for that backbone.
+    it is halved until it does, and stays so for that backbone. A lock for `using` is held while they embed, for an
+    alteration that asks one of them from another thread.
 
     Attributes:
         members: the backbones by prefix.
         alteration: what is done to decoded images first; None embeds them as they are.
-        using: held while the backbones embed, for an alteration that asks one of them from another thread.
 
     Raises:
         ValueError: there are none, or they decode in different ways.
@@ -51,7 +52,7 @@ class Together:
         if not members:
             raise ValueError("images are embedded by at least one backbone, however: none came. Name one.")
         self.members, self.alteration = MappingProxyType(dict(members)), alteration
-        self.using = using or threading.Lock()
+        self._using = using
         decoding = {prefix: _recipe_of(one).alpha_background for prefix, one in members.items()}
         if len(set(decoding.values())) > 1:
             raise ValueError(
@@ -63,6 +64,11 @@ class Together:
         self._way = {prefix: ways.index(key) for prefix, key in keys.items()}
         self._preparing = [next(one for prefix, one in members.items() if keys[prefix] == way) for way in ways]
         self._at_once: dict[str, int] = {}
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether something else asks a backbone meanwhile."""
+        return self._using is not None
 
     def column(self, prefix: str, pooling: str) -> str:
         """The name of a member's column."""
@@ -116,7 +122,7 @@ class Together:
         """
         stacked = [torch.stack(images) for images in zip(*batch, strict=True)]
         found = {}
-        with self.using:
+        with self._using or nullcontext():
             for prefix, member in self.members.items():
                 for pooling, vectors in self._embed_by(prefix, member, stacked[self._way[prefix]]).items():
                     found[self.column(prefix, pooling)] = vectors

@@ -41,6 +41,15 @@ def test_every_head_meets_every_cache(tmp_path):
     assert places[-1] == ("experimental", "coins-lite0")
 
 
+def test_parts_are_taken_by_name_in_the_order_of_the_names(tmp_path):
+    names = ["mlp/grocery-lite2", "linear/coins-lite0"]
+    found = results.chosen_benches(tmp_path, names)
+    assert [f"{head}/{Path(bench.caches[0]).name}" for head, bench in found] == names
+    assert len(results.chosen_benches(tmp_path, None)) == 13
+    with pytest.raises(ValueError, match=r"a part is one of linear/coins-lite0, .* however: mlp/lions came"):
+        results.chosen_benches(tmp_path, ["mlp/lions"])
+
+
 def images(folder, groups=6):
     folder.mkdir(parents=True)
     with (folder / "manifest.csv").open("w", newline="") as file:
