@@ -89,7 +89,9 @@ def read_prior(text: str, head: Predictive) -> Tensor | None:
     if text == "uniform":
         return head.uniform_prior()
     if not Path(text).is_file():
-        raise SettingsError(f"a prior is trained, uniform or a file of `class: share`, however: {text!r} came.")
+        raise SettingsError(
+            f"a prior is trained, uniform or a file of `class: share`, however: {text!r} is none. Is the path right?"
+        )
     shares = {str(name): share for name, share in load_yaml(Path(text)).items()}
     unknown, missing = shares.keys() - set(head.class_names), set(head.class_names) - shares.keys()
     if unknown or missing:

@@ -120,7 +120,9 @@ def load_yaml(path: Path) -> Tree:
     try:
         found = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"a settings file must exist, however: {path} does not ({error.strerror}).") from error
+        raise SettingsError(
+            f"a settings file must exist, however: {path} does not ({error.strerror}). Is the path right?"
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingsError(f"a settings file must be YAML, however: {path} is not ({error}).") from error
     if not isinstance(found or {}, dict):

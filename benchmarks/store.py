@@ -28,6 +28,8 @@ from heads import export
 from heads.export import Canary
 from heads.trained import TrainedHead
 
+_RECORD = TypeAdapter(RunRecord)
+
 
 class StoreError(ValueError):
     """A file of the run store is missing, damaged or of another version."""
@@ -67,7 +69,7 @@ def save_run(
         if head is not None:
             export.save(head, partial / "head", canary)
         outcomes[list(OUTCOMES)].to_parquet(partial / "outcomes.parquet", index=False)
-        write_bytes(partial / "record.json", TypeAdapter(RunRecord).dump_json(record, indent=1))
+        write_bytes(partial / "record.json", _RECORD.dump_json(record, indent=1))
         if not is_finished(store, record.key):
             partial.replace(folder)
     finally:
@@ -180,7 +182,7 @@ def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
 def _read(path: Path) -> RunRecord:
     content = path.read_bytes()
     try:
-        return TypeAdapter(RunRecord).validate_json(content)
+        return _RECORD.validate_json(content)
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
         raise StoreError(

@@ -18,7 +18,7 @@ IMAGE_SUFFIXES = frozenset(
 NO_GROUPS = (
     "NO GROUPS: this source does not say which images belong together (same specimen, patient, video, burst), so every "
     "image counts as independent. If near-copies exist, they can fall into both training and test and the results will "
-    "look better than they are. Give groups by a 'group' column or a group regex on the file names."
+    "look better than they are. Give groups by a 'group' column, or by a regex on the file names (--group-regex)."
 )
 
 
@@ -176,7 +176,7 @@ def _with_times(ordered: Sequence[Item], regex: str) -> list[Item]:
     if wrong:
         raise ValueError(
             f"the time regex must find dates as ISO 8601, 2024-01-31 or 20240131, also with T10:20:30, however: "
-            f"{regex!r} finds {wrong[0][1]!r} in {wrong[0][0]!r}, and {len(wrong)} such in all. Change the regex, or "
+            f"'{regex}' finds {wrong[0][1]!r} in {wrong[0][0]!r}, and {len(wrong)} such in all. Change the regex, or "
             "give times in a manifest."
         )
     return [replace(item, time=time) for item, time in zip(ordered, times, strict=True)]

@@ -29,11 +29,18 @@ def chosen_engine(
     """The engine that `--engine` names; None is this process.
 
     Raises:
-        ValueError: there is no such engine, or no actor is asked for.
+        ValueError: there is no such engine, no actor is asked for, or options of ray come without it.
     """
+    if name not in ("local", "ray"):
+        raise ValueError(f"--engine is local or ray, however: {name!r} came. Choose one of them.")
+    if name == "local" and (actors != 1 or address is not None):
+        raise ValueError(
+            "--actors and --ray-address belong to --engine ray, however: the engine is local. Add --engine ray, or "
+            "leave them out."
+        )
+    if actors < 1:
+        raise ValueError(f"--engine ray needs at least 1 actor, however: --actors {actors} came. Raise it.")
     if name == "local":
         return None
-    if name != "ray" or actors < 1:
-        raise ValueError(f"engines are local and ray, with at least 1 actor, however: {name}, {actors} came.")
     gpus = 1.0 if device.startswith("cuda") else 0.0
     return RayEngine(make, actors=actors, gpus=gpus, cpus=workers or 1, address=address)

@@ -12,7 +12,7 @@ from app.progress import bar, note, resumable
 from benchmarks.plan import BenchSpec
 from benchmarks.settings import SettingsError, load_yaml, parse
 from embedcache.backbones.rebuild import rebuild_all, weights_for
-from embedcache.decode import decode_file
+from embedcache.decode import DecodeError, decode_file
 from embedcache.extraction.events import BatchDone, Finished, Started
 from embedcache.extraction.together import Together
 from embedcache.splits.making import load_or_make_split
@@ -79,7 +79,12 @@ def make_set(
 
 
 def listed(cache: Path) -> Iterator[str]:
-    """A line for each view set of a cache."""
+    """A line for each view set of a cache.
+
+    Raises:
+        CacheError: there is no finished cache.
+    """
+    read_state(cache)  # says where there is no cache
     names = list_views(cache)
     if not names:
         yield f"{cache} has no view sets. Make one: frostbench views make {cache} NAME --policy flip"
@@ -113,14 +118,14 @@ def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *
     """Write a PNG with a row for each image: itself, then its views.
 
     Raises:
-        ValueError: the policy needs a backbone, a second image, or has fewer views; or the file is no PNG.
+        ValueError: the policy is unknown or needs a second image; an image cannot be read; or the file is no PNG.
     """
     policy = read_policy(kind, settings_of(changes))
     if out.suffix.lower() != ".png":
         raise ValueError(f"views are drawn as .png, however: {out.name!r} came. Change its ending.")
     if policy.needs_partner and len(images) < 2:
         raise ValueError(f"{policy.text} makes a view of two images, however: one came. Name another.")
-    pixels = [decode_file(path) for path in images]
+    pixels = [_pixels(path) for path in images]
     rows = []
     for place, image in enumerate(pixels):
         partner = pixels[(place + 1) % len(pixels)]
@@ -132,6 +137,15 @@ def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *
     width = max(row.shape[1] for row in rows)
     sheet = np.concatenate([np.pad(r, ((0, 8), (0, width - r.shape[1]), (0, 0)), constant_values=255) for r in rows])
     Image.fromarray(sheet[:-8]).save(out)
+
+
+def _pixels(path: Path) -> np.ndarray:
+    try:
+        return decode_file(path)
+    except DecodeError as error:
+        raise ValueError(
+            f"views are drawn of image files, however: {path}: {error}. Is the path right? Name another."
+        ) from error
 
 
 def _view(policy: Policy, image: np.ndarray, partner: np.ndarray, seed: int, number: int) -> View:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from embedcache.checking.findings import Finding, described, shard_findings
+from embedcache.checking.findings import Finding, described, edited_recipes, shard_findings
 from embedcache.checking.verify import verify_cache
 from embedcache.extraction.embed_command import embed_command
 from embedcache.hashes import file_sha256
@@ -74,6 +74,9 @@ def _diagnose(cache_dir: Path) -> list[Finding]:
         if not (cache_dir / "cache.json").exists() and not found:
             raise
         return [*found, Finding(*described(error))]
+    if edited := [*edited_recipes(cache_dir, cache)]:
+        # Beside it every shard looks foreign, and must not be deleted.
+        return found + edited
     manifest, damaged = _manifest(cache_dir)
     found += damaged
     layout, listing = _listing(cache_dir, cache, manifest)
@@ -160,10 +163,17 @@ def _lost_listing(cache_dir: Path, cache: dict[str, Any], what: str) -> Finding:
         (cache_dir / "items.parquet").unlink(missing_ok=True)
 
     # What is gone already need not be deleted again.
-    is_there = (cache_dir / "items.parquet").exists()
-    repair = f"Delete it with manifest.json (--repair does), then run: {embed_command(cache_dir, cache)}"
+    left = [name for name in ("items.parquet", "manifest.json") if (cache_dir / name).exists()]
+    again = f"un: {embed_command(cache_dir, cache)}"
+    if not left:
+        return Finding(what, f"R{again}")
     return Finding(
-        what, repair, mend if is_there else None, "deleted items.parquet, which the embed command lists anew"
+        what,
+        f"Delete {' and '.join(left)} (--repair does), then r{again}",
+        mend,
+        "deleted items.parquet, which the embed command lists anew"
+        if "items.parquet" in left
+        else "deleted the manifest; the embed command lists the images anew",
     )
 
 

@@ -1,5 +1,7 @@
 """What is wrong with a cache on disk: one finding for each thing, with the repair."""
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,10 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 
 from embedcache.extraction.embed_command import embed_command
 from embedcache.extraction.reopening import drop_shard, read_digests
 from embedcache.hashes import file_sha256
+from embedcache.recipe import Recipe
 from embedcache.storage.damage import MISREAD, is_imported
 from embedcache.storage.layout import Layout
 from embedcache.storage.state import read_shard_bad, read_shard_columns, same_columns
@@ -97,8 +101,29 @@ def _shard(cache_dir: Path, cache: Mapping[str, Any], i: int, what: str) -> Find
         (cache_dir / "manifest.json").unlink(missing_ok=True)
         drop_shard(cache_dir, i)
 
-    repair = f"Delete it with manifest.json (--repair does), then run: {embed_command(cache_dir, cache)}"
+    which = "it with manifest.json" if shard_path(cache_dir, i).exists() else "manifest.json"
+    repair = f"Delete {which} (--repair does), then run: {embed_command(cache_dir, cache)}"
     return Finding(what, repair, mend, f"deleted {shard_name(i)} and the manifest; the embed command makes it anew")
+
+
+def edited_recipes(cache_dir: Path, cache: Mapping[str, Any]) -> Iterator[Finding]:
+    """Columns of cache.json whose recipe is not that of their hash: the shards are whole, and cache.json was edited."""
+    columns = cache["columns"].items()
+    if edited := [name for name, one in columns if one["recipe_hash"] not in _hashes(one["recipe"])]:
+        yield Finding(
+            f"{cache_dir / 'cache.json'} was edited: the recipe of {', '.join(edited)} is not that of its hash.",
+            "Put the old file back, or embed anew elsewhere. The schema of each shard has the columns as they were.",
+        )
+
+
+def _hashes(tree: Mapping[str, Any]) -> set[str]:
+    """The hashes of a recipe as it is written, and as it is read, where it lacks fields that were added later."""
+    text = json.dumps(tree, sort_keys=True, separators=(",", ":"))
+    written = hashlib.sha256(text.encode()).hexdigest()[:12]
+    try:
+        return {written, Recipe.model_validate(tree).hash}
+    except ValidationError:
+        return {written}
 
 
 def _orphans(cache_dir: Path, n_shards: int) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ def _check_free(targets: list[Path], overwrite: bool) -> None:
     there = [str(path) for path in targets if path.exists()]
     if there and not overwrite:
         raise CacheError(
-            f"an export writes new files, however: {there} exist. Choose another name, or allow overwriting."
+            f"an export writes new files, however: {there} exist. Choose another name, or add --overwrite."
         )
 
 

@@ -176,6 +176,8 @@ def connected(engine: RayEngine) -> Iterator[Any]:
             "leave --engine out, or divide the work by --shard."
         ) from error
     mine = not ray.is_initialized()
+    # Where Ray Data is in its plan is in Ray's own log files; here the command says what is done.
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     if mine and engine.address is not None:
         ray.init(address=engine.address, log_to_driver=False, logging_level=logging.ERROR)
     elif mine:

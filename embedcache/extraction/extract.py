@@ -210,7 +210,8 @@ def _check_options(job: Job, engine: Engine | None) -> None:
     asked = {name: getattr(job, name) for name in ("shard_rows", "batch", "workers", "pixel_limit")}
     wrong = {name: value for name, value in asked.items() if value < 1}
     if wrong:
-        raise ValueError(f"options of extraction must be at least 1, however: {wrong}. Raise them.")
+        named = ", ".join(f"{name.replace('_', '-')} is {value}" for name, value in wrong.items())
+        raise ValueError(f"options of extraction must be at least 1, however: {named}. Raise it, or leave it out.")
     if job.part is not None and (job.update or engine is not None):
         other = "an update" if job.update else "an engine that divides the work itself"
         raise ValueError(

@@ -78,13 +78,18 @@ def _changes(before: Layout, stored: Mapping[str, Any], listing: Listing) -> lis
     if old != new:
         added, gone = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
         moved = [one for one in sorted(old.keys() & new.keys()) if old[one] != new[one]]
-        told.append(
-            f"{len(added)} images are new {added[:3]}, {len(gone)} are gone {gone[:3]}, {len(moved)} have another "
-            f"path, label, group, split or time {moved[:3]}"
-        )
-    for name, value in {"source": listing.description, "class_names": list(listing.class_names)}.items():
-        if stored.get(name) != value:
-            told.append(f"{name} was {stored.get(name)!r:.200} and is {value!r:.200}")
+        cases = {
+            "are new": added,
+            "are gone": gone,
+            "have another path, label, group, split or time": moved,
+        }
+        told += [f"{len(ids)} images {what} {ids[:3]}" for what, ids in cases.items() if ids]
+    was, now = stored.get("source", {}), listing.description
+    for name in sorted(was.keys() | now.keys()):
+        if was.get(name) != now.get(name):
+            told.append(f"the source's {name} was {was.get(name)!r:.100} and is {now.get(name)!r:.100}")
+    if stored.get("class_names") != (classes := list(listing.class_names)):
+        told.append(f"the classes were {stored.get('class_names')!r:.200} and are {classes!r:.200}")
     return told
 
 

@@ -34,7 +34,7 @@ def embed_images(
                 )
             except DecodeError as error:
                 raise ValueError(
-                    f"an image to compare must be readable, however: {path} {error}. Choose another file."
+                    f"an image to compare must be readable, however: {path}: {error}. Choose another file."
                 ) from error
         (vectors,) = backbone.embed(torch.stack(prepared)).values()
         parts.append(vectors.to(torch.float32).cpu().numpy())

@@ -2,10 +2,8 @@
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,11 +17,10 @@ from embedcache.sources.image_columns import (
     image_columns,
     label_columns,
 )
-from embedcache.sources.manifests import as_text, read_times
+from embedcache.sources.manifests import EXTRAS, read_extras
 
 LARGEST_GROUP = 2**31
 SPLIT_NAME = re.compile(r"(train|test|valid|validation|val|dev)-[0-9]+-of-[0-9]+")
-EXTRAS = ("group", "split", "time")
 
 
 @dataclass(frozen=True)
@@ -113,22 +110,12 @@ def _schema(file: Path) -> pa.Schema:
 
 
 def _items(file: Path, columns: _Columns) -> list[Item]:
-    table = pq.read_table(file, columns=[columns.label, *_extras(pq.read_schema(file).names)], partitioning=None)
+    there = [name for name in pq.read_schema(file).names if name in EXTRAS and name != columns.label]
+    table = pq.read_table(file, columns=[columns.label, *there], partitioning=None)
     labels = as_labels(table[columns.label].to_pylist(), columns.names, str(file))
     named = SPLIT_NAME.fullmatch(file.stem)
-    extra: dict[str, Sequence[Any]] = {
-        name: as_text(table[name], name, file) if name in table.column_names else [None] * table.num_rows
-        for name in EXTRAS
-    }
-    times = read_times([cell or "" for cell in extra["time"]], file)
     stem, path = escape_name(file.stem), file.absolute()
     return [
-        Item(f"{stem}/{row:08d}", path, label, group or None, split or (named and named[1]), time, row, columns.image)
-        for row, (label, group, split, time) in enumerate(
-            zip(labels, extra["group"], extra["split"], times, strict=True)
-        )
+        Item(f"{stem}/{row:08d}", path, label, group, split or (named and named[1]), time, row, columns.image)
+        for row, (label, (group, split, time)) in enumerate(zip(labels, read_extras(table, there, file), strict=True))
     ]
-
-
-def _extras(names: Sequence[str]) -> list[str]:
-    return [name for name in EXTRAS if name in names]

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from embedcache.items import Item, Listing, escape_name, make_listing
 from embedcache.sources.image_columns import as_labels, choose_column, holds_images
+from embedcache.sources.manifests import EXTRAS, read_extras
 from embedcache.sources.members import open_stream
 
 
@@ -31,8 +32,8 @@ def list_dataset(
 ) -> Listing:
     """List a dataset from disk; the parts of a DatasetDict are its splits. Needs the package datasets.
 
-    Images are not copied: an item is a row of one of the dataset's Arrow files, or the file that this row names. Ids
-    are the split, the Arrow file and the row.
+    Columns group, split and time mean what they mean in a manifest. Images are not copied: an item is a row of one of
+    the dataset's Arrow files, or the file that this row names. Ids are the split, the Arrow file and the row.
 
     Args:
         folder: what `save_to_disk` wrote.
@@ -100,8 +101,10 @@ def _items(split: str, dataset: Any, image: str, label: str, names: list[str] | 
     for file, table in tables.items():
         labels = as_labels(table[label].to_pylist(), names, str(file))
         stem = "/".join(filter(None, (escape_name(split), escape_name(file.stem))))
-        for row, (name, path) in enumerate(zip(labels, _paths(table[image]), strict=True)):
-            item = Item(f"{stem}/{row:08d}", path, name, split=split or None)
+        there = [name for name in EXTRAS if name in table.column_names and name != label]
+        rows = zip(labels, _paths(table[image]), read_extras(table, there, file), strict=True)
+        for row, (name, path, (group, written, time)) in enumerate(rows):
+            item = Item(f"{stem}/{row:08d}", path, name, group, written or split or None, time)
             items.append(item if path is not None else replace(item, path=file, member=row, column=image))
     return items
 

@@ -27,14 +27,14 @@ def parts_of(ids: Sequence[str], regex: str, what: str) -> list[str]:
         pattern = re.compile(regex)
     except re.error as error:
         raise ValueError(
-            f"the {what} regex must be valid, however: {regex!r} is not ({error}). Write a Python regular expression, "
+            f"the {what} regex must be valid, however: '{regex}' is not ({error}). Write a Python regular expression, "
             f"for example {EXAMPLES[what]}."
         ) from error
     found = [_part(pattern.search(one)) for one in ids]
     missing = [one for one, part in zip(ids, found, strict=True) if part is None]
     if missing:
         raise ValueError(
-            f"the {what} regex must give every image a {what}, however: {regex!r} finds none in {len(missing)} of "
+            f"the {what} regex must give every image a {what}, however: '{regex}' finds none in {len(missing)} of "
             f"{len(ids)} paths, for example {', '.join(map(repr, missing[:3]))}. Widen the regex."
         )
     return [part for part in found if part is not None]

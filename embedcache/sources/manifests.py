@@ -1,6 +1,7 @@
 """Manifests: a CSV or Parquet table with the columns path and label, and optionally group, split and time."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from embedcache.sources.times import as_time
 
 COLUMNS = ("path", "label", "group", "split", "time")
 REQUIRED = ("path", "label")
+EXTRAS = ("group", "split", "time")
 LOOKED_AT = 1000
 SAVE_AS = "Save it with the encoding UTF-8."
 
@@ -157,6 +159,22 @@ def read_times(cells: list[str], manifest: Path) -> list[str | None]:
             "rows in all are such. Rewrite them, or rename the column if it is something else."
         )
     return times
+
+
+def read_extras(table: pa.Table, there: Sequence[str], source: Path) -> list[tuple[str | None, str | None, str | None]]:
+    """Group, split and time of each row of a table with images; None where they are unknown.
+
+    Args:
+        table: the rows.
+        there: those of the three columns that it holds, and that mean this.
+        source: where the table is, for messages.
+
+    Raises:
+        ValueError: a column holds neither text nor integers, or a cell of `time` is no date or date-time.
+    """
+    cells = {name: as_text(table[name], name, source) if name in there else [""] * table.num_rows for name in EXTRAS}
+    rows = zip(cells["group"], cells["split"], read_times(cells["time"], source), strict=True)
+    return [(group or None, split or None, time) for group, split, time in rows]
 
 
 def _id(path: str, base: Path) -> str:

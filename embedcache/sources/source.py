@@ -79,7 +79,8 @@ def _check_options(source: Path, kind: str, given: set[str]) -> None:
     if "root" in unfit:
         raise ValueError(f"a root belongs to a manifest, however: {source} is a {kind}. Leave the root out.")
     if unfit:
+        names, leave = ("name columns", "them") if unfit[1:] else ("names a column", "it")
         raise ValueError(
-            f"{' and '.join(unfit)} name columns of Parquet files with images and of Hugging Face datasets, however: "
-            f"{source} is a {kind}. Leave them out; a manifest calls its columns path and label."
+            f"{' and '.join(unfit)} {names} of Parquet files with images and of Hugging Face datasets, however: "
+            f"{source} is a {kind}. Leave {leave} out; a manifest calls its columns path and label."
         )

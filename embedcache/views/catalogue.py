@@ -55,11 +55,16 @@ def read_policy(kind: str, settings: dict[str, Any]) -> Policy:
     Raises:
         ValueError: there is no such policy, or a setting is unknown or out of its bounds.
     """
+    found = next((policy for policy in POLICIES if policy.model_fields["kind"].default == kind), None)
+    if found is None:
+        raise ValueError(f"a policy is one of {', '.join(kinds())}, however: {kind} came. Choose one of them.")
     try:
         return _READER.validate_python({"kind": kind} | settings)
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, one['loc'][1:])) or 'kind'}: {one['msg']}" for one in error.errors())
+        told = "; ".join(": ".join([*map(str, one["loc"][1:]), one["msg"]]) for one in error.errors())
+        known = ", ".join(name for name in found.model_fields if name != "kind")
+        came = ", ".join(f"{name}={value}" for name, value in settings.items())
         raise ValueError(
-            f"a policy is one of {', '.join(kinds())} with its own settings, however: {kind} {settings or ''} came "
-            f"({told}). Correct it."
+            f"{f'the settings of {kind} are {known}' if known else f'{kind} has no settings'}, each within its bounds, "
+            f"however: {came} came ({told}). Correct it."
         ) from error

@@ -75,7 +75,7 @@ def make_views(
     listing = Listing(tuple(_items(planned, items, table)), table.class_names, (), about)
     folder = views_folder(cache_dir, name)
     _check_same(folder, about)
-    altered = Together(members.members, maker, using)
+    altered = Together(members.members, maker, using if isinstance(policy, Transplant) else None)
     for event in extract(listing, altered, folder, batch=batch, workers=workers, pixel_limit=pixel_limit):
         if isinstance(event, Started) and event.n_done < event.n_listed:
             (folder / FILE).unlink(missing_ok=True)

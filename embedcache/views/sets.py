@@ -89,7 +89,7 @@ def finished_set(cache_dir: Path, name: str) -> Path:
     if not (folder / FILE).is_file():
         raise CacheError(
             f"a view set must be finished, however: {cache_dir} has none called {name!r}; it has "
-            f"{list_views(cache_dir)}. Make it: frostbench views make {cache_dir} {name}."
+            f"{list_views(cache_dir)}. Make it: frostbench views make {cache_dir} {name} --policy POLICY."
         )
     return folder
 

@@ -46,16 +46,26 @@ def photos(tmp_path_factory):
     return root
 
 
-@pytest.fixture(scope="session")
-def cache(photos, tmp_path_factory):
-    """The photos embedded by the bundled EfficientNet-Lite0."""
+def embedded(photos, folder, **options):
+    """A cache of the photos by the bundled EfficientNet-Lite0."""
     from app.actions.embedding import embed_listing
     from embedcache.backbones import load_backbone
     from embedcache.sources.source import list_folder
 
-    folder = tmp_path_factory.mktemp("cache") / "digits"
-    embed_listing(list_folder(photos), load_backbone("bundled", "efficientnet_lite0"), folder)
+    embed_listing(list_folder(photos), load_backbone("bundled", "efficientnet_lite0", **options), folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def cache(photos, tmp_path_factory):
+    """The photos embedded as the bundled model wants them."""
+    return embedded(photos, tmp_path_factory.mktemp("cache") / "digits")
+
+
+@pytest.fixture(scope="session")
+def small_cache(photos, tmp_path_factory):
+    """The same at 64 pixels, for tests that embed again."""
+    return embedded(photos, tmp_path_factory.mktemp("small") / "digits", size=64)
 
 
 @pytest.fixture(scope="session")

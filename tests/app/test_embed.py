@@ -5,6 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+SMALL = ("--size", 64)  # a twelfth of the pixels, where it is not about the vectors
+
 
 def test_embedding_shows_the_recipe_warns_of_missing_groups_and_counts(frostbench, photos, tmp_path):
     said = frostbench("embed", photos, "--cache", tmp_path / "cache")
@@ -35,14 +37,14 @@ def test_embedding_again_does_nothing_twice(frostbench, photos, cache):
 
 
 def test_groups_come_from_file_names(frostbench, photos, tmp_path):
-    said = frostbench("embed", photos, "--cache", tmp_path / "cache", "--group-regex", r"/(\d\d|bro)[^/]*\.png$")
+    said = frostbench("embed", photos, *SMALL, "--cache", tmp_path / "c", "--group-regex", r"/(\d\d|bro)[^/]*\.png$")
     assert said.status == 0, said.err
     assert "NO GROUPS" not in said.err
-    assert json.loads(frostbench("cache", "info", tmp_path / "cache").out)["groups"] > 1
+    assert json.loads(frostbench("cache", "info", tmp_path / "c").out)["groups"] > 1
 
 
 def test_strict_fails_at_the_end_and_keeps_what_was_computed(frostbench, photos, tmp_path):
-    said = frostbench("embed", photos, "--cache", tmp_path / "cache", "--strict")
+    said = frostbench("embed", photos, "--cache", tmp_path / "cache", *SMALL, "--strict")
     assert said.status == 2
     assert "1 of 93 are in the quarantine" in said.err
     assert "digit 0/broken.png" in said.err
@@ -172,8 +174,8 @@ def test_patch_tokens_are_agreed_to(tmp_path, capsys):
         _check_room(members, 10**12, tmp_path, agreed=True)
 
 
-def test_view_sets_are_made_listed_and_trained_on(frostbench, cache, tmp_path):
-    shutil.copytree(cache, tmp_path / "cache")
+def test_view_sets_are_made_listed_and_trained_on(frostbench, small_cache, tmp_path):
+    shutil.copytree(small_cache, tmp_path / "cache")
     said = frostbench("views", "make", tmp_path / "cache", "mixed", "--policy", "cutmix", "--set", "alpha=0.5")
     assert said.status == 0, said.err
     assert "views by cutmix(alpha=0.5), 0 quarantined" in said.out
@@ -182,7 +184,10 @@ def test_view_sets_are_made_listed_and_trained_on(frostbench, cache, tmp_path):
     assert "Average over them: tta=[flip]" in said.out
     listed = frostbench("views", "list", tmp_path / "cache").out.splitlines()
     assert [line.split("\t")[:2] for line in listed] == [["flip", "eval"], ["mixed", "train"]]
-    assert "no view sets" in frostbench("views", "list", cache).out
+    assert "no view sets" in frostbench("views", "list", small_cache).out
+    said = frostbench("views", "list", tmp_path)
+    assert (said.status, said.out) == (2, "")
+    assert "a cache holds cache.json, however" in said.err
 
 
 def test_views_are_drawn(frostbench, photos, tmp_path):
@@ -193,6 +198,9 @@ def test_views_are_drawn(frostbench, photos, tmp_path):
     assert said.status == 0, said.err
     with Image.open(tmp_path / "views.png") as sheet:
         assert sheet.size == (4 * 160 + 3 * 8, 2 * 160 + 8)
+    said = frostbench("views", "show", "nope.png", "--policy", "flip", "--out", tmp_path / "views.png")
+    assert said.status == 2
+    assert "however: nope.png: the file does not exist. Is the path right?" in said.err
 
 
 @pytest.mark.parametrize(
@@ -211,7 +219,7 @@ def test_mistakes_in_views_are_told(frostbench, cache, words, told):
 
 
 def test_parts_of_a_cache_say_what_is_left_and_the_last_one_counts(frostbench, photos, cache, tmp_path):
-    words = ["embed", photos, "--cache", tmp_path / "cache", "--shard-rows", 40]
+    words = ["embed", photos, "--cache", tmp_path / "cache", *SMALL, "--shard-rows", 40]
     first = frostbench(*words, "--shard", "0/2")
     assert first.status == 0, first.err
     assert "part 0/2 is done, 53 images (53 in this run); shards left to other parts: 1" in first.out
@@ -228,7 +236,9 @@ def test_parts_of_a_cache_say_what_is_left_and_the_last_one_counts(frostbench, p
         (["--shard", "a/b"], "a part is written I/N, two whole numbers, however: 'a/b'"),
         (["--shard", "0/2", "--update"], "however: --shard 0/2 and --update came"),
         (["--shard", "0/2", "--engine", "ray"], "--shard 0/2 and --engine ray"),
-        (["--engine", "spark"], "engines are local and ray"),
+        (["--engine", "spark"], "--engine is local or ray, however: 'spark' came. Choose one of them."),
+        (["--engine", "ray", "--actors", "0"], "needs at least 1 actor, however: --actors 0 came. Raise it."),
+        (["--actors", "2"], "belong to --engine ray, however: the engine is local. Add --engine ray"),
     ],
 )
 def test_mistakes_in_dividing_are_told_in_words(frostbench, photos, tmp_path, words, told):

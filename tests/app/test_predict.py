@@ -65,6 +65,14 @@ def test_a_line_for_each_image_is_printed(frostbench, bundle, photos):
     assert said.out.splitlines()[0].split("\t")[1].startswith("digit ")
 
 
+def test_batches_of_the_command_change_no_prediction(frostbench, bundle, photos, monkeypatch):
+    whole = frostbench("predict", bundle, photos / "digit 8").out
+    monkeypatch.setattr("app.actions.predicting.BATCH", 5)
+    assert [line.split("\t")[:2] for line in frostbench("predict", bundle, photos / "digit 8").out.splitlines()] == [
+        line.split("\t")[:2] for line in whole.splitlines()
+    ]
+
+
 def test_the_class_prior_moves_the_probabilities(frostbench, bundle, photos, predictor, tmp_path):
     files = [photos / "digit 8" / name for name in sorted(p.name for p in (photos / "digit 8").iterdir())]
     shares = {"digit 0": 0.01, "digit 1": 0.01, "digit 8": 0.98}

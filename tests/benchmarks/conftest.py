@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import benchmarks.runner as runner
 from embedcache.recipe import Recipe
 from embedcache.sources.source import Item
 from embedcache.storage.files import write_json
@@ -51,3 +52,17 @@ def write_cache():
 @pytest.fixture
 def cache(tmp_path):
     return _write_cache(tmp_path / "cache")
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """How many runs each call of fit was given."""
+    calls = []
+    real = runner.fit
+
+    def counted(runs, data, stop, checkpoints):
+        calls.append(len(runs))
+        return real(runs, data, stop, checkpoints)
+
+    monkeypatch.setattr(runner, "fit", counted)
+    return calls

@@ -53,6 +53,12 @@ def rows_of(store, bench="three"):
     return bench_rows(benches(store.parent)[bench])[0].rows
 
 
+@pytest.fixture(scope="module")
+def compared(store):
+    """All rows of the largest bench, with as many resamples as there are unless told."""
+    return compare(store, rows_of(store))
+
+
 class TestCompare:
     def test_values_are_the_means_of_the_recorded_metrics(self, store):
         found = compare(store, rows_of(store), resamples=50)
@@ -65,15 +71,15 @@ class TestCompare:
                 if row == "baseline":
                     assert line["seed_sd"] == pytest.approx(values.std(ddof=1), abs=1e-6)
 
-    def test_an_untrained_row_is_worse_and_the_base_has_no_verdict(self, store):
-        found = compare(store, rows_of(store))
-        assert found.line("untrained", "accuracy")["verdict"] == "worse"
-        assert found.line("untrained", "nll")["verdict"] == "worse"
-        assert found.line("untrained", "nll")["delta"] > 0
-        assert found.line("baseline", "accuracy")["verdict"] == ""
+    def test_an_untrained_row_is_worse_and_the_base_has_no_verdict(self, compared):
+        assert compared.line("untrained", "accuracy")["verdict"] == "worse"
+        assert compared.line("untrained", "nll")["verdict"] == "worse"
+        assert compared.line("untrained", "nll")["delta"] > 0
+        assert compared.line("baseline", "accuracy")["verdict"] == ""
 
-    def test_seen_from_the_untrained_row_the_base_is_better(self, store):
-        forth, back = (compare(store, rows_of(store), base) for base in ("baseline", "untrained"))
+    def test_seen_from_the_untrained_row_the_base_is_better(self, store, compared):
+        forth, back = compared, compare(store, rows_of(store), "untrained")
+        assert next(iter(forth.rows)) == "baseline"
         assert next(iter(back.rows)) == "untrained"
         line = back.line("baseline", "accuracy")
         assert line["verdict"] == "better"
@@ -82,8 +88,8 @@ class TestCompare:
             (-forth.line("untrained", "accuracy")["high"], -forth.line("untrained", "accuracy")["low"])
         )
 
-    def test_a_temperature_moves_no_decision(self, store):
-        line = compare(store, rows_of(store)).line("calibrated", "macro_f1_fg")
+    def test_a_temperature_moves_no_decision(self, compared):
+        line = compared.line("calibrated", "macro_f1_fg")
         assert (line["delta"], line["low"], line["high"], line["seed_sd"], line["p_holm"]) == (0, 0, 0, 0, 1)
         assert line["verdict"] == "can't tell"
 
@@ -95,11 +101,8 @@ class TestCompare:
         assert (moved["delta"] <= moved["high"]).mean() > 0.9
         assert (first.table["p_holm"].dropna() >= first.table["p"].dropna()).all()
 
-    def test_validation_rows_unless_test_is_asked_for(self, store):
-        assert (compare(store, rows_of(store), resamples=20).n_rows, compare(store, rows_of(store)).role) == (
-            44,
-            "select",
-        )
+    def test_validation_rows_unless_test_is_asked_for(self, store, compared):
+        assert (compare(store, rows_of(store), resamples=20).n_rows, compared.role) == (44, "select")
         test = compare(store, rows_of(store), role="test", resamples=20)
         assert (test.n_rows, test.n_groups, test.runs_seen) == (56, 28, 13)
         assert "TEST rows" in to_text(test)
@@ -112,11 +115,11 @@ class TestCompare:
         told = to_text(found)
         assert "can't tell (seeds): the interval leaves out 0, but the seeds are too few or differ too much." in told
 
-    def test_more_rows_get_more_resamples(self, store):
+    def test_more_rows_get_more_resamples(self, store, compared):
         keys = rows_of(store)["calibrated"]
         many = {"baseline": rows_of(store)["baseline"]} | {f"row {i}": keys for i in range(24)}
         assert compare(store, many).resamples == 2400
-        assert compare(store, rows_of(store)).resamples == 2000
+        assert compared.resamples == 2000
         assert any("20 resamples are too few" in n for n in compare(store, rows_of(store), resamples=20).notes)
 
     def test_a_damaged_record_elsewhere_is_named_and_not_counted(self, store):

@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -30,12 +31,20 @@ ROWS = {
 }
 
 
-@pytest.fixture
-def store(cache):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, write_cache):
+    """A store of two runs, trained once."""
+    folder = tmp_path_factory.mktemp("recorded")
     base = {"train.schedule.epochs": 2, "train.schedule.min_steps": 0, "train.optim.lr": 0.02}
-    bench = BenchSpec(caches=(str(cache),), store=str(cache.parent / "s"), base=base, seeds=(4,), toggles=ROWS)
-    list(run_bench(bench))
-    return cache.parent / "s"
+    cache = str(write_cache(folder / "cache"))
+    list(run_bench(BenchSpec(caches=(cache,), store=str(folder / "s"), base=base, seeds=(4,), toggles=ROWS)))
+    return folder / "s"
+
+
+@pytest.fixture
+def store(trained, tmp_path):
+    """A copy of that store, which may be changed."""
+    return shutil.copytree(trained, tmp_path / "s")
 
 
 def base_key(store):

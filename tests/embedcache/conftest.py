@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from colour_images import list_images, make_images, run
+from updates import BAD
 
 from embedcache.recipe import Recipe
 from embedcache.sources.source import Item
@@ -77,3 +79,19 @@ def make_cache(tmp_path: Path) -> MakeCache:
         return made[-1]
 
     return make
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of few rows, so that small tables have many."""
+    monkeypatch.setattr("embedcache.index.search.QUERY_ROWS", 37)
+    monkeypatch.setattr("embedcache.index.search.BASE_ROWS", 53)
+    monkeypatch.setattr("embedcache.index.pairs.QUERY_ROWS", 41)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    """Images 0 to 22 and their cache."""
+    make_images(tmp_path / "images", range(23), BAD)
+    run(list_images(tmp_path / "images", range(23)), tmp_path / "cache")
+    return tmp_path

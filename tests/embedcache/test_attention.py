@@ -1,15 +1,19 @@
 """Attention of the class token, against what it is made of."""
 
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 import timm
 import torch
 from safetensors.torch import save_file
+from seeing import Halves
 from transformers import DINOv3ViTConfig, DINOv3ViTImageProcessorFast, DINOv3ViTModel
 
 from embedcache.backbones import load_backbone
 from embedcache.backbones.attention import class_attention
+from embedcache.extraction.together import Together
 
 
 @pytest.fixture(autouse=True)
@@ -83,22 +87,15 @@ def test_a_model_without_a_class_token_says_so(tmp_path: Path) -> None:
         class_attention(backbone, images(64))
 
 
-def test_saliency_and_embedding_take_turns(tmp_path: Path) -> None:
+def test_saliency_and_embedding_take_turns() -> None:
     """A thread that asks for saliency never changes the model under a forward pass."""
-    import threading
 
-    from embedcache.extraction.together import Together
+    class Watched(Halves):
+        def embed(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
+            seen.append(lock.locked())
+            return super().embed(batch)
 
-    class Slow:
-        recipes, dims, tokens, provenance, batch = {"cls": None}, {"cls": 1}, {}, {}, 4
-
-        def embed(self, batch):
-            assert lock.locked()
-            return {"cls": torch.zeros(len(batch), 1)}
-
-    lock = threading.Lock()
-    members = Together.__new__(Together)
-    members.members, members.alteration, members.using = {"": Slow()}, None, lock
-    members._way, members._at_once = {"": 0}, {}
-    assert members.embed([(torch.zeros(3, 2, 2),)])["cls"].shape == (1, 1)
-    assert not lock.locked()
+    lock, seen = threading.Lock(), list[bool]()
+    members = Together({"": Watched()}, using=lock)
+    members.embed([members.prepare(np.zeros((8, 8, 3), np.uint8))])
+    assert (seen, lock.locked(), members.is_shared) == ([True], False, True)

@@ -69,6 +69,13 @@ def edited(cache: Path) -> None:
     pq.write_table(rows.slice(1), cache / "items.parquet")
 
 
+def resized(cache: Path) -> None:
+    """Another size in cache.json, beside the hash of the old one."""
+    told = read_json(cache / "cache.json")
+    told["columns"]["cls"]["recipe"]["size"] += 1
+    write_json(cache / "cache.json", told)
+
+
 DELETED = "deleted part-00002 and the manifest; the embed command makes it anew"
 WHOLE, ANEW = "the cache is whole", "unfinished: it holds no manifest.json"
 CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
@@ -117,6 +124,13 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
         "deleted items.parquet, which the embed command lists anew",
         "items.parquet is missing",
     ),
+    "missing listing": (
+        lambda c: (c / "items.parquet").unlink(),
+        "Delete manifest.json (--repair does)",
+        "deleted the manifest; the embed command lists the images anew",
+        "items.parquet is missing",
+    ),
+    "edited recipe": (resized, "was edited: the recipe of cls is not that of its hash", None, "cache.json was edited"),
     "damaged manifest": (
         lambda c: (c / "manifest.json").write_text("{"),
         "manifest.json is damaged",
@@ -143,7 +157,7 @@ def test_each_harm_is_named_and_what_is_safe_is_repaired(world: Path, name: str)
     code, told = doctor(cache, "--repair")
     assert [line for line in told.splitlines() if line.startswith("done")] == ([f"done  {done}"] if done else [])
     assert (after in told, code) == (True, int(after != WHOLE)), told
-    if name not in ("edited listing", "damaged cache.json", "stranger"):
+    if name not in ("edited listing", "edited recipe", "damaged cache.json", "stranger"):
         run(list_images(world / "images", range(23)), cache)
         assert files_of(cache) == before
         assert doctor(cache) == (0, "ok    the cache is whole\n")

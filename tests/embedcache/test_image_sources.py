@@ -126,7 +126,7 @@ def test_which_columns_are_meant_is_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must have the same image and label columns and classes, however"):
         list_source(tmp_path / "mixed", label_column="kind")
     (tmp_path / "m.csv").write_text("path,label\nmixed/a.parquet,x\n")
-    with pytest.raises(ValueError, match=r"image_column name columns of Parquet files .*m\.csv is a manifest"):
+    with pytest.raises(ValueError, match=r"image_column names a column of Parquet files .*m\.csv is a manifest"):
         list_source(tmp_path / "m.csv", image_column="a")
 
 
@@ -219,6 +219,27 @@ def test_datasets_saved_to_disk(tmp_path: Path) -> None:
     assert reds(tmp_path / "cache2")[:3] == [0, 3, 4]
     with pytest.raises(ValueError, match=r"must be one of \['image', 'kind'\], however: 'label' came"):
         list_source(tmp_path / "several", label_column="label")
+
+
+def test_columns_of_a_saved_dataset_are_groups_splits_and_times(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    datasets.disable_progress_bars()
+    whole = saved(tmp_path / "png", range(3)).add_column("group", ["g", None, "h"])
+    whole = whole.add_column("time", ["2024-01-31", "", "20240201"]).add_column("split", ["test", None, None])
+    datasets.DatasetDict({"train": whole}).save_to_disk(tmp_path / "one")
+    listing = list_source(tmp_path / "one")
+    assert [(item.group, item.split, item.time) for item in listing.items] == [
+        ("g", "test", "2024-01-31"),
+        (None, "train", None),
+        ("h", "train", "2024-02-01"),
+    ]
+    assert listing.warnings[0] == "1 of 3 images have no group; each of them counts as independent."
+
+
+def test_the_column_of_labels_is_no_group(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"jpeg": [png(1)], "group": ["a"]}), path := tmp_path / "some.parquet")
+    [item] = list_source(path, label_column="group").items
+    assert (item.label, item.group) == ("a", None)
 
 
 def test_a_saved_dataset_may_name_files(tmp_path: Path) -> None:

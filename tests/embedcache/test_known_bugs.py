@@ -25,14 +25,15 @@ ELSEWHERE = {
     "fastdup#324: bad images shift rows": TESTS + "test_extract.py::test_failures_never_shift_rows",
     "thingsvision#3: files, names and rows disagree": TESTS
     + "test_store.py::test_manifest_refuses_rows_that_do_not_add_up",
-    "clip-retrieval#368: a kill restarts at zero": TESTS + "test_extract.py::test_killed_and_resumed_is_byte_identical",
+    "clip-retrieval#368: a kill restarts at zero": TESTS
+    + "test_extract_resuming.py::test_killed_and_resumed_is_byte_identical",
     "open_clip#1068: preprocessing of the architecture": TESTS
-    + "test_backbones_open_clip.py::test_weights_by_file_take_the_preprocessing_of_the_tag",
+    + "backbones/test_open_clip.py::test_weights_by_file_take_the_preprocessing_of_the_tag",
     "pytorch-image-models#2681: default pooling": TESTS
-    + "test_backbones_timm.py::test_timms_default_for_dinov3_is_the_patch_mean_and_is_not_stored_by_default",
-    "dinov3#99: training mode": TESTS + "test_backbones.py::test_embedding_is_evaluation_and_repeats",
+    + "backbones/test_timm_poolings.py::test_timms_default_for_dinov3_is_the_patch_mean_and_is_not_stored_by_default",
+    "dinov3#99: training mode": TESTS + "backbones/test_loading.py::test_embedding_is_evaluation_and_repeats",
     "dinov2#223: unscaled pixels": TESTS
-    + "test_backbones.py::test_preparation_is_timms_evaluation_transform_pixel_for_pixel",
+    + "backbones/test_preparation.py::test_preparation_is_timms_evaluation_transform_pixel_for_pixel",
     "pytorch-image-models#957, ultralytics#13936: a missing class shifts labels": TESTS
     + "test_table.py::test_classes_without_rows_keep_their_place",
     "pytorch/vision#4925: an empty class folder": TESTS + "test_sources.py::test_an_empty_class_stays_in_the_list",
@@ -50,12 +51,13 @@ ELSEWHERE = {
     + "test_sources.py::test_the_first_folder_level_is_the_class_and_items_are_sorted_by_id",
     "llama_index#10369: undecodable names": TESTS
     + "test_sources.py::test_unicode_and_undecodable_names_become_valid_ids",
-    "TensorRT#4723: fp16 garbage": TESTS + "test_backbones.py::test_float16_is_refused_for_dinov3",
-    "transformers#41885: NaN": TESTS + "test_backbones.py::test_nan_is_an_error_that_names_the_rows",
-    "Guardrails#1751: another model of the same length": TESTS + "test_extract.py::test_another_recipe_is_refused",
+    "TensorRT#4723: fp16 garbage": TESTS + "backbones/test_loading.py::test_float16_is_refused_for_dinov3",
+    "transformers#41885: NaN": TESTS + "backbones/test_loading.py::test_nan_is_an_error_that_names_the_rows",
+    "Guardrails#1751: another model of the same length": TESTS
+    + "test_extract_refusals.py::test_another_recipe_is_refused",
     "darknet#8668: another resize at inference": "tests/app/"
     "test_predict.py::test_images_give_what_their_cached_vectors_gave",
-    "pytorch#148886: an ONNX batch that is fixed": TESTS + "test_backbones_onnx.py::test_a_fixed_batch_is_filled_up",
+    "pytorch#148886: an ONNX batch that is fixed": TESTS + "backbones/test_onnx.py::test_a_fixed_batch_is_filled_up",
     "ray#60983, Daft#3576: duplicates after a crash": TESTS
     + "test_table.py::test_repeated_ids_are_refused_not_dropped",
     "transparent pixels show their hidden colour": TESTS

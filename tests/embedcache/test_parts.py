@@ -5,15 +5,14 @@ import time
 from pathlib import Path
 
 import pytest
+from colour_images import files_of, make_folder
 from dying_colours import DyingColours
-from PIL import Image
 
 from embedcache.checking.doctor import diagnose
 from embedcache.extraction.events import Event, Finished, PartFinished, ShardDone, Started
 from embedcache.extraction.extract import extract
 from embedcache.extraction.parts import parse_part
 from embedcache.items import Listing
-from embedcache.sources.folders import list_folder
 from embedcache.storage import locking
 from embedcache.storage.files import CacheError
 from embedcache.storage.locking import is_locked, part_lock, write_lock
@@ -37,23 +36,11 @@ for event in extract(list_folder(Path(images)), DyingColours(), Path(cache), sha
 @pytest.fixture
 def listing(tmp_path: Path) -> Listing:
     """43 images, the fourth of which is none: nine shards of five."""
-    for i in range(43):
-        path = tmp_path / "images" / "ab"[i % 2] / f"{i:03d}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if i == 3:
-            path.write_bytes(b"<html>not found</html>")
-        else:
-            Image.new("RGB", (8, 8), (i, 255 - i, 7)).save(path)
-    return list_folder(tmp_path / "images")
+    return make_folder(tmp_path / "images", 43, bad=frozenset({3}))
 
 
 def run(listing: Listing, cache: Path, part: tuple[int, int] | None = None) -> list[Event]:
     return list(extract(listing, DyingColours(), cache, shard_rows=5, part=part))
-
-
-def files_of(cache: Path) -> dict[str, bytes]:
-    found = {path.relative_to(cache).as_posix(): path for path in cache.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in found.items()}
 
 
 def start(tmp_path: Path, part: str, pause: float) -> subprocess.Popen[bytes]:

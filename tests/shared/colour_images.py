@@ -14,6 +14,7 @@ from embedcache.extraction.extract import extract
 from embedcache.items import Item, Listing, make_listing
 from embedcache.preprocess import prepare_image
 from embedcache.recipe import Recipe
+from embedcache.sources.folders import list_folder
 
 RECIPE = Recipe(
     provider="external",
@@ -31,7 +32,7 @@ NOT_AN_IMAGE = b"<html>not found</html>"
 
 @dataclass
 class Colours:
-    """The mean colour (column cls) and its double (column patch_mean); counts what it embeds, the canary left out."""
+    """The scaled mean colour (cls) and its double (patch_mean); counts what it embeds, from 0 the canary too."""
 
     recipes: dict[str, Recipe] = field(default_factory=lambda: {"cls": RECIPE, "patch_mean": RECIPE})
     dims: dict[str, int] = field(default_factory=lambda: {"cls": 3, "patch_mean": 3})
@@ -39,13 +40,14 @@ class Colours:
     provenance: dict[str, str] = field(default_factory=lambda: {"device": "none"})
     batch: int = 4
     embedded: int = -1
+    scale: float = 1.0
 
     def prepare(self, image: np.ndarray) -> torch.Tensor:
         return prepare_image(image, RECIPE)
 
     def embed(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
         self.embedded += len(batch)
-        means = batch.float().mean(dim=(2, 3))
+        means = batch.float().mean(dim=(2, 3)) * self.scale
         return {"cls": means, "patch_mean": 2 * means}
 
 
@@ -61,6 +63,13 @@ def make_images(root: Path, numbers: Iterable[int], bad: frozenset[int] = frozen
         paint(root / f"{number:03d}.png", number)
         if number in bad:
             (root / f"{number:03d}.png").write_bytes(NOT_AN_IMAGE)
+
+
+def make_folder(root: Path, n: int, bad: frozenset[int] = frozenset()) -> Listing:
+    """Write n images of the classes a and b by turns, those in `bad` are none; their listing."""
+    for i in range(n):
+        make_images(root / "ab"[i % 2], [i], bad)
+    return list_folder(root)
 
 
 def list_images(

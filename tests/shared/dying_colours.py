@@ -6,20 +6,9 @@ from types import MappingProxyType
 
 import numpy as np
 import torch
+from colour_images import RECIPE
 
 from embedcache.preprocess import prepare_image
-from embedcache.recipe import Recipe
-
-RECIPE = Recipe(
-    provider="external",
-    model="colours",
-    size=8,
-    resize=8,
-    crop="squash",
-    interpolation="box",
-    mean=(0.5, 0.5, 0.5),
-    alpha_background=(255, 255, 255),
-)
 
 
 class DyingColours:

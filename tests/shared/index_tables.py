@@ -10,6 +10,11 @@ from embedcache.table import FeatureTable
 RECIPE = Recipe(provider="external", model="m")
 
 
+def at(*angles: float) -> np.ndarray:
+    """Unit vectors in the plane; the cosine of two is that of the difference of their angles."""
+    return np.array([[np.cos(a), np.sin(a)] for a in angles])
+
+
 def table_of(x: np.ndarray, labels: Any = None, content: Any = None, groups: Any = None) -> FeatureTable:
     n = len(x)
     labels = np.zeros(n, np.int64) if labels is None else np.array(labels, dtype=np.int64)

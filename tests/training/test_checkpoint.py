@@ -13,7 +13,7 @@ from training.events import Epoch, Event, Finished
 from training.run import RunSpec
 
 MLP = {"body": {"kind": "mlp", "hidden": [8]}}
-TRAIN = {"schedule": {"epochs": 8, "min_steps": 0, "batch_size": 16}, "early_stop": {"patience": 3}, "ema": 0.5}
+TRAIN = {"schedule": {"epochs": 6, "min_steps": 0, "batch_size": 16}, "early_stop": {"patience": 3}, "ema": 0.5}
 
 
 def run(lr: float, loss: dict[str, object] | None = None, **more: object) -> RunSpec:

@@ -102,7 +102,8 @@ def test_cpc_is_for_three_classes():
     ],
 )
 def test_what_is_found_on_selection_rows_needs_some(changes, words):
-    refused(changes, data_of(select=0), words)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        check_data([run_of(changes)], data_of(select=0))
 
 
 def test_a_solved_head_needs_no_selection_rows():
@@ -140,7 +141,8 @@ def test_smote_needs_its_package(monkeypatch):
 
 
 def test_options_that_do_not_go_together_come_first():
-    refused({"train.loss.supcon.weight": 1}, data_of(select=0), "a head without a body has none")
+    with pytest.raises(ValueError, match="a head without a body has none"):
+        check_data([run_of({"train.loss.supcon.weight": 1})], data_of(select=0))
 
 
 def test_epochs_that_min_steps_overrules_are_told_for_both_stages():
@@ -192,4 +194,5 @@ def test_calibration_rows_hold_a_trained_class():
 def test_matrices_of_mahalanobis_are_too_large_before_training(body, width):
     classifier = {"kind": "mahalanobis", "max_gigabytes": 1e-9}
     changes = {"second": {"kind": "refit", "classifier": classifier}} if body else {"head.classifier": classifier}
-    refused(body | changes, data_of(), f"3 classes of width {width} need 0.0 GB")
+    with pytest.raises(ValueError, match=rf"3 classes of width {width} need 0\.0 GB"):
+        check_data([run_of(body | changes)], data_of())

@@ -20,7 +20,7 @@ from training.metrics import all_metrics
 from training.notes import posthoc_notes
 from training.run import RunSpec
 
-RIDGE = {"head": {"classifier": {"kind": "logreg"}}}
+LOGREG = {"head": {"classifier": {"kind": "logreg", "tolerance": 1e-3}}}
 EVEN = {"ash": 1, "beech": 1, "cedar": 1, "elm": 1}
 FITTED = {
     "temperature": {"calibration": {"kind": "temperature"}},
@@ -34,7 +34,7 @@ FITTED = {
 
 
 def run(posthoc, **fields):
-    return RunSpec.model_validate(RIDGE | {"posthoc": posthoc} | fields)
+    return RunSpec.model_validate(LOGREG | {"posthoc": posthoc} | fields)
 
 
 def finished(data, posthoc, **fields):

@@ -159,3 +159,7 @@ def test_policies_are_read_by_name():
         read_policy("zoom", {})
     with pytest.raises(ValueError, match=r"least: Input should be less than or equal to 1"):
         read_policy("random_crop", {"least": 2})
+    with pytest.raises(ValueError, match=r"the settings of cutmix are alpha, .*however: alfa=3 came \(alfa: Extra"):
+        read_policy("cutmix", {"alfa": 3})
+    with pytest.raises(ValueError, match=r"flip has no settings, .*however: alfa=3 came"):
+        read_policy("flip", {"alfa": 3})

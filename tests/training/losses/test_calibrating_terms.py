@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from four_rows import Y, Z
 from torch.nn.functional import one_hot
 
 from training.facts import facts_of
@@ -13,11 +14,6 @@ from training.losses.mmce import Mmce
 from training.terms import Terms
 from training.weights import NoWeight
 
-Z = torch.tensor(
-    [[2, 0.5, -1, 0], [0.2, 1.5, 0.3, -0.5], [1, 0, 3, -2], [4, -3, 0.5, 1]],
-    dtype=torch.float64,
-)
-Y = torch.tensor([0, 1, 3, 0])
 ONE = torch.ones(4, dtype=torch.float64)
 WEIGHTED = Mmce(form="weighted")
 

@@ -1,35 +1,33 @@
-"""FeDLaS: shares, gate and gradients of the worked example, what its controls equal, and what it leaves alone."""
+"""FeDLaS: shares, gate and gradients of the worked example, and what its controls equal."""
 
 from dataclasses import replace
 
 import pytest
 import torch
-from catalogue import data, trained
+from four_rows import Y, Z
 from torch.nn.functional import cross_entropy
 
-from benchmarks.settings import parse, with_changes
 from heads.body import Pass
 from heads.dense import zero_layer
 from heads.head import Core
-from training.engine import fit
-from training.events import Epoch, Finished
 from training.facts import facts_of
 from training.loss_state import LossState, Smoothed
 from training.losses.fedlas import Fedlas, Gate, gamma
 from training.losses.loss import Branch, LossSpec, branched_objective
 from training.losses.scores import Scores, Targets
-from training.run import RunSpec
-from training.setting import settings_of
-from training.stages import first_stage
 
-Z = torch.tensor(
-    [[2.0, 0.5, -1.0, 0.0], [0.2, 1.5, 0.3, -0.5], [1.0, 0.0, 3.0, -2.0], [4.0, -3.0, 0.5, 1.0]], dtype=torch.float64
-)
-Y = torch.tensor([0, 1, 3, 0])
 G = torch.tensor([[1.0, 2, 0, 1], [0, 0.5, 0.5, 0], [3, 1, 2, 0], [0, 2, 0, 0]], dtype=torch.float64)
+
+
 FORCED = torch.tensor([1.0, -1, 1, -1], dtype=torch.float64)
+
+
 UNIFORM = torch.full((4,), 0.25, dtype=torch.float64)
+
+
 OFFICIAL = torch.tensor([20.0, 100.0], dtype=torch.float64)
+
+
 NONE = torch.full((2,), torch.nan, dtype=torch.float64)
 
 
@@ -243,82 +241,3 @@ def test_the_objective_is_the_worked_example_through_state_and_branches():
     state.signs = torch.zeros(10, dtype=torch.float64)
     state.signs[torch.tensor([3, 0])] = torch.tensor([1.0, -1], dtype=torch.float64)
     assert state.after(spec, point, Z, index)["state.told"][3].tolist() == [1, 2]
-
-
-def run_of(**fedlas):
-    tree = with_changes(
-        RunSpec().model_dump(mode="json"),
-        {
-            "head.body": {"kind": "mlp", "hidden": [8]},
-            "train.schedule.epochs": 4,
-            "train.schedule.min_steps": 0,
-            "train.early_stop.metric": "last",
-        },
-    )
-    return parse(RunSpec, with_changes(tree, {f"train.loss.fedlas.{name}": value for name, value in fedlas.items()}))
-
-
-def finished(run, rows):
-    (found,) = [event for event in fit([run], rows) if isinstance(event, Finished)]
-    return found.head.logits(rows.select.columns)
-
-
-def test_a_run_without_beta_is_one_with_label_smoothing():
-    rows = data(torch.float32)
-    smoothed = parse(RunSpec, with_changes(run_of().model_dump(mode="json"), {"train.loss.smoothing.epsilon": 0.1}))
-    found = finished(run_of(alpha=0.1, beta=0, gate="plus"), rows)
-    assert torch.allclose(found[:, :4], finished(smoothed, rows)[:, :4], atol=1e-5)
-    assert not torch.allclose(finished(run_of(alpha=0.1, gate="plus"), rows)[:, :4], found[:, :4], atol=1e-3)
-
-
-def test_what_is_logged_and_that_controls_keep_their_sign():
-    rows = data(torch.float32)
-    logs = {gate: [e.logs for e in fit([run_of(alpha=0.1, gate=gate)], rows) if isinstance(e, Epoch)] for gate in GATES}
-    assert [e["gate_positive"] for e in logs["plus"]] == [1.0] * 4
-    assert [e["gate_positive"] for e in logs["minus"]] == [0.0] * 4
-    assert all(e["gate_flipped"] == 0 for e in logs["plus"] + logs["minus"])
-    assert 0.2 < logs["random"][-1]["gate_flipped"] < 0.8
-    assert all(0 < e["gate_share"] < 2 and 0 <= e["gate_greedy"] <= 1 for every in logs.values() for e in every)
-
-
-GATES = ("learned", "plus", "minus", "random")
-
-
-def test_norms_are_those_of_cached_vectors_whatever_is_standardised():
-    rows = data(torch.float64)
-    plain = run_of(alpha=0.1, source="input", statistics="exact", gate="plus")
-    tree = plain.model_dump(mode="json")
-    (setting,) = settings_of([0], [parse(RunSpec, with_changes(tree, {"head.preprocess.std": True}))], rows)
-    objective = first_stage([setting]).stack.objectives[0]
-    norms = rows.train.columns["x"].abs().sum(1)
-    assert objective.state.norms.tolist() == pytest.approx([float(norms.mean()), float(norms.std())], rel=1e-9)
-
-
-def test_a_gate_learns_at_a_rate_of_its_own():
-    rows = data(torch.float32)
-    shares = [
-        [e.logs["gate_greedy"] for e in fit([run_of(alpha=0.1, gate_rate=rate)], rows) if isinstance(e, Epoch)]
-        for rate in (1e-6, 30.0)
-    ]
-    assert shares[1][-1] > shares[0][-1] + 0.1
-
-
-def test_heads_of_one_stack_have_gates_and_rates_of_their_own():
-    rows = data(torch.float64)
-    runs = [run_of(alpha=a, gate_rate=3.0) for a in (0.05, 0.2)]
-    together = trained(runs, rows)
-    for one, run in zip(together, runs, strict=True):
-        assert torch.allclose(one.head.logits(rows.select.columns), finished(run, rows), atol=1e-6)
-
-
-def test_the_share_of_gaps_that_are_penalised_is_logged():
-    rows = data(torch.float32)
-    tree = run_of().model_dump(mode="json")
-    none, every = (
-        parse(RunSpec, with_changes(tree, {"train.loss.point": {"kind": "mbls", "margin": margin}}))
-        for margin in (99, 0)
-    )
-    assert [e.logs for e in fit([none], rows) if isinstance(e, Epoch)] == [{"margin_active": 0.0}] * 4
-    # All but the largest of four classes that have rows.
-    shares = [e.logs["margin_active"] for e in fit([every], rows) if isinstance(e, Epoch)]
-    assert shares == pytest.approx([0.75] * 4)

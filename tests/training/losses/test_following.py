@@ -3,6 +3,7 @@
 import pytest
 import torch
 from catalogue import data
+from four_rows import Y, Z
 from torch.nn.functional import cross_entropy
 
 from benchmarks.settings import parse, with_changes
@@ -16,11 +17,6 @@ from training.run import RunSpec
 from training.setting import settings_of
 from training.stages import first_stage
 from training.steps import Ended, run_stage
-
-Z = torch.tensor(
-    [[2.0, 0.5, -1.0, 0.0], [0.2, 1.5, 0.3, -0.5], [1.0, 0.0, 3.0, -2.0], [4.0, -3.0, 0.5, 1.0]], dtype=torch.float64
-)
-Y = torch.tensor([0, 1, 3, 0])
 
 
 def adafocal(power):

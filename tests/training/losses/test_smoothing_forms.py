@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from four_rows import Y, Z
 from torch.nn.functional import cross_entropy
 
 from training.facts import facts_of
@@ -14,11 +15,6 @@ from training.losses.loss import Branch, LossSpec, branched_objective, objective
 from training.losses.scores import Scores
 from training.weights import NoWeight
 
-Z = torch.tensor(
-    [[2, 0.5, -1, 0], [0.2, 1.5, 0.3, -0.5], [1, 0, 3, -2], [4, -3, 0.5, 1]],
-    dtype=torch.float64,
-)
-Y = torch.tensor([0, 1, 3, 0])
 FACTS = facts_of(torch.arange(4).repeat_interleave(5), 4, NoWeight())
 
 

@@ -93,7 +93,7 @@ def test_a_fixed_batch_is_filled_up(tmp_path: Path, n: int) -> None:
 @pytest.mark.slow
 def test_an_exported_model_gives_what_torch_gives(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = timm.create_model("test_vit", num_classes=0, img_size=32).eval()
+    model = timm.create_model("test_vit", num_classes=0, img_size=32, depth=2).eval()
     path = tmp_path / "model.onnx"
     dynamic = ({0: torch.export.Dim("batch", min=1, max=64)},)
     torch.onnx.export(model, (torch.zeros(2, 3, 32, 32),), path, dynamo=True, dynamic_shapes=dynamic, verbose=False)

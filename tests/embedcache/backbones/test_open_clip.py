@@ -1,6 +1,5 @@
 """Tiny random models of open_clip in folders, and what its tags say, without a hub."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ import open_clip
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import save_file
+from tiny_models import write_clip
 
 from embedcache.backbones import load_backbone
 from embedcache.backbones.rebuild import rebuild
@@ -32,26 +31,8 @@ TOWERS = {
 
 
 def write_folder(folder: Path, tower: str, resize_mode: str = "squash", **changes: object) -> Path:
-    """A folder as open_clip's hub repositories are, every tensor away from its neutral value."""
-    folder.mkdir(parents=True, exist_ok=True)
-    config = json.loads(json.dumps(TOWERS[tower]))
-    told = {"model_cfg": config, "preprocess_cfg": PREPROCESS | {"resize_mode": resize_mode} | changes}
-    (folder / "open_clip_config.json").write_text(json.dumps(told))
-    torch.manual_seed(0)
-    kind = open_clip.CustomTextCLIP if config.pop("custom_text", False) else open_clip.CLIP
-    model = kind(**config)
-    with torch.no_grad():
-        for tensor in model.parameters():
-            tensor.add_(0.02 * torch.rand_like(tensor))
-    state = {name: tensor.clone().contiguous() for name, tensor in model.state_dict().items()}
-    save_file(state, folder / "open_clip_model.safetensors")
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    """A folder with one of the towers, and how its images are prepared."""
+    return write_clip(folder, TOWERS[tower], PREPROCESS | {"resize_mode": resize_mode} | changes)
 
 
 def pixels(height: int, width: int) -> np.ndarray:

@@ -6,39 +6,13 @@ import numpy as np
 import pytest
 import timm
 import torch
-from safetensors.torch import save_file
+from tiny_models import DINOV3
 
 from embedcache.backbones import load_backbone
 from embedcache.backbones.pooling import choose_poolings, generalised_mean, name_of, parse_pooling
 from embedcache.backbones.rebuild import rebuild
 from embedcache.backbones.timm_tower import TimmTower
 from embedcache.recipe import Recipe
-
-DINOV3 = "vit_tiny_patch16_dinov3_qkvb"
-
-
-@pytest.fixture(scope="module")
-def random_weights(tmp_path_factory: pytest.TempPathFactory):
-    folder = tmp_path_factory.mktemp("weights")
-
-    def make(name: str) -> Path:
-        path = folder / f"{name}.safetensors"
-        if not path.exists():
-            torch.manual_seed(0)
-            model = timm.create_model(name)
-            with torch.no_grad():
-                for tensor in model.parameters():
-                    tensor.add_(0.05 * torch.rand_like(tensor))
-            save_file(model.state_dict(), path)
-        return path
-
-    return make
-
-
-@pytest.fixture(autouse=True)
-def no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
 def images(size: int, n: int = 2) -> torch.Tensor:

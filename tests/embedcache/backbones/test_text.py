@@ -1,11 +1,10 @@
-import json
 from pathlib import Path
 
 import numpy as np
 import open_clip
 import pytest
 import torch
-from safetensors.torch import save_file
+from tiny_models import write_clip
 
 from embedcache.backbones import load_backbone
 from embedcache.backbones.text import canonicalise, embed_classes, make_prompts
@@ -19,18 +18,8 @@ TEMPLATES = ("a photo of a {}.", "The {}, flying!", "art of {}")
 
 
 def write_model(folder: Path, **changes: object) -> Path:
-    config = {"embed_dim": 24, "vision_cfg": VIT, "text_cfg": TEXT} | changes
     preprocess = {"mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bicubic", "resize_mode": "squash"}
-    (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": config, "preprocess_cfg": preprocess}))
-    torch.manual_seed(0)
-    model = open_clip.CLIP(**json.loads(json.dumps(config)))
-    with torch.no_grad():
-        for tensor in model.parameters():
-            tensor.add_(0.05 * torch.rand_like(tensor))
-    save_file(
-        {k: v.clone().contiguous() for k, v in model.state_dict().items()}, folder / "open_clip_model.safetensors"
-    )
-    return folder
+    return write_clip(folder, {"embed_dim": 24, "vision_cfg": VIT, "text_cfg": TEXT} | changes, preprocess)
 
 
 def test_class_vectors_are_open_clips_own(tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""A small cache, and stores in which no worker is left behind."""
+
+import os
+import signal
+
+import pytest
+from queued_jobs import (
+    write_cache,
+)
+
+from app.jobs.process import process_of
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    return write_cache(tmp_path_factory.mktemp("small") / "in", 120, 8, 3)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store in which no worker is left behind, whatever the test did."""
+    folder = tmp_path / "results"
+    yield folder
+    for path in folder.glob("jobs/*"):
+        process = process_of(path)
+        if process is not None and process.pid != os.getpid():
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(10)

@@ -1,0 +1,119 @@
+"""What the files of a job say, whole or damaged, and how jobs are called."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+
+import psutil
+import pytest
+from queued_jobs import (
+    made_by_hand,
+    this_process,
+    wait_until,
+)
+
+from app.jobs import JobError, cancel, curves, jobs, log_tail, newest, read
+from app.jobs.files import Process, Status, is_id, new_id, write_json
+
+
+def test_half_written_and_missing_files_are_read_as_far_as_they_go(tmp_path):
+    folder = made_by_hand(tmp_path, this_process())
+    job = read(tmp_path, folder.name)
+    assert (job.state, job.ahead, job.message) == ("queued", 0, "Starts.")
+    assert (curves(tmp_path, folder.name), log_tail(tmp_path, folder.name)) == ({}, "")
+    lines = [{"seed": 3, "epoch": e, "epochs": 9, "loss": 1.5, "macro_f1_fg": None} for e in (1, 2, 3)]
+    (folder / "epochs.jsonl").write_text("\n".join(map(json.dumps, lines))[:-4])
+    assert curves(tmp_path, folder.name) == {3: {"epoch": [1, 2], "loss": [1.5, 1.5], "macro_f1_fg": [None, None]}}
+    (folder / "log.txt").write_bytes(b"one\n\xfftwo\nthr")
+    assert log_tail(tmp_path, folder.name, lines=2) == "\N{REPLACEMENT CHARACTER}two\nthr"
+
+
+def test_a_damaged_status_is_told_while_the_worker_lives_and_after(tmp_path):
+    folder = made_by_hand(tmp_path, this_process())
+    (folder / "status.json").write_text('{"state": "done", "mess')
+    job = read(tmp_path, folder.name)
+    assert (job.state, job.message[:60]) == ("running", "status.json of a job must be as it was written, however: it ")
+    write_json(folder / "process.json", replace(this_process(), create_time=1.0))
+    job = read(tmp_path, folder.name)
+    assert job.state == "lost"
+    assert "without a word" in job.message
+    assert "status.json of a job must be as it was written" in job.message
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"state": 1}', json.dumps(asdict(Status()) | {"state": "asleep"})])
+def test_a_status_of_another_form_counts_as_damaged(tmp_path, content):
+    folder = made_by_hand(tmp_path, this_process())
+    (folder / "status.json").write_text(content)
+    assert "it is damaged" in read(tmp_path, folder.name).message
+
+
+def test_a_damaged_request_is_told_and_passed_over_by_newest(tmp_path):
+    whole, damaged = made_by_hand(tmp_path, this_process()), made_by_hand(tmp_path, this_process())
+    (damaged / "request.json").write_text("{")
+    with pytest.raises(JobError, match=r"request\.json of a job must be as it was written"):
+        read(tmp_path, damaged.name)
+    assert newest(tmp_path, "A") == whole.name
+    assert jobs(tmp_path) == [damaged.name, whole.name]
+
+
+def test_an_end_that_was_written_is_kept_when_the_process_is_gone(tmp_path):
+    folder = made_by_hand(tmp_path, Process(os.getpid(), 1.0), state="done", keys={4: "abc"}, ended=7.0)
+    assert read(tmp_path, folder.name).state == "done"
+    assert read(tmp_path, folder.name).keys == {4: "abc"}
+
+
+def test_the_pid_of_another_process_is_not_the_worker(tmp_path):
+    folder = made_by_hand(tmp_path, replace(this_process(), create_time=1.0), state="running", trained=1, seeds=3)
+    assert read(tmp_path, folder.name).state == "lost"
+    cancel(tmp_path, folder.name)
+    assert read(tmp_path, folder.name).state == "lost"
+
+
+def test_a_zombie_is_not_the_worker(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        known = psutil.Process(child.pid)
+        folder = made_by_hand(tmp_path, Process(child.pid, known.create_time()), state="running")
+        wait_until(lambda: known.status() == psutil.STATUS_ZOMBIE, "the child has ended")
+        assert read(tmp_path, folder.name).state == "lost"
+
+
+def test_a_job_whose_process_never_came_is_lost_after_a_while(tmp_path):
+    folder = made_by_hand(tmp_path)
+    assert read(tmp_path, folder.name).state == "queued"
+    os.utime(folder, (1.0, 1.0))
+    assert read(tmp_path, folder.name).state == "lost"
+
+
+def test_only_older_jobs_that_live_stand_before_a_job(tmp_path):
+    made_by_hand(tmp_path, this_process(), state="done")
+    made_by_hand(tmp_path, this_process(), state="running")
+    made_by_hand(tmp_path, Process(os.getpid(), 1.0), state="running")
+    own, _ = made_by_hand(tmp_path, this_process()), made_by_hand(tmp_path, this_process())
+    assert read(tmp_path, own.name).ahead == 1
+
+
+BAD_IDS = ["", ".", "..", "../../etc/passwd", "20261128-034512-123456-a1b2/../x", "20261128-034512-123456-a1b2\n"]
+
+
+@pytest.mark.parametrize("name", [*BAD_IDS, "20261128-034512-123456-A1B2", "٢٠٢٦١١٢٨-034512-123456-a1b2", "x" * 5000])
+@pytest.mark.parametrize("ask", [read, curves, log_tail, cancel])
+def test_a_name_that_is_no_job_id_is_refused(tmp_path, ask, name):
+    with pytest.raises(JobError, match="a job is called like 20261128-034512-123456-a1b2, however: ") as error:
+        ask(tmp_path, name)
+    assert len(str(error.value)) < 300
+
+
+def test_an_id_that_is_not_in_the_store_is_refused(tmp_path):
+    with pytest.raises(JobError, match="has no job 20261128-034512-123456-a1b2"):
+        read(tmp_path, "20261128-034512-123456-a1b2")
+    assert (jobs(tmp_path), newest(tmp_path, "A")) == ([], None)
+
+
+def test_ids_sort_by_time_and_differ():
+    ids = [new_id(second) for second in (1.0, 1.000001, 1e9, 1e9 + 1)]
+    assert ids == sorted(ids)
+    assert all(map(is_id, ids))
+    assert new_id(1e9)[:-4] == "20010909-014640-000000-"
+    assert len({new_id(1.0) for _ in range(20)}) > 15

@@ -1,0 +1,61 @@
+"""The verdict and the table of all metrics."""
+
+from dataclasses import replace
+
+import pytest
+from hostile_pairs import with_line
+from pages import Page
+
+from app.views.delta_table import delta_table_html
+from app.views.verdict import verdict_html
+from benchmarks.ab import Flips
+
+
+class TestVerdict:
+    @pytest.mark.parametrize(
+        ("verdict", "state", "words"),
+        [
+            ("better", "b-better", "◆ B is better on Macro F1: B − A = +1.9 points"),
+            ("worse", "a-better", "● A is better on Macro F1: B − A = +1.9 points"),
+            ("can't tell", "cannot-tell", "Can’t tell on Macro F1: B − A = +1.9 points"),
+        ],
+    )
+    def test_it_says_who_is_better_by_how_much(self, few, verdict, state, words):
+        page = Page(verdict_html(with_line(few, verdict=verdict, delta=0.0187, low=0.006, high=0.0311)))
+        assert words.replace(" ", "") in page.text.replace("\xa0", "").replace(" ", "")
+        assert "(95 % interval +0.6 to +3.1)" in page.text
+        assert "Differences below about 1.3 points can’t be seen with this set." in page.text
+        assert page.having("data-testid", "verdict")[0]["data-state"] == state
+        assert "no difference" not in page.text
+
+    def test_it_says_on_what_it_rests(self, few):
+        page = Page(verdict_html(replace(few, flips=Flips({"fixes": 41.0, "breaks": 22.5}, {}))))
+        assert "Same 360 validation images, paired bootstrap, seed 0. B fixes 41 images and breaks 22.5." in page.text
+
+    def test_the_test_rows_are_named(self, few):
+        page = Page(verdict_html(replace(few, comparison=replace(few.comparison, role="test", seeds=(0, 1)))))
+        assert "test images" in page.text
+        assert "seeds 0, 1" in page.text
+        assert "(mean over seeds)" in page.text
+        assert page.having("data-role", "test")
+
+    def test_a_reason_is_given_in_words(self, few):
+        line = {"verdict": "can't tell (seeds)", "delta": 0.02, "low": 0.01, "high": 0.03}
+        assert "but the seeds are too few or differ too much." in Page(verdict_html(with_line(few, **line))).text
+
+    def test_another_metric_has_its_own_unit(self, few):
+        text = Page(verdict_html(with_line(few, "nll", delta=-0.1, low=-0.2, high=0.0), "nll")).text
+        assert "Log loss: B − A = −0.100 (95 % interval −0.200 to 0.000)".replace(" ", "") in text.replace(" ", "")
+
+
+def test_the_delta_table_has_a_line_for_each_metric_with_mark_and_tint(few):
+    found = with_line(few, "nll", verdict="worse", delta=0.0316, low=0.019, high=0.0441)
+    page = Page(delta_table_html(found))
+    assert len(page.having("data-metric")) == len(few.comparison.metrics)
+    (nll,) = page.having("data-metric", "nll")
+    assert nll["data-state"] == "a"
+    assert "lower is better" in page.text
+    assert "▼ A better" in page.text
+    assert "+0.019 to +0.044" in page.text
+    assert len([a for a in page.having("class") if "fb-won-a" in a["class"]]) == 2
+    assert len(page.having("aria-hidden", "true")) >= len(few.comparison.metrics)

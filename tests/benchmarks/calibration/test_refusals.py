@@ -1,0 +1,43 @@
+"""What cannot be reported, in words."""
+
+import math
+
+import pytest
+from calibrated_benches import bench_of
+
+from benchmarks.api import calibration
+from benchmarks.calibration.runs import Said
+from benchmarks.runner import run_bench
+from benchmarks.settings import SettingsError
+from benchmarks.store import StoreError
+
+
+class TestRefusals:
+    def test_a_run_that_is_missing(self, toy, tmp_path):
+        with pytest.raises(StoreError, match="lacks 2 of 2 of row 'plain'"):
+            calibration(toy.model_copy(update={"store": str(tmp_path)}), resamples=4)
+
+    def test_a_baseline_that_is_none(self, toy):
+        with pytest.raises(StoreError, match="'arcface' came"):
+            calibration(toy, baseline="arcface", resamples=4)
+
+    def test_a_cross_validated_split(self, tmp_path, write_cache):
+        base = {"head.classifier.kind": "ridge"}
+        bench = bench_of(
+            tmp_path,
+            write_cache(tmp_path / "cache"),
+            base=base,
+            toggles={},
+            ensembles={},
+            split={"folds": 3, "select": 0, "calibrate": 0},
+        )
+        list(run_bench(bench))
+        with pytest.raises(SettingsError, match="this split is cross-validated"):
+            calibration(bench, resamples=4)
+
+
+def test_runs_that_all_gave_nan_are_told_in_words(toy, monkeypatch):
+    nothing = Said({}, {}, math.nan)
+    monkeypatch.setattr("benchmarks.calibration.measured.said_by", lambda record, place: nothing)
+    with pytest.raises(StoreError, match=r"every run of \['plain', .* gave NaN. Lower train.optim.lr"):
+        calibration(toy, resamples=4)

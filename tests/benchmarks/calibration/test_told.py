@@ -1,0 +1,47 @@
+"""A report as text and as saved tables, and its progress."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from benchmarks.api import calibration
+from benchmarks.calibration.tables import save, to_text
+from benchmarks.settings import SettingsError
+
+
+def test_progress_is_told(toy):
+    told = []
+    calibration(toy, resamples=4, told=lambda done, total: told.append((done, total)))
+    assert told == [(n, 10) for n in range(1, 11)]
+
+
+def test_the_text_names_everything(report):
+    text = to_text(report)
+    for words in (
+        "validation rows (select), baseline 'plain'",
+        "before temperature scaling",
+        "after temperature scaling",
+        "as the heads are",
+        "Temperatures were fitted to the calibration rows.",
+        "95 % intervals from 100 resamples",
+        "class-wise ECE",
+    ):
+        assert words in text
+    assert "nan" not in text
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json", ".parquet"])
+def test_tables_are_saved(report, tmp_path, ending):
+    save([report], tmp_path / f"table{ending}")
+    read = {".csv": pd.read_csv, ".parquet": pd.read_parquet}.get(ending)
+    if read is None:
+        (tree,) = json.loads((tmp_path / "table.json").read_text())
+        assert tree["temperatures"].keys() == report.rows.keys()
+        table = pd.DataFrame(tree["table"])
+    else:
+        table = read(tmp_path / f"table{ending}")
+    assert len(table) == len(report.table)
+    assert set(table["side"]) == {"before", "after", "as_is"}
+    with pytest.raises(SettingsError, match=r"saved as .csv, .parquet or .json, however: t.txt came"):
+        save([report], tmp_path / "t.txt")

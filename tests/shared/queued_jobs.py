@@ -1,0 +1,109 @@
+"""Jobs to queue, waiting for what becomes of them, and jobs that are written by hand."""
+
+import os
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from app.jobs import log_tail, read
+from app.jobs.files import Process, Request, Status, new_id, read_process, write_json
+
+ENDLESS = {
+    "train.schedule.epochs": 100_000,
+    "train.schedule.batch_size": 1000,
+    "train.early_stop.patience": 100_000,
+}
+SHORT = {"train.schedule.epochs": 4, "train.schedule.min_steps": 0}
+# With many vectors of very unequal scale, an almost absent penalty and this tolerance the search takes a while.
+SLOW_SOLVER = {
+    "head.classifier.kind": "logreg",
+    "head.classifier.tolerance": 1e-10,
+    "head.classifier.c": 1e6,
+    "head.classifier.max_iterations": 1_000_000,
+}
+DEADLINE = 60
+
+
+def write_cache(folder, rows, dim, classes, scales=(1.0,)):
+    from embedcache.exchange.external import import_vectors
+
+    vectors = np.random.default_rng(0).normal(0, 1, (rows, dim)) * np.resize(scales, dim)
+    folder.mkdir()
+    np.save(folder / "x.npy", vectors.astype(np.float32))
+    names = "\n".join(f"class {i % classes}" for i in range(rows))
+    (folder / "rows.csv").write_text(f"label\n{names}\n")
+    import_vectors(folder / "x.npy", folder / "rows.csv", folder / "cache", "random")
+    return folder / "cache"
+
+
+def bench_of(cache, base=SHORT, seeds=(0,)):
+    return {"name": "page", "caches": [str(cache)], "preset": "plain", "base": base, "seeds": list(seeds)}
+
+
+def wait_for(store, job_id, reached):
+    """The job as soon as it is as it should be; it must not end otherwise before."""
+    deadline = time.monotonic() + DEADLINE
+    while not reached(job := read(store, job_id)):
+        ended = job.state not in ("queued", "running")
+        if ended or time.monotonic() > deadline:
+            pytest.fail(f"{job}\n{log_tail(store, job_id)}")
+        time.sleep(0.02)
+    return job
+
+
+def wait_until(reached, what):
+    deadline = time.monotonic() + DEADLINE
+    while not reached():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.02)
+
+
+def is_in(state):
+    return lambda job: job.state == state
+
+
+def epoch_from(epoch):
+    return lambda job: job.epoch >= epoch
+
+
+def pid_of(store, job_id):
+    return read_process(store / "jobs" / job_id).pid
+
+
+def seconds_to(store, job_id, state, act):
+    """How long a job takes to a state after something was done."""
+    began = time.monotonic()
+    act()
+    return wait_for(store, job_id, is_in(state)), time.monotonic() - began
+
+
+def records_of(store, job):
+    from benchmarks.store import read_record
+
+    return {seed: read_record(store, key) for seed, key in job.keys.items()}
+
+
+def instead_of_pydantic(monkeypatch, folder, source):
+    """What the worker imports first where it begins to train is replaced."""
+    folder.mkdir()
+    (folder / "pydantic.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+def made_by_hand(store, process=None, **fields):
+    """A job without a worker; its process is that of somebody else."""
+    created = time.time()
+    folder = store / "jobs" / new_id(created)
+    folder.mkdir(parents=True)
+    write_json(folder / "request.json", Request("A", "", {"seeds": [0]}, 1, "cpu", created))
+    if process is not None:
+        write_json(folder / "process.json", process)
+    if fields:
+        write_json(folder / "status.json", Status(**fields))
+    return folder
+
+
+def this_process():
+    return Process(os.getpid(), psutil.Process().create_time())

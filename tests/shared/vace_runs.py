@@ -1,0 +1,25 @@
+"""Runs with VACE, and the temperatures they start with."""
+
+from benchmarks.settings import parse, with_changes
+from training.engine import fit
+from training.events import Finished
+from training.run import RunSpec
+from training.setting import settings_of
+
+
+def run_of(**changes):
+    dotted = {name.replace("__", "."): value for name, value in changes.items()}
+    quick = {"train.schedule.epochs": 4, "train.schedule.min_steps": 0, "train.optim.lr": 0.02}
+    return parse(
+        RunSpec, with_changes(RunSpec().model_dump(mode="json"), quick | {"train.early_stop.metric": "last"} | dotted)
+    )
+
+
+def finished(run, rows):
+    (found,) = [event for event in fit([run], rows) if isinstance(event, Finished)]
+    return found
+
+
+def temperatures_of(run, rows):
+    (setting,) = settings_of([0], [run], rows)
+    return setting.facts.temperatures

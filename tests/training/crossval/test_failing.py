@@ -1,0 +1,44 @@
+"""Runs that are stopped, fail or cannot be cross-validated."""
+
+import pytest
+import torch
+from crossval_runs import SHORT, run
+
+from heads.spec import with_numbers
+from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
+from training.events import Failed
+
+
+def test_a_stopped_group_gives_nothing_and_finished_ones_stay(data, folds):
+    solved, stepped = run(head={"classifier": {"kind": "ridge"}}), run()
+    events = []
+
+    def stop():
+        return any(isinstance(event, CrossValidated) for event in events)
+
+    for event in cross_validate([solved, stepped], data, folds, stop):
+        events.append(event)
+    assert [event.run for event in events if isinstance(event, CrossValidated)] == [0]
+    asked = iter([False] * 12)
+    cut = list(cross_validate([stepped], data, folds, lambda: next(asked, True)))
+    assert 0 < len([event for event in cut if isinstance(event, FoldFitted)]) < 6
+    assert not [event for event in cut if isinstance(event, CrossValidated | Failed)]
+
+
+def test_a_run_that_fails_in_a_fold_leaves_the_others_alone(data, folds):
+    calm = run(train=SHORT | {"optim": {"kind": "sgd", "lr": 0.05}})
+    steep = with_numbers(calm, {"train.optim.lr": 1e38})
+    events = list(cross_validate([steep, calm], data, folds))
+    (failed,) = [event for event in events if isinstance(event, Failed)]
+    assert failed.run == 0
+    assert failed.message.startswith("fold 1 of repeat 1: training must keep a finite loss")
+    assert [(event.run, event.together) for event in events if isinstance(event, CrossValidated)] == [(1, 2)]
+
+
+def test_what_cannot_be_cross_validated_is_refused(data, folds):
+    with pytest.raises(ValueError, match=r"folds \[R, N\] number each of the 24 training rows"):
+        list(cross_validate([run()], data, folds[:, 1:]))
+    with pytest.raises(ValueError, match="two numbers or more"):
+        list(cross_validate([run()], data, torch.zeros(1, 24, dtype=torch.int64)))
+    with pytest.raises(ValueError, match="columns"):
+        check_runs([run(columns=["cls"])], data)

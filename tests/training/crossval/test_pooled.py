@@ -1,0 +1,56 @@
+"""What is tuned and calibrated on the answers of all folds."""
+
+import pytest
+import torch
+from crossval_runs import SHORT, run
+
+from training.metrics import all_metrics
+from training.pooled import HeldOut, pooled
+
+
+def crafted(logits, folds, labels, log_prior=None):
+    logits = torch.tensor(logits)
+    prior = torch.zeros_like(logits) if log_prior is None else torch.tensor(log_prior).expand(len(logits), -1)
+    labels = torch.tensor(labels)
+    return HeldOut(logits[None], prior, labels, torch.tensor(folds), torch.bincount(labels), ())
+
+
+def test_the_strength_is_tuned_on_the_rows_of_other_folds():
+    # The rare class 1 is missed unless 0.5 * (log 0.9 - log 0.1) = 1.1 or more is taken off.
+    prior = [[-0.1053605, -2.3025851]]
+    held = crafted([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [3.0, 0.0]], [0, 0, 1, 1], [1, 0, 0, 0], prior)
+    spec = run(posthoc={"adjustment": {"rule": "tuned"}}, train=SHORT | {"early_stop": {"metric": "accuracy"}})
+    found = pooled(spec, held)
+    assert found.tau == pytest.approx(0.5)
+    # Fold 0 is judged with the strength of fold 1, which needs none; fold 1 with that of fold 0.
+    assert found.answers.logits[0].tolist() == [1.0, 0.0]
+    assert found.answers.logits[2].tolist() == pytest.approx([3 + 0.5 * 0.1053605, 0.5 * 2.3025851])
+    metrics = all_metrics(found.answers.log_p, held.labels, held.counts)
+    assert metrics["accuracy"] == 0.75
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_labels_of_a_fold_have_no_part_in_its_own_answers(seed):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(90, 3, generator=generator)
+    labels = torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
+    folds, prior = torch.arange(90) % 3, [[-0.3567, -1.6094, -2.3026]]
+    other = torch.where(folds == 0, (labels + 1) % 3, labels)
+    both = {"adjustment": {"rule": "tuned"}, "calibration": {"kind": "temperature"}}
+    spec = run(posthoc=both, train=SHORT | {"early_stop": {"metric": "accuracy"}})
+    before, after = (
+        pooled(spec, crafted(logits.tolist(), folds.tolist(), each.tolist(), prior)).answers for each in (labels, other)
+    )
+    assert torch.equal(before.log_p[folds == 0], after.log_p[folds == 0])
+    assert not torch.equal(before.log_p[folds != 0], after.log_p[folds != 0])
+
+
+def test_rows_of_classes_that_a_fold_cannot_know_do_not_calibrate():
+    inf = float("inf")
+    held = crafted([[2.0, -inf], [1.0, 0.0], [0.0, 1.0], [0.5, 0.0]], [0, 0, 1, 1], [1, 0, 1, 1])
+    found = pooled(run(posthoc={"calibration": {"kind": "temperature"}}), held)
+    assert len(found.calibration.labels) == 3
+    assert found.answers.log_p[0].tolist() == [0.0, -inf]
+    nobody = crafted([[2.0, -inf], [1.0, -inf]], [0, 1], [1, 1])
+    with pytest.raises(ValueError, match="held-out rows of classes that were trained without them"):
+        pooled(run(posthoc={"calibration": {"kind": "temperature"}}), nobody)
