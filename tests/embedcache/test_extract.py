@@ -104,7 +104,7 @@ def test_strict_raises_after_everything_is_stored(tmp_path: Path) -> None:
 def test_options_are_checked(tmp_path: Path, wrong: dict[str, int]) -> None:
     named = next(iter(wrong)).replace("_", "-")
     with pytest.raises(ValueError, match=rf"must be at least 1, however: {named} is 0\. Raise it, or leave it out"):
-        run(make_folder(tmp_path / "images", 1), tmp_path / "cache", **wrong)
+        list(extract(make_folder(tmp_path / "images", 1), Colours(), tmp_path / "cache", **{"shard_rows": 5} | wrong))
 
 
 def test_filling_up_truncated_images_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,8 @@ from embedcache.table import read_table
 def test_an_update_embeds_new_and_changed_images_only(world: Path) -> None:
     cache, listing = world / "cache", change(world / "images")
     before = [sha_of(shard_path(cache, i)) for i in range(5)]
-    with pytest.raises(CacheError, match=r"6 images are new .*3 images are gone .*2 images have another .*Give the option --update"):
+    told = r"6 images are new .*3 images are gone .*2 images have another .*Give the option --update"
+    with pytest.raises(CacheError, match=told):
         run(listing, cache)
     backbone = Colours()
     events = run(listing, cache, backbone, update=True)
