@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.settings import SettingsError
 from embedcache.checking.verify import cache_info
+from embedcache.views.sets import view_roles
 
 DEPTH = 4
 """Levels of folders below the root that are searched for caches."""
@@ -75,6 +76,14 @@ class Workspace:
         """
         path = self.cache(name)
         return _facts(path, (path / "manifest.json").stat().st_mtime_ns)
+
+    def view_sets(self, name: str) -> dict[str, str]:
+        """The view sets of a cache by name, and whether each is for train or eval.
+
+        Raises:
+            ValueError: one of them cannot be read.
+        """
+        return view_roles(self.cache(name))
 
     @property
     def scratch(self) -> Path:

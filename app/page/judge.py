@@ -7,6 +7,9 @@ from app.page.state import CACHE_ROW, SIDES, Form, View, read_form, restored, vi
 from app.sides import CUSTOM, ROWS, switches, with_preset, with_switch
 from app.workspace import Workspace
 
+VIEW_ROWS = {"view_sets": "train", "tta": "eval"}
+"""Rows that take names of view sets, and the role of the sets that they take."""
+
 
 def judge(asked: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
     """The form after an act, and all that the page shows of it; `error` where the act is not possible.
@@ -58,9 +61,10 @@ def _names(form: Form, side: str, workspace: Workspace) -> dict[str, list[str]]:
     """What a side's cache has to offer to the rows that take names."""
     name = form.sides[side]["cache"]
     if name not in workspace.cache_names():
-        return {"columns": [], "background": []}
-    facts = workspace.facts(name)
-    return {"columns": list(facts.columns), "background": list(facts.classes)}
+        return {"columns": [], "background": [], "view_sets": [], "tta": []}
+    facts, sets = workspace.facts(name), workspace.view_sets(name)
+    views = {row: [one for one, role in sets.items() if role == own] for row, own in VIEW_ROWS.items()}
+    return {"columns": list(facts.columns), "background": list(facts.classes)} | views
 
 
 def _about(form: Form, side: str, workspace: Workspace) -> str:

@@ -1,6 +1,9 @@
 """The page docs/results/calibration.md: which losses leave calibrated probabilities on frozen features."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.calibration.report import calibration
@@ -14,6 +17,7 @@ from benchmarks.results.winners import first_round, last_round
 from benchmarks.runner import run_bench
 from benchmarks.settings import packaged_bench, parse
 from benchmarks.tuning import ChosenRows, chosen_rows
+from embedcache.extraction.pipeline import usable_cores
 
 STEPS = ("embed", "train", "report")
 HEADS = ("linear", "mlp")
@@ -44,9 +48,10 @@ def regenerate(
             yield from _trained(head, _decided(bench)[0])
     if "report" in steps:
         measured = []
-        for head, bench in benches:
-            measured.append(_part(head, bench, work))
-            yield f"measured {head} on {bench.caches[0]}"
+        with ProcessPoolExecutor(usable_cores(), get_context("spawn")) as pool:
+            for part in pool.map(_part, *zip(*benches, strict=True), repeat(work)):
+                measured.append(part)
+                yield f"measured {part.head} on {part.cache}"
         yield f"wrote {write_page(measured, out)}"
 
 

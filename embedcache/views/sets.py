@@ -110,6 +110,15 @@ def list_views(cache_dir: Path) -> list[str]:
     return sorted(path.parent.name for path in (cache_dir / "views").glob(f"*/{FILE}"))
 
 
+def view_roles(cache_dir: Path) -> dict[str, str]:
+    """The finished view sets of a cache by name, and whether each is for train or eval.
+
+    Raises:
+        CacheError: a set is damaged.
+    """
+    return {name: read_state(views_folder(cache_dir, name))[0]["source"]["role"] for name in list_views(cache_dir)}
+
+
 def read_views(cache_dir: Path, name: str, table: FeatureTable, stored: bool = False) -> ViewSet:
     """A finished view set of a cache.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pages import Page
+from seeing import Halves, write_images
 
 from app.page import form_html as form_page
 from app.page.judge import judge
@@ -14,6 +15,13 @@ from app.rows import Row
 from app.sides import CUSTOM
 from app.workspace import Workspace
 from benchmarks.settings import preset_names
+from embedcache.extraction.extract import extract
+from embedcache.sources.folders import list_folder
+from embedcache.splits.making import load_or_make_split
+from embedcache.splits.spec import SplitSpec
+from embedcache.table import read_table
+from embedcache.views.catalogue import read_policy
+from embedcache.views.embedding import make_views
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +39,21 @@ def test_a_first_visit_has_the_baseline_against_full_on_the_first_cache(here, ca
     assert said["error"] is None
     assert said["presets"] == {"A": "baseline", "B": "full"}
     assert {side: values["cache"] for side, values in said["form"]["sides"].items()} == dict.fromkeys("AB", str(cache))
-    assert said["names"]["A"] == {"columns": ["avg"], "background": ["digit 0", "digit 1", "digit 8"]}
+    classes = ["digit 0", "digit 1", "digit 8"]
+    assert said["names"]["A"] == {"columns": ["avg"], "background": classes, "view_sets": [], "tta": []}
     assert said["about"]["A"].startswith("92 images, 3 classes of 12 to 40 images each.")
     assert json.loads(json.dumps(said)) == said
+
+
+def test_view_sets_are_offered_to_the_rows_that_take_them(tmp_path):
+    write_images(tmp_path / "images", {"ash": 12, "beech": 12})
+    cache = tmp_path / "cache"
+    list(extract(list_folder(tmp_path / "images"), Halves(), cache))
+    split = load_or_make_split(cache, read_table(cache), SplitSpec())
+    for name, role in (("mirrored", "train"), ("also", "eval"), ("again", "train")):
+        list(make_views(cache, name, Halves(), read_policy("flip", {}), split, count=1, role=role))
+    said = judge({"act": "restore", "form": None}, Workspace(Path("/nowhere"), (cache,), Path("/nowhere/results")))
+    assert (said["names"]["B"]["view_sets"], said["names"]["B"]["tta"]) == (["again", "mirrored"], ["also"])
 
 
 def test_what_a_browser_kept_comes_back_as_far_as_it_still_exists(here, form, cache):

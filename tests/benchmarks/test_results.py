@@ -2,6 +2,7 @@
 
 import csv
 import json
+import pickle
 import tarfile
 from pathlib import Path
 
@@ -96,6 +97,13 @@ def part(tmp_path_factory, write_cache):
     )
     list(run_bench(bench))
     return results._part("linear", bench, folder)
+
+
+def test_a_part_travels_between_processes(part):
+    again = pickle.loads(pickle.dumps(part))
+    assert again.report.rows == part.report.rows
+    assert again.report.table.equals(part.report.table)
+    assert again.bench == part.bench
 
 
 def test_the_page_keeps_what_stands_above_and_shows_every_row(part, tmp_path, monkeypatch):
