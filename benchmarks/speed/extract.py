@@ -11,12 +11,15 @@ cache, and embeds the canary.
   between our vector of an image and the peer's, with our mean vector taken off both, since images are alike to random
   weights.
 - best_peer: against the one of them that took the least time.
-- same_type: against that one under our number type, where ours is not float32, in which all peers run as they come.
+
+All sides multiply in float32, as the peers do by themselves. Where the CPU has bfloat16, our default there:
+
+- bfloat16: ours in float32 against ours in bfloat16, with the least cosine between the two, as they are and centred.
 """
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +28,8 @@ import torch
 from benchmarks.speed.harness import Figure, figure, turns
 from benchmarks.speed.peers import Loop, loops
 from benchmarks.speed.photos import photos, pieces
-from benchmarks.speed.subjects import Subject, bundled, number_type, random_timm
+from benchmarks.speed.subjects import Subject, bundled, random_timm
+from embedcache.backbones.backbone import resolve_autocast
 from embedcache.decode import PIXEL_LIMIT
 from embedcache.extraction.extract import extract
 from embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
@@ -64,8 +68,8 @@ def figures(quick: bool, images: Path | None = None) -> Iterator[Figure]:
         root = Path(folder)
         listing = photos(root / "images", QUICK_IMAGES if quick else IMAGES, images)
         loaders: dict[str, Callable[[], Subject]] = {
-            "lite0": lambda: bundled(LITE),
-            "dinov3_s": lambda: random_timm(VIT, VIT_SIZE, root),
+            "lite0": lambda: bundled(LITE, "float32"),
+            "dinov3_s": lambda: random_timm(VIT, VIT_SIZE, root, autocast="float32"),
         }
         for name, load in loaders.items():
             yield from measured(f"extract.{name}", load(), listing, QUICK[name] if quick else PLANS[name])
@@ -86,9 +90,28 @@ def measured(name: str, subject: Subject, listing: Listing, plan: Plan) -> Itera
         {"ours": lambda i: ours(subject, rounds[i]), "ideal": lambda i: ideal(subject, rounds[i])}, plan.shares
     )
     embedded = len({item.id for chunk in rounds[1:] for item in chunk.items})
-    told = f"ideal {unit}, {embedded} in all, {subject.backbone.recipe.autocast}"
+    told = f"ideal {unit}, {embedded} in all"
     yield _paired(f"{name}.share", taken["ours"], taken["ideal"], SHARE_GOAL, told)
     yield from _against_peers(name, subject, rounds, plan.peers, unit)
+    if resolve_autocast("auto", subject.backbone.device, subject.architecture) == "bfloat16":
+        yield _against_bfloat16(name, subject, rounds, plan.peers, unit)
+
+
+def _against_bfloat16(name: str, subject: Subject, rounds: list[Listing], n_rounds: int, unit: str) -> Figure:
+    recipes = {key: one.model_copy(update={"autocast": "bfloat16"}) for key, one in subject.backbone.recipes.items()}
+    fast = replace(subject, backbone=replace(subject.backbone, recipes=recipes))
+    last: dict[str, np.ndarray] = {}
+
+    def side(key: str, one: Subject) -> Callable[[int], None]:
+        def run(i: int) -> None:
+            last[key] = ours(one, rounds[i])
+
+        return run
+
+    taken = turns({"bfloat16": side("bfloat16", fast), "float32": side("float32", subject)}, n_rounds)
+    cosines = [least_cosine(last["float32"], last["bfloat16"], centred) for centred in (False, True)]
+    told = f"ours in float32, {unit}, cosine {cosines[0]:.6f}, centred {cosines[1]:.6f}"
+    return _paired(f"{name}.bfloat16", taken["bfloat16"], taken["float32"], 1.0, told)
 
 
 def _against_peers(name: str, subject: Subject, rounds: list[Listing], n_rounds: int, unit: str) -> Iterator[Figure]:
@@ -111,11 +134,6 @@ def _against_peers(name: str, subject: Subject, rounds: list[Listing], n_rounds:
         yield _paired(f"{name}.{key}", taken["ours"], taken[key], 1.0, f"{unit}, cosine {cosine:.6f}")
     best = min(last, key=lambda key: sum(taken[key]))
     yield _paired(f"{name}.best_peer", taken["ours"], taken[best], BEST_GOAL, f"{best} {unit}")
-    if (dtype := subject.backbone.recipe.autocast) != "float32":
-        embed = _of_listing(loops(subject)[best])
-        alike = {"ours": sides["ours"], best: lambda i: _as_ours(subject, lambda: embed(rounds[i]))}
-        taken = turns(alike, n_rounds)
-        yield _paired(f"{name}.same_type", taken["ours"], taken[best], 1.0, f"{best} in {dtype}, {unit}")
 
 
 def ours(subject: Subject, listing: Listing) -> np.ndarray:
@@ -136,16 +154,17 @@ def ideal(subject: Subject, listing: Listing) -> None:
         subject.backbone.embed(torch.stack(prepared[start : start + subject.backbone.batch]))
 
 
-def least_cosine(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The least cosine of two vectors of an image [N, D], with the mean of ours taken off both.
+def least_cosine(ours: np.ndarray, theirs: np.ndarray, centred: bool = True) -> float:
+    """The least cosine of two vectors of an image [N, D], with the mean of ours taken off both if centred.
 
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> round(least_cosine(x, 3 * x), 6)
     1.0
     """
     a, b = (x.astype(np.float64) / np.linalg.norm(x, axis=1, keepdims=True) for x in (ours, theirs))
-    mean = a.mean(axis=0)
-    a, b = a - mean, b - mean
+    if centred:
+        mean = a.mean(axis=0)
+        a, b = a - mean, b - mean
     return float(((a * b).sum(axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))).min())
 
 
@@ -160,11 +179,6 @@ def _check_alike(cosines: Mapping[str, float]) -> None:
 
 def _of_listing(loop: Loop) -> Callable[[Listing], np.ndarray]:
     return lambda listing: loop([item.path for item in listing.items if item.path is not None])
-
-
-def _as_ours(subject: Subject, run: Callable[[], object]) -> None:
-    with number_type(subject):
-        run()
 
 
 def _paired(name: str, ours: list[float], peer: list[float], goal: float, unit: str) -> Figure:

@@ -44,21 +44,23 @@ class Subject:
         return made
 
 
-def bundled(name: str) -> Subject:
+def bundled(name: str, autocast: str = "auto") -> Subject:
     """A bundled model on the CPU."""
-    backbone, model = load_backbone("bundled", name), load_classifier(name)
+    backbone, model = load_backbone("bundled", name, autocast=autocast), load_classifier(name)
     model.reset_classifier(0)  # type: ignore[operator]
     return Subject(backbone, model, f"tf_{name}", _config(model, backbone.recipe.size))
 
 
-def random_timm(name: str, size: int, folder: Path, device: str = "cpu") -> Subject:
+def random_timm(name: str, size: int, folder: Path, device: str = "cpu", autocast: str = "auto") -> Subject:
     """A timm model with random weights, which are written to a file in `folder`; it stores what timm pools."""
     torch.manual_seed(0)
     model = timm.create_model(name, num_classes=0)
     weights = folder / f"{name}.pth"
     torch.save(model.state_dict(), weights)
     pooling = "patch_mean" if getattr(model, "num_prefix_tokens", 0) else "avg"
-    backbone = load_backbone("timm", name, weights=weights, size=size, pooling=[pooling], device=device)
+    backbone = load_backbone(
+        "timm", name, weights=weights, size=size, pooling=[pooling], device=device, autocast=autocast
+    )
     if hasattr(model, "set_input_size"):
         model.set_input_size(img_size=(size, size))
     return Subject(backbone, model.eval().to(device), name, _config(model, size))
