@@ -1,7 +1,7 @@
 """From a bundle and image files to classes and probabilities."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,17 +129,25 @@ def images_below(folder: Path) -> list[Path]:
 
 
 def predict_images(
-    predictor: Predictor, images: Sequence[Path], *, prior: Tensor | None = None, batch_size: int = 64
+    predictor: Predictor,
+    images: Sequence[Path],
+    *,
+    prior: Tensor | None = None,
+    batch_size: int = 64,
+    tell: Callable[[int], None] = lambda done: None,
 ) -> pd.DataFrame:
     """Classes and probabilities of image files, one row each, in the order given.
 
     The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be decoded
     has its reason under `error` and nothing under the others. The probability is that of the class, which thresholds or
-    shifts of the head may have chosen against a larger one.
+    shifts of the head may have chosen against a larger one. After each batch `tell` is called with how many are done.
     """
     names = predictor.head.class_names
     moved = replace(predictor, head=predictor.head.under(prior))
-    parts = [_predict_batch(moved, batch) for batch in _batches(images, batch_size)]
+    parts = []
+    for batch in _batches(images, batch_size):
+        parts.append(_predict_batch(moved, batch))
+        tell(min(len(parts) * batch_size, len(images)))
     columns = ["image", "class", "probability", "error", *(f"p:{name}" for name in names)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 

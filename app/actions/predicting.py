@@ -5,16 +5,12 @@ from pathlib import Path
 from typing import Literal
 
 import pandas as pd
-from torch import Tensor
 
 from app.progress import bar, note
-from benchmarks.inference import Predictor, images_below, open_predictor, predict_images, predict_table, read_prior
+from benchmarks.inference import images_below, open_predictor, predict_images, predict_table, read_prior
 from embedcache.table import read_table
 from heads.ensemble import Predictive
 from heads.export import load
-
-BATCH = 64
-"""Images that are embedded at once."""
 
 
 def predicted(
@@ -40,17 +36,10 @@ def predicted(
     files = [file for path in sources for file in (images_below(path) if path.is_dir() else [path])]
     predictor = open_predictor(bundle, weights=weights, device=device)
     predictor = replace(predictor, head=_deciding(predictor.head, decisions))
-    return _with_progress(predictor, files, read_prior(prior, predictor.head))
-
-
-def _with_progress(predictor: Predictor, files: list[Path], prior: Tensor | None) -> pd.DataFrame:
-    """Predictions for image files, batch by batch, so that a bar can say how many are done."""
-    parts = []
+    asked = read_prior(prior, predictor.head)
     with bar("predicting") as progress:
-        for start in range(0, len(files), BATCH):
-            progress.move(start, len(files))
-            parts.append(predict_images(predictor, files[start : start + BATCH], prior=prior, batch_size=BATCH))
-    return pd.concat(parts, ignore_index=True)
+        progress.move(0, len(files))
+        return predict_images(predictor, files, prior=asked, tell=lambda done: progress.move(done, len(files)))
 
 
 def _deciding(head: Predictive, decisions: Literal["tuned", "argmax"]) -> Predictive:

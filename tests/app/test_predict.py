@@ -10,6 +10,7 @@ from benchmarks.canary import check_canary
 from benchmarks.inference import open_predictor, predict_images, read_prior
 from embedcache.table import read_table
 from heads.export import Canary, load
+from heads.trained import TrainedHead
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +66,25 @@ def test_a_line_for_each_image_is_printed(frostbench, bundle, photos):
     assert said.out.splitlines()[0].split("\t")[1].startswith("digit ")
 
 
-def test_batches_of_the_command_change_no_prediction(frostbench, bundle, photos, monkeypatch):
-    whole = frostbench("predict", bundle, photos / "digit 8").out
-    monkeypatch.setattr("app.actions.predicting.BATCH", 5)
-    assert [line.split("\t")[:2] for line in frostbench("predict", bundle, photos / "digit 8").out.splitlines()] == [
-        line.split("\t")[:2] for line in whole.splitlines()
-    ]
+def test_batches_change_no_prediction_and_a_prior_is_applied_once(photos, predictor, monkeypatch):
+    files = sorted((photos / "digit 8").iterdir())
+    prior, done, asked = read_prior("uniform", predictor.head), [], []
+    whole = predict_images(predictor, files, prior=prior)
+    under = TrainedHead.under
+    monkeypatch.setattr(TrainedHead, "under", lambda head, prior: asked.append(prior) or under(head, prior))
+    found = predict_images(predictor, files, prior=prior, batch_size=5, tell=done.append)
+    assert len([one for one in asked if one is not None]) == 1
+    assert done == [*range(5, len(files), 5), len(files)]
+    names = ["image", "class", "error"]
+    assert found[names].equals(whole[names])
+    assert found["probability"].to_numpy() == pytest.approx(whole["probability"].to_numpy(), abs=1e-5)
+
+
+def test_the_command_tells_how_many_are_done(frostbench, bundle, photos, monkeypatch):
+    moves = []
+    monkeypatch.setattr("app.progress.Bar.move", lambda bar, done, total: moves.append((done, total)))
+    count = len(frostbench("predict", bundle, photos / "digit 8").out.splitlines())
+    assert moves == [(0, count), (count, count)]
 
 
 def test_the_class_prior_moves_the_probabilities(frostbench, bundle, photos, predictor, tmp_path):
