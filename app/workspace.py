@@ -78,10 +78,10 @@ class Workspace:
         return _facts(path, (path / "manifest.json").stat().st_mtime_ns)
 
     def view_sets(self, name: str) -> dict[str, str]:
-        """The view sets of a cache by name, and whether each is for train or eval.
+        """The view sets of a cache that can be read by name, and whether each is for train or eval.
 
         Raises:
-            ValueError: one of them cannot be read.
+            SettingsError: the cache is none of `cache_names`.
         """
         return view_roles(self.cache(name))
 

@@ -51,7 +51,11 @@ def test_rooms_of_the_architecture_exist():
         if len(cells) != 5 or cells[1] in ("folder", "---"):
             continue
         folder = cells[1] or folder
-        missing += [n for n in re.findall(r"`([\w/.]+)`", cells[2]) if not (ROOT / folder / n).exists()]
+        named = re.findall(r"`([\w/.]+)`", cells[2])
+        missing += [n for n in named if not (ROOT / folder / n).exists()]
+        rooms = [ROOT / folder / n for n in named if n.endswith("/")]
+        inside = re.findall(r"`(\w+\.py)`", cells[3]) if rooms else []
+        missing += [n for n in inside if not any((room / n).exists() for room in rooms)]
     assert missing == []
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,10 +114,13 @@ def list_views(cache_dir: Path) -> list[str]:
 def view_roles(cache_dir: Path) -> dict[str, str]:
     """The finished view sets of a cache by name, and whether each is for train or eval.
 
-    Raises:
-        CacheError: a set is damaged.
+    One that cannot be read is left out, so that it is not in the way of the others; whoever names it is told why.
     """
-    return {name: read_state(views_folder(cache_dir, name))[0]["source"]["role"] for name in list_views(cache_dir)}
+    found = {}
+    for name in list_views(cache_dir):
+        with suppress(CacheError):
+            found[name] = str(read_state(views_folder(cache_dir, name))[0]["source"]["role"])
+    return found
 
 
 def read_views(cache_dir: Path, name: str, table: FeatureTable, stored: bool = False) -> ViewSet:

@@ -54,6 +54,9 @@ def test_view_sets_are_offered_to_the_rows_that_take_them(tmp_path):
         list(make_views(cache, name, Halves(), read_policy("flip", {}), split, count=1, role=role))
     said = judge({"act": "restore", "form": None}, Workspace(Path("/nowhere"), (cache,), Path("/nowhere/results")))
     assert (said["names"]["B"]["view_sets"], said["names"]["B"]["tta"]) == (["again", "mirrored"], ["also"])
+    (cache / "views" / "again" / "cache.json").write_text("{")
+    said = judge({"act": "restore", "form": None}, Workspace(Path("/nowhere"), (cache,), Path("/nowhere/results")))
+    assert (said["error"], said["names"]["B"]["view_sets"]) == (None, ["mirrored"])
 
 
 def test_what_a_browser_kept_comes_back_as_far_as_it_still_exists(here, form, cache):
