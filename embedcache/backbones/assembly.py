@@ -10,6 +10,7 @@ from embedcache.backbones.backbone import Backbone, Forward, refuse_float16
 from embedcache.backbones.folding import fold_batch_norms
 from embedcache.backbones.pooling import PoolingName, choose_poolings
 from embedcache.backbones.preparation import own_size, resolved_input
+from embedcache.backbones.same_padding import pad_within_convolutions
 from embedcache.backbones.sizing import first_line
 from embedcache.backbones.tower import Features, Tower
 from embedcache.recipe import Recipe
@@ -70,6 +71,8 @@ def _fit(tower: Tower, given: dict[str, Any], side: int, device: torch.device) -
     tower.set_size(side)
     if given["provider"] == "bundled" and given["autocast"] == "float32":
         fold_batch_norms(tower.model)
+    if device.type == "cpu":
+        pad_within_convolutions(tower.model)
     tower.model.eval().requires_grad_(False).to(device).to(memory_format=torch.channels_last)
     return sha256
 
