@@ -15,11 +15,13 @@ cache, and embeds the canary.
 All sides multiply in float32, as the peers do by themselves. Where the CPU has bfloat16, our default there:
 
 - bfloat16: ours in float32 against ours in bfloat16, with the least cosine between the two, as they are and centred.
+- best_peer_bfloat16: the best peer against ours in bfloat16, where the peer's vectors are ours within the same cosine.
 """
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +31,6 @@ from benchmarks.speed.harness import Figure, figure, turns
 from benchmarks.speed.peers import Loop, loops
 from benchmarks.speed.photos import photos, pieces
 from benchmarks.speed.subjects import Subject, bundled, random_timm
-from embedcache.backbones.backbone import resolve_autocast
 from embedcache.decode import PIXEL_LIMIT
 from embedcache.extraction.extract import extract
 from embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
@@ -63,20 +64,32 @@ IMAGES, QUICK_IMAGES = 1_024, 192
 
 
 def figures(quick: bool, images: Path | None = None) -> Iterator[Figure]:
-    """Six or seven figures of each backbone; `quick` embeds fewer images. `images` is a source of images."""
+    """Six to eight figures of each backbone; `quick` embeds fewer images. `images` is a source of images."""
     with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         root = Path(folder)
         listing = photos(root / "images", QUICK_IMAGES if quick else IMAGES, images)
-        loaders: dict[str, Callable[[], Subject]] = {
-            "lite0": lambda: bundled(LITE, "float32"),
-            "dinov3_s": lambda: random_timm(VIT, VIT_SIZE, root, autocast="float32"),
+        loaders: dict[str, Callable[[str], Subject]] = {
+            "lite0": lambda autocast: bundled(LITE, autocast),
+            "dinov3_s": lambda autocast: random_timm(VIT, VIT_SIZE, root, autocast=autocast),
         }
         for name, load in loaders.items():
-            yield from measured(f"extract.{name}", load(), listing, QUICK[name] if quick else PLANS[name])
+            fast = load("auto")
+            halved = fast if fast.backbone.recipe.autocast == "bfloat16" else None
+            plan = QUICK[name] if quick else PLANS[name]
+            yield from measured(f"extract.{name}", load("float32"), listing, plan, halved)
 
 
-def measured(name: str, subject: Subject, listing: Listing, plan: Plan) -> Iterator[Figure]:
+def measured(
+    name: str, subject: Subject, listing: Listing, plan: Plan, halved: Subject | None = None
+) -> Iterator[Figure]:
     """The share of the ideal, a figure for each peer, and one for the best of them.
+
+    Args:
+        name: how the figures' names begin.
+        subject: the model in float32.
+        listing: the images.
+        plan: how much is measured.
+        halved: the same in bfloat16, which adds one or two figures.
 
     Raises:
         ValueError: a peer's vectors are not ours.
@@ -92,29 +105,13 @@ def measured(name: str, subject: Subject, listing: Listing, plan: Plan) -> Itera
     embedded = len({item.id for chunk in rounds[1:] for item in chunk.items})
     told = f"ideal {unit}, {embedded} in all"
     yield _paired(f"{name}.share", taken["ours"], taken["ideal"], SHARE_GOAL, told)
-    yield from _against_peers(name, subject, rounds, plan.peers, unit)
-    if resolve_autocast("auto", subject.backbone.device, subject.architecture) == "bfloat16":
-        yield _against_bfloat16(name, subject, rounds, plan.peers, unit)
+    mine = {"ours": subject} if halved is None else {"ours": subject, "bfloat16": halved}
+    yield from _against_peers(name, mine, rounds, plan.peers, unit)
 
 
-def _against_bfloat16(name: str, subject: Subject, rounds: list[Listing], n_rounds: int, unit: str) -> Figure:
-    recipes = {key: one.model_copy(update={"autocast": "bfloat16"}) for key, one in subject.backbone.recipes.items()}
-    fast = replace(subject, backbone=replace(subject.backbone, recipes=recipes))
-    last: dict[str, np.ndarray] = {}
-
-    def side(key: str, one: Subject) -> Callable[[int], None]:
-        def run(i: int) -> None:
-            last[key] = ours(one, rounds[i])
-
-        return run
-
-    taken = turns({"bfloat16": side("bfloat16", fast), "float32": side("float32", subject)}, n_rounds)
-    cosines = [least_cosine(last["float32"], last["bfloat16"], centred) for centred in (False, True)]
-    told = f"ours in float32, {unit}, cosine {cosines[0]:.6f}, centred {cosines[1]:.6f}"
-    return _paired(f"{name}.bfloat16", taken["bfloat16"], taken["float32"], 1.0, told)
-
-
-def _against_peers(name: str, subject: Subject, rounds: list[Listing], n_rounds: int, unit: str) -> Iterator[Figure]:
+def _against_peers(
+    name: str, subjects: Mapping[str, Subject], rounds: list[Listing], n_rounds: int, unit: str
+) -> Iterator[Figure]:
     last: dict[str, np.ndarray] = {}
 
     def side(key: str, embed: Callable[[Listing], np.ndarray]) -> Callable[[int], None]:
@@ -123,17 +120,22 @@ def _against_peers(name: str, subject: Subject, rounds: list[Listing], n_rounds:
 
         return run
 
-    sides = {"ours": side("ours", lambda chunk: ours(subject, chunk))}
-    for key, loop in loops(subject).items():
-        sides[key] = side(key, _of_listing(loop))
-    taken = turns(sides, n_rounds)
-    mine = last.pop("ours")
-    cosines = {key: least_cosine(mine, vectors) for key, vectors in last.items()}
+    peers = {key: side(key, _of_listing(loop)) for key, loop in loops(subjects["ours"]).items()}
+    mine = {key: side(key, partial(ours, one)) for key, one in subjects.items()}
+    taken = turns(mine | peers, n_rounds)
+    cosines = {key: least_cosine(last["ours"], last[key]) for key in peers}
     _check_alike(cosines)
     for key, cosine in cosines.items():
         yield _paired(f"{name}.{key}", taken["ours"], taken[key], 1.0, f"{unit}, cosine {cosine:.6f}")
-    best = min(last, key=lambda key: sum(taken[key]))
+    best = min(peers, key=lambda key: sum(taken[key]))
     yield _paired(f"{name}.best_peer", taken["ours"], taken[best], BEST_GOAL, f"{best} {unit}")
+    if "bfloat16" in mine:
+        plain, centred = (least_cosine(last["ours"], last["bfloat16"], centred) for centred in (False, True))
+        told = f"ours in float32, {unit}, cosine {plain:.6f}, centred {centred:.6f}"
+        yield _paired(f"{name}.bfloat16", taken["bfloat16"], taken["ours"], 1.0, told)
+        if (cosine := least_cosine(last["bfloat16"], last[best])) > ALIKE:
+            told = f"{best} {unit}, cosine {cosine:.6f}"
+            yield _paired(f"{name}.best_peer_bfloat16", taken["bfloat16"], taken[best], BEST_GOAL, told)
 
 
 def ours(subject: Subject, listing: Listing) -> np.ndarray:

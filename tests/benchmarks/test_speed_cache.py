@@ -13,7 +13,6 @@ from benchmarks.speed.__main__ import REGISTRY, WITH_IMAGES, main
 from benchmarks.speed.harness import figure
 from benchmarks.speed.photos import photos, pieces
 from benchmarks.speed.subjects import Subject, random_timm
-from embedcache.backbones.backbone import resolve_autocast
 from embedcache.sources.source import list_folder
 
 TINY = "test_vit2"
@@ -119,17 +118,14 @@ def test_every_backbone_has_a_share_a_figure_for_each_peer_and_the_best(
     def fake_turns(sides, rounds):
         for run in sides.values():
             run(1)
-        spent = {"ours": 2.0, "ideal": 1.9, "hf_pipeline": 8.0, "embetter": 9.0, "data_loader": 3.0}
+        spent = {"ours": 2.0, "bfloat16": 1.0, "ideal": 1.9, "hf_pipeline": 8.0, "embetter": 9.0, "data_loader": 3.0}
         return {name: [spent.get(name, 5.0)] * rounds for name in sides}
 
     monkeypatch.setattr(extract, "turns", fake_turns)
-    found = {each.name: each for each in extract.measured("x", subject, listing, extract.Plan(4, 3, 2))}
+    plan = extract.Plan(4, 3, 2)
+    found = {each.name: each for each in extract.measured("x", subject, listing, plan)}
     peers = ["x.hf_pipeline", "x.embetter", "x.data_loader", "x.clip_retrieval"]
-    has_bfloat16 = resolve_autocast("auto", subject.backbone.device, TINY) == "bfloat16"
-    assert list(found) == ["x.share", *peers, "x.best_peer", *(["x.bfloat16"] if has_bfloat16 else [])]
-    if has_bfloat16:
-        cosine, _, centred = found["x.bfloat16"].unit.partition("cosine ")[2].partition(", centred ")
-        assert 0.99 < float(centred) <= float(cosine) <= 1
+    assert list(found) == ["x.share", *peers, "x.best_peer"]
     share, best = found["x.share"], found["x.best_peer"]
     assert (share.ratio, share.goal, share.ok) == (0.95, 0.9, True)
     assert share.unit == "ideal seconds / our seconds for 4 images, 12 in all"
@@ -137,6 +133,32 @@ def test_every_backbone_has_a_share_a_figure_for_each_peer_and_the_best(
     assert best.unit == "data_loader seconds / our seconds for 4 images"
     assert found["x.hf_pipeline"].ratio == 4.0
     assert "cosine 1.0000" in found["x.hf_pipeline"].unit
+
+
+def test_bfloat16_is_compared_with_peers_only_where_its_vectors_are_theirs(
+    tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing, spent = list_folder(folder_of(tmp_path, 8)), {"ours": 2.0, "bfloat16": 1.0, "data_loader": 2.5}
+
+    def fake_turns(sides, rounds):
+        for run in sides.values():
+            run(1)
+        return {name: [spent.get(name, 5.0)] * rounds for name in sides}
+
+    monkeypatch.setattr(extract, "turns", fake_turns)
+    halved = random_timm(TINY, 64, tmp_path, autocast="bfloat16")
+    found = {each.name: each for each in extract.measured("x", subject, listing, extract.Plan(4, 1, 1), halved)}
+    cosine, _, centred = found["x.bfloat16"].unit.partition("cosine ")[2].partition(", centred ")
+    assert 0.9 < float(centred) <= float(cosine) <= 1
+    assert found["x.bfloat16"].ratio == 2.0
+    assert ("x.best_peer_bfloat16" in found) == (float(centred) > 0.999)
+
+    monkeypatch.setattr(extract, "ALIKE", 0.5)
+    best = {each.name: each for each in extract.measured("x", subject, listing, extract.Plan(4, 1, 1), halved)}[
+        "x.best_peer_bfloat16"
+    ]
+    assert (best.ratio, best.goal, best.ok) == (2.5, 2.0, True)
+    assert best.unit.startswith("data_loader seconds / our seconds for 4 images, cosine 0.99")
 
 
 def test_another_vector_stops_the_benchmark(tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
