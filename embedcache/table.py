@@ -177,7 +177,7 @@ def _read_keys(cache_dir: Path, manifest: dict[str, Any]) -> tuple[list[str], li
             )
         ids += shard_ids
         content += shard_content
-    check_unique(ids, "rows")
+    check_unique(ids, "rows", f"Shards were exchanged or damaged: frostbench cache doctor {cache_dir} names them.")
     return ids, content
 
 

@@ -33,10 +33,13 @@ def write_texts(
     found.save(out)
     yield f"{out}: {len(found.class_names)} classes, {found.weights.shape[1]} dimensions, scale {found.scale:.4g}"
     yield (
-        f"A zero-shot head: columns=[{name}] head.classifier.kind=zero_shot head.classifier.file={out} "
-        f"head.classifier.scale={min(max(found.scale, 1.0), 200.0):.4g}"
+        f"A zero-shot head: --set columns=[{name}] --set head.classifier.kind=zero_shot "
+        f"--set head.classifier.file={out} --set head.classifier.scale={min(max(found.scale, 1.0), 200.0):.4g}"
     )
-    yield f"A start: head.classifier.kind=cosine head.classifier.init=weights head.classifier.file={out}"
+    yield (
+        "A start: --set head.classifier.kind=cosine --set head.classifier.init=weights "
+        f"--set head.classifier.file={out}"
+    )
 
 
 def _projection(recipes: dict[str, Recipe], column: str | None) -> tuple[str, Recipe]:

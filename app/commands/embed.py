@@ -49,11 +49,13 @@ def embed(
     label_column: Annotated[str | None, typer.Option(help="Column of the labels, likewise.")] = None,
     device: Device = "cpu",
     autocast: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
-    batch: Annotated[int | None, typer.Option(help="Images in one forward pass; by the device if left out.")] = None,
-    shard_rows: Annotated[int, typer.Option(help="Images in one shard, the most that a kill costs.")] = 4096,
-    workers: Annotated[int | None, typer.Option(help="Decoding threads; one for each core if left out.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Images in one forward pass; by the device if left out.")
+    ] = None,
+    shard_rows: Annotated[int, typer.Option(min=1, help="Images in one shard, the most that a kill costs.")] = 4096,
+    workers: Annotated[int | None, typer.Option(min=1, help="Decoding threads; one for each core if left out.")] = None,
     pixel_limit: Annotated[
-        int | None, typer.Option(help="Largest width times height that is decoded; 89,478,485 if left out.")
+        int | None, typer.Option(min=1, help="Largest width times height that is decoded; 89,478,485 if left out.")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail at the end if an image was quarantined.")] = False,
     update: Annotated[

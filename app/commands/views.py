@@ -37,8 +37,10 @@ def make(
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
     weights: Weights = None,
     device: Device = "cpu",
-    batch: Annotated[int | None, typer.Option(help="Images in one forward pass; by the device if left out.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Decoding threads; one for each core if left out.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Images in one forward pass; by the device if left out.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Decoding threads; one for each core if left out.")] = None,
 ) -> None:
     """Embed views of a cache's images beside it, to train on or to average predictions over."""
     from app.actions.viewing import make_set

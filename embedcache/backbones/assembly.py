@@ -69,7 +69,7 @@ def _fit(tower: Tower, given: dict[str, Any], side: int, device: torch.device) -
     # Before the size is set, so that one checkpoint has one hash, whatever its position embeddings are resampled to.
     sha256 = tower.sha256()
     tower.set_size(side)
-    if given["provider"] == "bundled" and given["autocast"] == "float32":
+    if given["provider"] == "bundled":
         fold_batch_norms(tower.model)
     if device.type == "cpu":
         pad_within_convolutions(tower.model)

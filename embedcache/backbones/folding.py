@@ -15,7 +15,8 @@ def fold_batch_norms(model: nn.Module) -> None:
     """Fold the batch normalisations of a timm EfficientNet in evaluation mode, in place.
 
     y = γ (Wx - μ) / √(σ² + ε) + β is one convolution with the weights W γ / √(σ² + ε) and the bias
-    β - μ γ / √(σ² + ε). In float32 the vectors move by about 1e-6 of their size, far below float16 storage.
+    β - μ γ / √(σ² + ε). In float32 the vectors move by about 1e-6 of their size, far below float16 storage. In bfloat16
+    they come nearer to those of float32, since each layer rounds once less.
     """
     for block in list(model.modules()):
         for convolution, norm in _PAIRS.get(type(block).__name__, ()):

@@ -16,7 +16,7 @@ from embedcache.storage.listing import read_items
 from embedcache.storage.locking import HOLDER, holder, is_locked, write_lock
 from embedcache.storage.staging import UPDATE, finish_update, is_committed
 from embedcache.storage.state import read_cache, read_manifest
-from embedcache.storage.store import partial_files
+from embedcache.storage.store import FILES, partial_files
 
 
 def diagnose(cache_dir: Path) -> list[Finding]:
@@ -87,7 +87,7 @@ def _diagnose(cache_dir: Path) -> list[Finding]:
         found.append(_unfinished(cache_dir, cache))
     if manifest is not None and not found:
         found += _failed_checks(cache_dir)
-    return found + _splits(cache_dir, layout)
+    return found + _splits(cache_dir, layout) + _strangers(cache_dir)
 
 
 def _left_over(cache_dir: Path) -> Iterator[Finding]:
@@ -187,6 +187,16 @@ def _failed_checks(cache_dir: Path) -> list[Finding]:
     """What the checks of `verify_cache` find beyond this; a wrong split has a finding of its own."""
     checks = verify_cache(cache_dir).checks
     return [Finding(*described(CacheError(one.detail))) for one in checks if not one.ok and one.name != "splits"]
+
+
+def _strangers(cache_dir: Path) -> list[Finding]:
+    """Files and folders beside those of a cache, which are nobody's business but may be lost with it."""
+    partial = set(partial_files(cache_dir))
+    return [
+        Finding(f"{path} is no file of a cache.", f"Move it elsewhere: mv {path} ELSEWHERE", harmless=True)
+        for path in sorted(cache_dir.iterdir())
+        if path.name not in FILES and path not in partial
+    ]
 
 
 def _splits(cache_dir: Path, layout: Layout | None) -> list[Finding]:

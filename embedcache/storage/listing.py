@@ -97,7 +97,7 @@ def _as_items(table: pa.Table, paths: Mapping[bytes, Path]) -> tuple[Item, ...]:
     )
 
 
-def check_unique(ids: Sequence[str], what: str) -> None:
+def check_unique(ids: Sequence[str], what: str, repair: str = "Drop or rename one.") -> None:
     """Refuse a repeated id, naming the first one.
 
     Raises:
@@ -106,7 +106,7 @@ def check_unique(ids: Sequence[str], what: str) -> None:
     seen: set[str] = set()
     for one in ids:
         if one in seen:
-            raise CacheError(f"ids must be unique among the {what}, however: {one!r} occurs twice. Drop or rename one.")
+            raise CacheError(f"ids must be unique among the {what}, however: {one!r} occurs twice. {repair}")
         seen.add(one)
 
 

@@ -37,6 +37,11 @@ PARTIAL = (
     "maps/*.tmp",
     "parts/*.tmp",
 )
+FILES = frozenset(
+    {"cache.json", "items.parquet", "manifest.json", "lock", "lock.json"}
+    | {"shards", "splits", "maps", "views", "views.parquet", "parts", "update"}
+)
+"""All that lies in the folder of a cache; `views.parquet` in that of a view set."""
 NO_TOKENS: Mapping[str, int] = MappingProxyType({})
 RESERVED = ("id", "sha256", "label", "group")
 DECODER = "numpy.frombuffer(b''.join(values), '<f2').reshape(-1, dim)"

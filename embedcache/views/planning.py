@@ -82,7 +82,8 @@ def _check(policy: Policy, count: int, role: Role) -> None:
         )
     most = policy.views if isinstance(policy, Flip | Crops) else 1000
     if not 1 <= count <= most:
-        raise ValueError(f"{policy.text} makes 1..{most} views of an image, however: {count} came. Choose among these.")
+        able = "one view" if most == 1 else f"1..{most} views"
+        raise ValueError(f"{policy.text} makes {able} of an image, however: count {count} came. Choose as many.")
 
 
 def _rare_and_frequent(table: FeatureTable, rows: np.ndarray, rare_below: int) -> tuple[np.ndarray, np.ndarray]:

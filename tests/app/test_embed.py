@@ -229,6 +229,15 @@ def test_parts_of_a_cache_say_what_is_left_and_the_last_one_counts(frostbench, p
     assert "92 of 93 images embedded, 1 quarantined" in second.out
 
 
+@pytest.mark.parametrize("option", ["--batch", "--workers", "--shard-rows", "--pixel-limit"])
+def test_numbers_out_of_bounds_are_told_before_a_model_is_loaded(frostbench, photos, tmp_path, option):
+    words = ("--backbone", "timm:no_such_model", "--cache", tmp_path / "cache")
+    said = frostbench("embed", photos, *words, option, "0")
+    assert said.status == 2
+    assert option in said.err
+    assert "greater than or equal to 1" in said.err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

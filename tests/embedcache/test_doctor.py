@@ -225,6 +225,17 @@ def test_orphan_splits_are_noted_and_damaged_ones_are_failures(world: Path) -> N
     assert "Delete it: the next run cuts a new split" in told
 
 
+def test_strange_files_beside_a_cache_are_noted_and_left(world: Path) -> None:
+    cache = world / "cache"
+    (cache / "notes.txt").write_text("mine")
+    (cache / "results").mkdir()
+    code, told = doctor(cache, "--repair")
+    assert code == 0
+    assert [line.partition("  ")[0] for line in told.splitlines() if "no file of a cache" in line] == ["note", "note"]
+    assert f"{cache / 'notes.txt'} is no file of a cache" in told
+    assert (cache / "notes.txt").read_text() == "mine"
+
+
 def test_a_cache_that_is_written_now_is_left_alone(world: Path) -> None:
     with write_lock(world / "cache"):
         code, told = doctor(world / "cache")

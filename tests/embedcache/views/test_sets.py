@@ -139,7 +139,7 @@ def test_transplants_are_of_rare_classes_and_keep_their_label(made):
 @pytest.mark.parametrize(
     ("kind", "options", "told"),
     [
-        ("flip", {"count": 2}, r"makes 1..1 views of an image, however: 2 came"),
+        ("flip", {"count": 2}, r"makes one view of an image, however: count 2 came"),
         ("cutmix", {"role": "eval"}, "averaged over show one image"),
         ("transplant", {"settings": {"rare_below": 2}}, "0 of 3 classes have fewer than 2 training images"),
     ],
