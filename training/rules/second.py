@@ -1,9 +1,19 @@
 """Rules of the second stage."""
 
 from heads.linear import Linear
+from training.losses.cross_entropy import CrossEntropy
 from training.rules.asked import is_adjusted, is_bare, is_solved, is_weighted, reads_loss_last
 from training.rules.rule import Rule
+from training.run import RunSpec
 from training.second import Crt, Lws, Refit, TauNorm
+
+
+def _calibrates(run: RunSpec) -> bool:
+    """Whether the point loss is another than plain cross entropy."""
+    loss = run.train.loss
+    strengths = (loss.smoothing.epsilon, loss.fedlas.alpha, loss.vace.strength)
+    return loss.point_weight > 0 and (not isinstance(loss.point, CrossEntropy) or any(one > 0 for one in strengths))
+
 
 SECOND_RULES: tuple[Rule, ...] = (
     Rule(
@@ -41,6 +51,12 @@ SECOND_RULES: tuple[Rule, ...] = (
         lambda run: isinstance(run.second, Crt | Refit) and is_adjusted(run) and not reads_loss_last(run),
         "crt and refit make the classifier anew without logit adjustment, so train.loss.logit_adjustment acts on the "
         "first stage alone: set its tau to 0, or second.kind=none",
+    ),
+    Rule(
+        "warn",
+        lambda run: isinstance(run.second, Crt) and _calibrates(run),
+        "crt trains the classifier by plain cross entropy, so train.loss.point, smoothing, fedlas and vace act on the "
+        "body alone: leave them out, or set second.kind=none",
     ),
     Rule(
         "warn",
