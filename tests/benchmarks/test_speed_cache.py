@@ -153,6 +153,10 @@ def test_bfloat16_is_compared_with_peers_only_where_its_vectors_are_theirs(
     assert found["x.bfloat16"].ratio == 2.0
     assert ("x.best_peer_bfloat16" in found) == (float(centred) > 0.999)
 
+    monkeypatch.setattr(extract, "ALIKE", (1 + float(centred)) / 2)
+    strict = [each.name for each in extract.measured("x", subject, listing, extract.Plan(4, 1, 1), halved)]
+    assert strict[-1] == "x.bfloat16"
+
     monkeypatch.setattr(extract, "ALIKE", 0.5)
     best = {each.name: each for each in extract.measured("x", subject, listing, extract.Plan(4, 1, 1), halved)}[
         "x.best_peer_bfloat16"

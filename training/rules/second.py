@@ -9,7 +9,7 @@ from training.second import Crt, Lws, Refit, TauNorm
 
 
 def _calibrates(run: RunSpec) -> bool:
-    """Whether the point loss is another than plain cross entropy."""
+    """Whether the first stage minimises more, or else, than plain cross entropy on the labels as they are."""
     loss = run.train.loss
     strengths = (loss.smoothing.epsilon, loss.fedlas.alpha, loss.vace.strength)
     return loss.point_weight > 0 and (not isinstance(loss.point, CrossEntropy) or any(one > 0 for one in strengths))
@@ -56,7 +56,7 @@ SECOND_RULES: tuple[Rule, ...] = (
         "warn",
         lambda run: isinstance(run.second, Crt) and _calibrates(run),
         "crt trains the classifier by plain cross entropy, so train.loss.point, smoothing, fedlas and vace act on the "
-        "body alone: leave them out, or set second.kind=none",
+        "first stage alone: leave them out, or set second.kind=none",
     ),
     Rule(
         "warn",
