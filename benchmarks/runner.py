@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,11 +34,13 @@ from benchmarks.store import is_finished, save_run, stopped_key, write_records
 from benchmarks.streaming import Stream, opened_to_train
 from benchmarks.view_sets import data_hash, rows_of_pass, with_averaged, with_views
 from embedcache.backbones import resolve_device
+from embedcache.splits.cuts import merge_groups
 from embedcache.splits.making import Split
 from embedcache.table import FeatureTable
 from heads.export import Canary
 from training.checkpoint import Checkpoints
 from training.checks import check_data
+from training.corrections import correction_notes
 from training.crossfit import Answers
 from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
 from training.data import Data
@@ -145,12 +148,21 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
         stepped = rows_of_pass(work.table, row.specs[0], len(labels))
         notes = row.warnings + notes_for(row.specs[0], stepped) + order_notes(row.specs[0], labels)
         notes += posthoc_notes(row.specs[0], _posthoc_labels(work, row.specs[0]))
+        notes += correction_notes(row.specs[0], labels, len(work.table.class_names), _train_groups(work))
         yield RowStarted(work.cache, row.name, number, told, notes)
         for spec in row.specs:
             if (key := work.key(spec)) not in missing:
                 yield RunSkipped(work.cache, row.name, spec.seed, key)
     if data is not None:
         yield from _train(work, list(missing.values()), data, stop)
+
+
+def _train_groups(work: _Work) -> Tensor | None:
+    """The group of each training row, numbered; None where the table states none."""
+    if not work.table.has_groups:
+        return None
+    groups = merge_groups(work.table.groups, work.table.content)[work.split.roles == "train"]
+    return torch.from_numpy(np.unique(groups, return_inverse=True)[1])
 
 
 def _posthoc_labels(work: _Work, spec: RunSpec) -> Tensor:

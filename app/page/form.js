@@ -2,10 +2,11 @@
 const KEY = "frostbench_form";
 const form = element.querySelector("#form");
 const controls = [...form.querySelectorAll("[data-key]")];
-let asked = 0, line = Promise.resolve(), waiting = null;
+let asked = 0, line = Promise.resolve(), waiting = null, switched = {};
 
+// What the master switches have changed goes with the form, so that switching off can give it back.
 function read() {
-  const tree = { sides: { A: {}, B: {} }, seeds: null, split: {} };
+  const tree = { sides: { A: {}, B: {} }, seeds: null, split: {}, switched };
   for (const control of controls) {
     const { side, key } = control.dataset;
     if (side === "seeds") tree.seeds = valueOf(control);
@@ -76,6 +77,7 @@ function tell(html) {
 }
 
 function apply(said, sent) {
+  switched = said.form.switched;
   const caches = JSON.stringify(said.caches);
   for (const control of controls) {
     const { side, key } = control.dataset;

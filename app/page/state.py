@@ -1,12 +1,23 @@
 """What the page's controls hold, and all that follows from it; no gradio here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.forms import Values, spec_of, values_of
 from app.rows import Row, rows_of
-from app.sides import ROWS, Difference, differences, disabled, met, nearest_preset, run_of, switches, with_preset
+from app.sides import (
+    ROWS,
+    Changed,
+    Difference,
+    differences,
+    disabled,
+    met,
+    nearest_preset,
+    run_of,
+    switches,
+    with_preset,
+)
 from app.workspace import Workspace
 from benchmarks.settings import SettingsError, Tree
 from embedcache.splits.making import SplitSpec
@@ -34,21 +45,28 @@ class Form:
         sides: for A and B, the control values by row key, and the cache under "cache".
         seeds: how many seeds both sides are trained with, 0 first.
         split: the values of the split's rows; the split is the same for both sides.
+        switched: for each side, the rows that a master switch changed when it was switched on, by its name.
     """
 
     sides: Mapping[str, Values]
     seeds: int
     split: Values
+    switched: Mapping[str, Mapping[str, Changed]] = field(default_factory=dict)
 
     def with_side(self, side: str, values: Mapping[str, Any]) -> "Form":
         """The form with other values on one side."""
         return replace(self, sides={**self.sides, side: {**self.sides[side], **values}})
+
+    def with_switched(self, side: str, switched: Mapping[str, Changed]) -> "Form":
+        """The form that remembers what the switches of one side have changed."""
+        return replace(self, switched={**self.switched, side: switched})
 
     def as_tree(self) -> Tree:
         """The form as JSON."""
         return {"sides": {side: dict(values) for side, values in self.sides.items()}} | {
             "seeds": self.seeds,
             "split": dict(self.split),
+            "switched": {side: dict(names) for side, names in self.switched.items()},
         }
 
     def split_changes(self) -> Tree:
@@ -79,7 +97,8 @@ def read_form(tree: Any) -> Form:
     """
     try:
         sides = {side: {row.key: tree["sides"][side][row.key] for row in (CACHE_ROW, *ROWS)} for side in SIDES}
-        return Form(sides, tree["seeds"], {row.key: tree["split"][row.key] for row in SPLIT_ROWS})
+        split = {row.key: tree["split"][row.key] for row in SPLIT_ROWS}
+        return Form(sides, tree["seeds"], split, _switched(tree))
     except (KeyError, TypeError) as error:
         raise SettingsError(
             f"a page must send every option that there is, however: {error} is missing. Reload the page."
@@ -98,7 +117,21 @@ def restored(tree: Any, workspace: Workspace) -> Form:
                 form = form.with_side(side, {row.key: kept[row.key]})
     split = tree["split"] if isinstance(tree.get("split"), dict) else {}
     split = {key: split.get(key, value) for key, value in form.split.items()}
-    return Form(form.sides, tree.get("seeds", form.seeds), split)
+    return Form(form.sides, tree.get("seeds", form.seeds), split, _switched(tree))
+
+
+def _switched(tree: Mapping[str, Any]) -> dict[str, dict[str, Changed]]:
+    """What the switches have changed by what a page sent, without what does not read as that."""
+    found: dict[str, dict[str, Changed]] = {}
+    for side, names in _items(tree.get("switched")):
+        for name, rows in _items(names):
+            pairs = {key: pair for key, pair in _items(rows) if isinstance(pair, list) and len(pair) == 2}
+            found.setdefault(side, {})[name] = pairs
+    return {side: names for side, names in found.items() if side in SIDES}
+
+
+def _items(tree: Any) -> list[tuple[str, Any]]:
+    return list(tree.items()) if isinstance(tree, dict) else []
 
 
 @dataclass(frozen=True)
