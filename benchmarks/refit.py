@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from benchmarks.evaluate import environment, part_of, table_to_data, with_recipes
 from benchmarks.keys import key_of, rows_of
@@ -15,7 +16,7 @@ from benchmarks.view_sets import with_averaged, with_views
 from embedcache.backbones import resolve_device
 from embedcache.splits.making import Split
 from embedcache.table import FeatureTable
-from heads.posthoc import PriorAdjustment
+from heads.posthoc import NoCalibration, PriorAdjustment
 from heads.trained import TrainedHead
 from training.courses import fixed, paced
 from training.data import Data
@@ -72,17 +73,28 @@ def refitted(
     seen = [rows["train"] + stepped_rows(run, data) - len(data.train) for run in asked]
     each = zip(asked, records, seen, strict=True)
     runs = [repeated(run, record.chosen, count) for run, record, count in each]
-    heads = _trained(runs, data)
+    heads = map(_with_temperature, _trained(runs, data), asked, records)
     return tuple(
         replace(with_recipes(head, table), facts=_facts(record, head, rows, device))
         for record, head in zip(records, heads, strict=True)
     )
 
 
+def _with_temperature(head: TrainedHead, run: RunSpec, record: RunRecord) -> TrainedHead:
+    """The head with the automatic temperature of its run, where selection rows had a part in it: they now train."""
+    found = record.chosen.temperature
+    if found is None:
+        return head
+    numbers = {"temperature": torch.tensor(found, dtype=torch.float64)}
+    return replace(head, layers=replace(head.layers, spec=run.posthoc, numbers=numbers))
+
+
 def repeated(run: RunSpec, chosen: Chosen, rows: int) -> RunSpec:
     """The run with all that was chosen for it on that many training rows given, save calibration and decisions."""
     spec = fixed(paced(run, rows), chosen.epochs, chosen.power or 0.0, chosen.tau)
     posthoc = run.posthoc.model_copy(update={"adjustment": PriorAdjustment(tau=chosen.tau)})
+    if chosen.temperature is not None:
+        posthoc = posthoc.model_copy(update={"calibration": NoCalibration(), "rows": "auto"})
     return spec.model_copy(update={"posthoc": posthoc})
 
 
@@ -125,11 +137,11 @@ def _check(records: Sequence[RunRecord], table: FeatureTable, split: Split) -> N
     for record in records:
         run = RunSpec.model_validate(record.full_spec)
         _check_views(record, run, table, split)
-        if run.posthoc.rows == "select" and run.posthoc.reads_rows:
+        if run.posthoc.rows in ("select", "both") and run.posthoc.needs_rows:
             raise ValueError(
                 "calibration and decisions are fitted to rows that a head was not trained on, however: a refit trains "
-                "on the selection rows and posthoc.rows is select. Export without --refit, or give the split a "
-                "calibrate share and set posthoc.rows=calibrate."
+                f"on the selection rows and posthoc.rows is {run.posthoc.rows}. Export without --refit, or give the "
+                "split a calibrate share and set posthoc.rows=calibrate."
             )
         if isinstance(run.train.loss.point, AdaFocal):
             raise ValueError(

@@ -48,6 +48,7 @@ from training.engine import ENGINE_VERSION, fit, never
 from training.events import Epoch, Event, Failed, Finished
 from training.joining import stepped_rows
 from training.notes import notes_for, order_notes, posthoc_notes
+from training.posthoc_checks import ROLES, rows_of_posthoc
 from training.run import RunSpec
 
 
@@ -167,8 +168,13 @@ def _train_groups(work: _Work) -> Tensor | None:
 
 def _posthoc_labels(work: _Work, spec: RunSpec) -> Tensor:
     """Labels of the rows that calibration and decisions are fitted to."""
-    role = spec.posthoc.rows if work.split.folds is None else "train"
-    return torch.from_numpy(work.table.labels[work.split.roles == role])
+    labels, roles = work.table.labels, work.split.roles
+    if work.split.folds is not None:
+        return torch.from_numpy(labels[roles == "train"])
+    trained = np.isin(labels, labels[roles == "train"])
+    groups = len(np.unique(merge_groups(work.table.groups, work.table.content)[roles == "select"]))
+    name = rows_of_posthoc(spec.posthoc, int((trained & (roles == "calibrate")).sum()), groups)
+    return torch.from_numpy(labels[trained & np.isin(roles, ROLES[name])])
 
 
 def _missing(work: _Work, rows: Sequence[Row]) -> dict[str, _Run]:

@@ -5,15 +5,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from heads.calibrators.auto import AutoTemperature
 from heads.head import Head
 from heads.layers import Layers
 from heads.trained import Calibration, Priors, TrainedHead
-from training.crossfit import Answers, cross_fitted, folds_of
+from training.crossfit import Answers, cross_fitted, together
 from training.events import Chosen, Failed, Finished, Reason
 from training.facts import Facts
 from training.losses.loss import LossSpec
 from training.metrics import all_metrics, to_raise
-from training.posthoc_checks import posthoc_part
+from training.posthoc_checks import fitted_to, posthoc_parts, select_folds
 from training.setting import Setting
 
 TAUS = tuple(k / 20 for k in range(31))
@@ -57,7 +58,8 @@ def finished(
         whole, held_out = _with_layers(setting, _with_shift(setting, head, facts, carried, tau))
     except ValueError as error:
         return Failed(setting.number, str(error))
-    chosen = Chosen(epochs, power, tau)
+    is_shared = isinstance(run.posthoc.calibration, AutoTemperature) and held_out is not None
+    chosen = Chosen(epochs, power, tau, whole.temperature if is_shared else None)
     return Finished(
         setting.number, whole, reason, epoch, setting.seconds, gradient_norm, chosen=chosen, held_out=held_out
     )
@@ -123,11 +125,17 @@ def _with_layers(setting: Setting, head: TrainedHead) -> tuple[TrainedHead, Answ
     moved = replace(head.under(prior), layers=Layers.of(spec, head.class_names, tuple(setting.background)))
     if not spec.reads_rows:
         return moved, None
-    part = posthoc_part(setting.run, setting.data)
-    labels = part.labels.cpu()
-    logits = moved.logits(part.seen_by(head.reads))
-    whole = moved.fitted_to(Calibration(logits, labels).known(), prior)
-    if spec.rows == "calibrate":
+    data, name = setting.data, fitted_to(setting.run, setting.data)
+    parts = [part for part in posthoc_parts(name, data) if len(part.labels) > 0]
+    if not parts:
+        return moved, None
+    moved = replace(moved, layers=replace(moved.layers, spec=spec.model_copy(update={"rows": name})))
+    rows = [Calibration(moved.logits(part.seen_by(head.reads)), part.labels.cpu()) for part in parts]
+    known = together(rows).known()
+    if len(known.labels) == 0 and not spec.needs_rows:
+        return moved, None
+    whole = moved.fitted_to(known, prior)
+    if parts[-1] is not data.select:
         return whole, None
-    folds = folds_of(labels, None if part.groups is None else part.groups.cpu())
-    return whole, cross_fitted(moved.layers, logits, labels, folds, prior)
+    also = rows[0] if len(rows) > 1 else None
+    return whole, cross_fitted(moved.layers, rows[-1].logits, rows[-1].labels, select_folds(data), prior, also)

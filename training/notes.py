@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from heads.calibrators.auto import LEAST_ROWS, AutoTemperature
 from heads.calibrators.isotonic import Isotonic
 from heads.calibrators.matrix import Matrix
 from heads.calibrators.vector import Vector
@@ -71,6 +72,11 @@ def posthoc_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
     """
     spec, rows = run.posthoc, len(labels)
     found = []
+    if isinstance(spec.calibration, AutoTemperature) and rows < LEAST_ROWS:
+        found.append(
+            f"no temperature is fitted, so probabilities are as training left them: there are {rows} calibration and "
+            f"selection rows for it, and below {LEAST_ROWS} it would be a guess"
+        )
     if isinstance(spec.calibration, Vector | Matrix | Isotonic) and rows < ENOUGH_ROWS:
         found.append(
             f"posthoc.calibration.kind={spec.calibration.kind} is fitted to {rows} rows; below about {ENOUGH_ROWS} a "

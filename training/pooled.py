@@ -122,12 +122,14 @@ def _layers(
     Logits [N, C] are adjusted by the choice of all rows in final, and of the rows without a fold in what without gives.
     """
     spec = run.posthoc
-    layers = Layers.of(spec, held.class_names, held.background)
+    layers = Layers.of(spec.model_copy(update={"rows": "calibrate"}), held.class_names, held.background)
     prior = spec.deployed(held.class_names, held.counts > 0)
     answers = crossed(layers, without, held.labels, held.folds, prior)
     if not spec.reads_rows:
         return layers, None, answers
     rows = Calibration(final, held.labels).known()
+    if len(rows.labels) == 0 and not spec.needs_rows:
+        return layers, None, answers
     if len(rows.labels) == 0:
         raise ValueError(
             "calibration and decisions are fitted on held-out rows of classes that were trained without them, however: "
