@@ -51,14 +51,22 @@ class Predictor:
         return vectors_of(self.backbones, self.head.views, seen)
 
 
-def open_predictor(folder: Path, *, weights: Path | None = None, device: str = "cpu") -> Predictor:
+def open_predictor(
+    folder: Path, *, weights: Path | None = None, device: str = "cpu", plugins: Sequence[str | Path] = ()
+) -> Predictor:
     """Load a bundle and the backbone it needs, and embed the canary anew.
+
+    Args:
+        folder: of the bundle.
+        weights: file or folder of the backbone's weights, instead of the hub.
+        device: where the backbone runs.
+        plugins: .py files that may be run, where the head is a plugin; see `heads.export.load`.
 
     Raises:
         ValueError: the folder is no bundle, the head has no recipe, the backbone that loads here has another recipe, or
             it gives other vectors for the canary.
     """
-    bundle = load(folder)
+    bundle = load(folder, plugins)
     if not bundle.head.recipes:
         raise ValueError(
             "images are embedded by the recipe of the head, however: this head has none, for it was trained on arrays. "

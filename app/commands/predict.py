@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.commands.common import Device, Weights
+from app.commands.common import Device, Plugins, Weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,7 @@ def predict(
         Decisions,
         typer.Option(help="tuned: by the head's thresholds and shifts, if any; argmax: the largest probability."),
     ] = "tuned",
+    plugins: Plugins = None,
     weights: Weights = None,
     device: Device = "cpu",
 ) -> None:
@@ -33,7 +34,7 @@ def predict(
 
     if out is not None:
         check_ending(out)
-    table = predicted(bundle, images, prior, weights, device, decisions)
+    table = predicted(bundle, images, prior, weights, device, decisions, plugins or [])
     unread = int(table["error"].notna().sum())
     if out is not None:
         write_predictions(table, out)
