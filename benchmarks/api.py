@@ -23,7 +23,7 @@ from benchmarks.keys import bench_rows
 from benchmarks.plan import BenchSpec
 from benchmarks.points import with_base_called
 from benchmarks.record import RunRecord
-from benchmarks.refit import refitted_on
+from benchmarks.refit import refitted_if_possible
 from benchmarks.runner import run_bench
 from benchmarks.settings import SettingsError, parse
 from benchmarks.store import read_record, run_folder
@@ -128,9 +128,12 @@ def fit(
     device: str = "cpu",
     plugins: Sequence[str | Path] = (),
     store: Path | str | None = None,
-    refit: bool = False,
+    refit: bool | None = None,
 ) -> Fitted:
     """Train one head; epochs are chosen on selection rows and temperatures fitted on calibration rows.
+
+    The head is then trained anew on training and selection rows together, with all that these chose, since selection
+    rows no longer have to judge; its metrics are those from before.
 
     Args:
         x: vectors [N, D], which are kept as float16, columns of them by name, a table, or the folder of a cache.
@@ -145,7 +148,8 @@ def fit(
         device: cpu, cuda …
         plugins: files of your own losses and heads; they are run.
         store: folder in which the run is kept and found again; None keeps nothing.
-        refit: train the head anew on training and selection rows, with all that the latter chose (`benchmarks.refit`).
+        refit: whether the head is trained anew on training and selection rows (`benchmarks.refit`); left open, it is
+            where it can be, and `warnings` say why not.
 
     Raises:
         ValueError: arrays do not fit each other, settings are unknown, not allowed or do not go together, or a refit is
@@ -157,11 +161,14 @@ def fit(
         warnings = _run(bench, device)
         (key,) = bench_rows(bench)[0].rows[preset]
         record = read_record(Path(bench.store), key)
-        if refit:
-            (head,) = refitted_on(bench, bench.caches[0], [record], device)
-        else:
-            head = load_head(run_folder(Path(bench.store), key) / "head")
-        return Fitted(_known(head, x), record, warnings, refit)
+        again, why_not = ((), "") if refit is False else _again(bench, record, device, bool(refit))
+        head = again[0] if again else load_head(run_folder(Path(bench.store), key) / "head")
+        told = (*warnings, f"not refitted: {why_not}") if why_not else warnings
+        return Fitted(_known(head, x), record, told, bool(again))
+
+
+def _again(bench: BenchSpec, record: RunRecord, device: str, is_asked: bool) -> tuple[tuple[TrainedHead, ...], str]:
+    return refitted_if_possible(bench, bench.caches[0], [record], device, is_asked=is_asked)
 
 
 def compare(
