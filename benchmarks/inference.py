@@ -22,6 +22,8 @@ from embedcache.recipe import Recipe
 from embedcache.table import FeatureTable
 from heads.ensemble import Predictive
 from heads.export import Bundle, load
+from outputs.places import check_file
+from outputs.tables import TABLES, write_frame
 
 
 @dataclass(frozen=True)
@@ -215,34 +217,21 @@ def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> pd.DataFrame
     return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(names)})
 
 
-def check_ending(out: Path) -> None:
+def check_predictions(out: Path) -> None:
     """Refuse a file for predictions that cannot be written, before anything is computed.
 
     Raises:
-        ValueError: it is neither .csv, .json nor .parquet, or its folder does not exist.
+        OutputError: it is neither .csv, .json nor .parquet, or cannot be written.
     """
-    if out.suffix.lower() not in (".csv", ".json", ".parquet"):
-        raise ValueError(
-            f"predictions are written as .csv, .json or .parquet, however: {out.name!r} came. Change its ending."
-        )
-    if not out.parent.is_dir():
-        raise ValueError(
-            f"predictions are written into a folder that exists, however: {out.parent} does not. Make it first."
-        )
+    check_file(out, TABLES, "a file of predictions")
 
 
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
-    """Write predictions as .csv, .json (records) or .parquet, by the file's ending.
+    """Write predictions as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
 
     Raises:
-        ValueError: another ending.
+        OutputError: another ending, or nothing can be written there.
     """
-    check_ending(out)
-    partial = out.with_name(f".{out.name}.tmp")
-    if out.suffix.lower() == ".csv":
-        table.to_csv(partial, index=False)
-    elif out.suffix.lower() == ".json":
-        table.to_json(partial, orient="records", indent=1, force_ascii=False)
-    else:
-        table.astype({"class": "string", "probability": "float64", "error": "string"}).to_parquet(partial, index=False)
-    partial.replace(out)
+    check_predictions(out)
+    typed = {"class": "string", "probability": "float64", "error": "string"}
+    write_frame(table.astype(typed) if out.suffix.lower() == ".parquet" else table, out)

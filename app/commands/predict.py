@@ -30,10 +30,10 @@ def predict(
 ) -> None:
     """Predict the class of images with an exported head; exit status 1 if none could be read."""
     from app.actions.predicting import predicted
-    from benchmarks.inference import check_ending, write_predictions
+    from benchmarks.inference import check_predictions, write_predictions
 
     if out is not None:
-        check_ending(out)
+        check_predictions(out)
     table = predicted(bundle, images, prior, weights, device, decisions, plugins or [])
     unread = int(table["error"].notna().sum())
     if out is not None:

@@ -1,7 +1,6 @@
 """Vectors that someone already has, as .npy, .pt or Parquet beside a manifest, brought into a cache."""
 
 import hashlib
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from embedcache.sources.manifests import column_names, read_times
 from embedcache.storage import store
 from embedcache.storage.files import CacheError
 from embedcache.storage.listing import check_unique
+from outputs.places import check_folder
+from outputs.writing import new_folder
 
 SHARD_ROWS = 65_536
 MANIFEST_COLUMNS = ("id", "path", "label", "group", "split", "time")
@@ -70,11 +71,13 @@ def import_vectors(
     Raises:
         CacheError: files, shapes, counts or cells are not as above, the ids of the two files differ, or a vector does
             not fit float16.
+        OutputError: the folder cannot be made.
         ValueError: the header of a CSV manifest is not UTF-8.
     """
     if cache_dir.exists() and (not cache_dir.is_dir() or any(cache_dir.iterdir())):
         found = "holds files" if cache_dir.is_dir() else "is no folder"
         raise CacheError(f"an import needs a new or empty folder, however: {cache_dir} {found}. Choose another.")
+    check_folder(cache_dir.resolve().parent)
     items, cells = _read_manifest(manifest)
     arrays = read_vector_file(vectors, column)
     order = join_rows(vectors, manifest, cells)
@@ -113,16 +116,10 @@ def _write(
     vectors: Path,
 ) -> dict[str, float]:
     """Write a whole cache beside its place, then move it there; returns the rounding errors of `_write_rows`."""
-    target = cache_dir.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        made = Path(folder) / "cache"
+    with new_folder(cache_dir.resolve(), "an import") as made:
         _write_head(made, items, recipes, {name: x.shape[1] for name, x in arrays.items()}, vectors)
         rounding = _write_rows(made, items, recipes, arrays)
         store.write_manifest(made)
-        if target.exists():
-            target.rmdir()
-        made.rename(target)
     return rounding
 
 

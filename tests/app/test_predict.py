@@ -169,7 +169,10 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
         (["PHOTOS", "--prior", "NAN"], "shares of a prior are numbers from 0 up"),
         (["PHOTOS", "--out", "nowhere/x.csv"], "nowhere does not. Make it first"),
         (["PHOTOS", "--prior", "FILE"], "['digit 8'] are missing and ['digit 9'] are unknown"),
-        (["PHOTOS", "--out", "x.xlsx"], "written as .csv, .json or .parquet, however: 'x.xlsx' came"),
+        (
+            ["PHOTOS", "--out", "x.xlsx"],
+            "a file of predictions ends in .csv or .json or .parquet, however: 'x.xlsx'",
+        ),
         (["EMPTY"], "must hold images"),
     ],
 )
