@@ -12,8 +12,8 @@ import time
 import traceback
 from pathlib import Path
 
-from app.jobs.files import UNFINISHED, ask_to_stop, asked_to_stop, read_request
-from app.jobs.process import write_process
+from app.jobs.files import UNFINISHED, asked_to_stop, read_request
+from app.jobs.process import ask_to_stop, write_process
 from app.jobs.progress import Progress
 from app.jobs.state import older_jobs, unfinished
 from app.jobs.words import NOT_BEGUN, UNKEPT, failed, with_finished

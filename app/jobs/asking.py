@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from app.jobs import process
-from app.jobs.files import SIDES, UNFINISHED, JobError, Request, ask_to_stop, folder_of, new_id, write_json
+from app.jobs.files import SIDES, UNFINISHED, JobError, Request, folder_of, is_id, new_id, write_json
 from app.jobs.state import settled
 
 
@@ -34,9 +34,11 @@ def submit(
             "and at least one slot."
         )
     created = time.time()
-    home, job_id = Path(store) / "jobs", new_id(created)
+    home = Path(store) / "jobs"
+    home.mkdir(parents=True, exist_ok=True)
+    job_id = new_id(created, max((path.name for path in home.iterdir() if is_id(path.name)), default=""))
     partial = home / f".{job_id}"
-    partial.mkdir(parents=True)
+    partial.mkdir()
     request = Request(side, title, bench | {"store": str(store)}, slots, device, created)
     write_json(partial / "request.json", request)
     folder = partial.rename(home / job_id)
@@ -56,4 +58,4 @@ def cancel(store: Path, job_id: str) -> None:
     """
     folder = folder_of(store, job_id)
     if settled(folder).state in UNFINISHED:
-        ask_to_stop(folder)
+        process.ask_to_stop(folder)

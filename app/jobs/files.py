@@ -1,11 +1,12 @@
 """The folder of a job, and what its files hold.
 
     STORE/jobs/ID/request.json    what is to be trained, written by whoever asked for it
+    STORE/jobs/ID/starter.json    which process started its worker
     STORE/jobs/ID/process.json    which process works on it
     STORE/jobs/ID/status.json     how far it is, written by the worker only
     STORE/jobs/ID/epochs.jsonl    one line for each epoch
     STORE/jobs/ID/log.txt         what the worker printed
-    STORE/jobs/ID/cancel          an empty file: it is asked to stop
+    STORE/jobs/ID/cancel          it is asked to stop, and since when
 
 An ID is the time in UTC and four random digits, so that jobs sort by age: 20261128-034512-123456-a1b2.
 """
@@ -14,16 +15,18 @@ import json
 import os
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 SIDES = ("A", "B")
 UNFINISHED = ("queued", "running")
 State = Literal["queued", "running", "done", "cancelled", "failed", "lost"]
-T = TypeVar("T", "Request", "Status", "Process")
+T = TypeVar("T", "Request", "Status", "Process", "Asked")
 
+_STAMP = "%Y%m%d-%H%M%S-%f"
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9a-f]{4}")
 
 
@@ -103,15 +106,49 @@ class Status:
 
 @dataclass(frozen=True)
 class Process:
-    """A process: a pid is given away again, so the time of its creation (psutil's, in seconds) tells it apart."""
+    """A process, told apart from a later one with the same pid by values that a change of the clock leaves alone.
+
+    Attributes:
+        pid: its number.
+        boot: the start of the machine that it belongs to; empty where the system does not name it.
+        start: when it was started: in ticks since that start of the machine, or in seconds since 1970 where boot is
+            empty.
+    """
 
     pid: int
-    create_time: float
+    boot: str
+    start: float
 
 
-def new_id(created: float) -> str:
-    """An ID for a job that was asked for at a time, in seconds since 1970."""
-    return f"{datetime.fromtimestamp(created, UTC):%Y%m%d-%H%M%S-%f}-{secrets.token_hex(2)}"
+@dataclass(frozen=True)
+class Asked:
+    """When a job was asked to stop, by a clock that only goes forward while the machine runs.
+
+    Attributes:
+        boot: the start of the machine, as of `Process`.
+        seconds: of `time.monotonic`, which all processes of a machine share.
+        force: whether it was asked again, not to wait for what could be kept.
+    """
+
+    boot: str
+    seconds: float
+    force: bool = False
+
+
+def new_id(created: float, after: str = "") -> str:
+    """An ID for a job that was asked for at a time, in seconds since 1970.
+
+    IDs are the order of the queue. Where the clock was set back and a job of a later time is there already, the new
+    one comes a microsecond after it.
+
+    >>> new_id(0.0, "20261128-034512-999999-a1b2")[:22]
+    '20261128-034513-000000'
+    """
+    stamp = datetime.fromtimestamp(created, UTC)
+    # Digits need not be a time: a name that is none stands before every other.
+    with suppress(ValueError, OverflowError):
+        stamp = max(stamp, datetime.strptime(after[:22], _STAMP).replace(tzinfo=UTC) + timedelta(microseconds=1))
+    return f"{stamp:{_STAMP}}-{secrets.token_hex(2)}"
 
 
 def is_id(name: str) -> bool:
@@ -144,13 +181,15 @@ def asked_to_stop(folder: Path) -> bool:
     return (folder / "cancel").exists()
 
 
-def ask_to_stop(folder: Path) -> None:
-    """Ask a job to stop; a second time changes nothing, so that the file's age tells since when."""
-    if not asked_to_stop(folder):
-        (folder / "cancel").touch()
+def read_asked(folder: Path) -> Asked | None:
+    """Since when a job is asked to stop; None where it is not, or where the file does not say."""
+    try:
+        return _read(folder / "cancel", Asked)
+    except JobError:
+        return None
 
 
-def write_json(path: Path, content: Request | Status | Process) -> None:
+def write_json(path: Path, content: Request | Status | Process | Asked) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part of it."""
     partial = path.with_name(f".{path.name}-{os.getpid()}")
     partial.write_text(json.dumps(asdict(content)), encoding="ascii")
@@ -185,6 +224,15 @@ def read_process(folder: Path) -> Process | None:
         JobError: it is damaged.
     """
     return _read(folder / "process.json", Process)
+
+
+def read_starter(folder: Path) -> Process | None:
+    """The process that was about to start that of a job; None where nobody was yet.
+
+    Raises:
+        JobError: it is damaged.
+    """
+    return _read(folder / "starter.json", Process)
 
 
 def _read(path: Path, kind: type[T]) -> T | None:

@@ -1,12 +1,11 @@
 """The state of a job, from what its worker wrote and whether that still lives; and which jobs stand before it."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
-from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, is_id, read_status
-from app.jobs.process import is_starting, kill, process_of
-from app.jobs.words import FORCED, LOST, with_finished
+from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, is_id, read_asked, read_status
+from app.jobs.process import is_of_this_boot, is_starting, kill, process_of, seconds_since
+from app.jobs.words import FORCED, LOST, RESTARTED, with_finished
 
 FORCE_AFTER_SECONDS = 4.0
 """How long a worker may take to stop before it is killed; it ends by itself 3 s after it was asked."""
@@ -26,7 +25,7 @@ def settled(folder: Path) -> Status:
         return status
     if asked_to_stop(folder):
         return replace(status, state="cancelled", message=with_finished(FORCED, status), ended=_asked_at(folder))
-    return replace(status, state="lost", message=f"{LOST} {status.message}".strip())
+    return replace(status, state="lost", message=f"{_lost(folder)} {status.message}".strip())
 
 
 def older_jobs(folder: Path) -> list[Path]:
@@ -47,17 +46,24 @@ def _written(folder: Path) -> Status:
         return Status(state="running", message=str(error))
 
 
-def _lives(folder: Path) -> bool:
-    if is_starting(folder):
-        return True
+def _lost(folder: Path) -> str:
     try:
+        return LOST if is_of_this_boot(folder) else RESTARTED
+    except JobError:
+        return LOST
+
+
+def _lives(folder: Path) -> bool:
+    try:
+        if is_starting(folder):
+            return True
         process = process_of(folder)
     except JobError:
         # Without the pid there is nothing to ask or kill; the worker itself still watches for the file cancel.
         return False
     if process is None:
         return False
-    if asked_to_stop(folder) and time.time() - _asked_at(folder) > FORCE_AFTER_SECONDS:
+    if asked_to_stop(folder) and seconds_since(read_asked(folder)) > FORCE_AFTER_SECONDS:
         kill(process)
         return False
     return True

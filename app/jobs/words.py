@@ -3,7 +3,11 @@
 from app.jobs.files import Status
 
 LOST = (
-    "The worker ended without a word: killed, out of memory, or the machine was restarted. Its log and what it had "
+    "The worker ended without a word: it was killed, or the machine was out of memory. Its log and what it had "
+    "finished are kept."
+)
+RESTARTED = (
+    "The machine was restarted while the worker was at work, or it worked on another machine. Its log and what it had "
     "finished are kept."
 )
 FORCED = "Stopped by force, for the worker did not answer; the run at work is not kept."
