@@ -12,15 +12,15 @@ import time
 import traceback
 from pathlib import Path
 
-from app.jobs.files import UNFINISHED, asked_to_stop, read_request
+from app.jobs.files import UNFINISHED, asked_to_stop, read_asked, read_request
 from app.jobs.process import ask_to_stop, write_process
 from app.jobs.progress import Progress
 from app.jobs.state import older_jobs, unfinished
-from app.jobs.words import NOT_BEGUN, UNKEPT, failed, with_finished
+from app.jobs.words import AT_ONCE, NOT_BEGUN, UNKEPT, failed, with_finished
 
 LOOK_SECONDS = 0.2
 GRACE_SECONDS = 3.0
-"""How long a run at work may take to end its epoch and be kept, after the job was asked to stop."""
+"""How long a run at work without a finished epoch may take to get one, after the job was asked to stop."""
 
 
 def main(folder: Path) -> int:
@@ -79,14 +79,28 @@ def _take_cancel(folder: Path, progress: Progress) -> None:
         time.sleep(LOOK_SECONDS)
     words = NOT_BEGUN
     if progress.status.state != "queued":
-        time.sleep(GRACE_SECONDS)
-        words = with_finished(UNKEPT, progress.status)
+        words = with_finished(_grant(folder, progress), progress.status)
     try:
         if progress.status.state in UNFINISHED:
             print(words)
             progress.end("cancelled", words)
     finally:
         os._exit(0)
+
+
+def _grant(folder: Path, progress: Progress) -> str:
+    """Give the main thread its time to keep what there is; a sentence on what is lost when that is over.
+
+    The time of a run that has finished an epoch is not limited: the main thread leaves its pass within a second, but a
+    step, the judgement of the selection rows and the writing of the head take what they take.
+    """
+    until = time.monotonic() + GRACE_SECONDS
+    while progress.status.state in UNFINISHED and (progress.status.holds or time.monotonic() < until):
+        asked = read_asked(folder)
+        if asked is not None and asked.force:
+            return AT_ONCE
+        time.sleep(LOOK_SECONDS)
+    return UNKEPT
 
 
 if __name__ == "__main__":

@@ -51,7 +51,10 @@ def submit(
 
 
 def cancel(store: Path, job_id: str) -> None:
-    """Ask a job to stop; it ends within 5 s and keeps the best so far. A job that has ended stays as it is.
+    """Ask a job to stop; one that has ended stays as it is.
+
+    Without a finished epoch it ends within 5 s. With one it keeps the best, and ends when that is done; asked a second
+    time it does not wait for that.
 
     Raises:
         JobError: the ID is none, or the store has no such job.

@@ -27,6 +27,8 @@ State = Literal["queued", "running", "done", "cancelled", "failed", "lost"]
 T = TypeVar("T", "Request", "Status", "Process", "Asked")
 
 _STAMP = "%Y%m%d-%H%M%S-%f"
+LATER = ("holds",)
+"""Fields that files of earlier versions lack."""
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9a-f]{4}")
 
 
@@ -75,6 +77,7 @@ class Status:
         trained: runs that it trained to their end.
         found: runs that were in the store already.
         pace: seconds for an epoch of the seed at work.
+        holds: runs at work that have finished an epoch, the best of which is kept when the job is stopped.
 
     Raises:
         ValueError: there is no such state, or a seed is no number.
@@ -95,6 +98,7 @@ class Status:
     trained: int = 0
     found: int = 0
     pace: float | None = None
+    holds: int = 0
 
     def __post_init__(self) -> None:
         if self.state not in get_args(State):
@@ -126,8 +130,8 @@ class Asked:
 
     Attributes:
         boot: the start of the machine, as of `Process`.
-        seconds: of `time.monotonic`, which all processes of a machine share.
-        force: whether it was asked again, not to wait for what could be kept.
+        seconds: of `time.monotonic`, which all processes of a machine share; when it was asked last.
+        force: whether it was asked again, which means not to wait for what could be kept.
     """
 
     boot: str
@@ -238,7 +242,7 @@ def read_starter(folder: Path) -> Process | None:
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
         tree = json.loads(path.read_bytes())
-        return kind(**{f.name: tree[f.name] for f in fields(kind)})
+        return kind(**{f.name: tree[f.name] for f in fields(kind) if f.name in tree or f.name not in LATER})
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -123,11 +123,11 @@ def ask_to_stop(folder: Path) -> None:
     if asked is None:
         write_json(folder / "cancel", Asked(boot_id(), time.monotonic()))
     elif not asked.force:
-        write_json(folder / "cancel", Asked(asked.boot, asked.seconds, force=True))
+        write_json(folder / "cancel", Asked(boot_id(), time.monotonic(), force=True))
 
 
 def seconds_since(asked: Asked | None) -> float:
-    """How long ago a job was asked to stop; 0 where that cannot be said."""
+    """How long ago a job was last asked to stop; 0 where that cannot be said."""
     return time.monotonic() - asked.seconds if asked is not None and asked.boot == boot_id() else 0.0
 
 

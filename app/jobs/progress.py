@@ -30,6 +30,12 @@ class Progress:
                 write_json(self.folder / "status.json", status)
                 self._written = time.monotonic()
 
+    def hold(self, runs: int) -> None:
+        """So many runs at work have finished an epoch that is kept when the job is stopped."""
+        with self._lock:
+            if runs != self.status.holds:
+                self.show(replace(self.status, holds=runs))
+
     def begin(self) -> None:
         """The job's turn has come; a second time changes nothing."""
         with self._lock:

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.jobs.files import JobError, Status, folder_of, is_id, read_request
+from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, folder_of, is_id, read_request
 from app.jobs.state import older_jobs, settled, unfinished
-from app.jobs.words import waits
+from app.jobs.words import KEEPING, STOPPING, waits
 
 POINTS = 500
 """Points of a curve; more cannot be told apart on a page."""
@@ -27,6 +27,7 @@ class Job(Status):
         bench: tree of the BenchSpec that was asked for.
         created: when it was asked for, in seconds since 1970.
         ahead: how many unfinished jobs stand before it while it is queued.
+        stopping: whether it was asked to stop and has not ended yet.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Job(Status):
     bench: dict[str, Any] = field(default_factory=dict)
     created: float = 0.0
     ahead: int = 0
+    stopping: bool = False
 
 
 def read(store: Path, job_id: str) -> Job:
@@ -46,10 +48,11 @@ def read(store: Path, job_id: str) -> Job:
     folder = folder_of(store, job_id)
     request, status = read_request(folder), settled(folder)
     ahead = len(unfinished(older_jobs(folder))) if status.state == "queued" else 0
-    message = status.message or _meanwhile(status, ahead)
+    stopping = status.state in UNFINISHED and asked_to_stop(folder)
+    message = (KEEPING if status.holds else STOPPING) if stopping else status.message or _meanwhile(status, ahead)
     asked = {"side": request.side, "title": request.title, "bench": request.bench, "created": request.created}
     known: dict[str, Any] = asked | asdict(status) | {"message": message}
-    return Job(id=job_id, ahead=ahead, **known)
+    return Job(id=job_id, ahead=ahead, stopping=stopping, **known)
 
 
 def _meanwhile(status: Status, ahead: int) -> str:

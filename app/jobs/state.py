@@ -8,16 +8,16 @@ from app.jobs.process import is_of_this_boot, is_starting, kill, process_of, sec
 from app.jobs.words import FORCED, LOST, RESTARTED, with_finished
 
 FORCE_AFTER_SECONDS = 4.0
-"""How long a worker may take to stop before it is killed; it ends by itself 3 s after it was asked."""
+"""How long a worker that has nothing to keep may take to stop before it is killed; it ends by itself after 3 s."""
 
 
 def settled(folder: Path) -> Status:
     """The status of a job, with the end that a worker which is gone cannot tell.
 
-    A worker that does not stop when it is asked to is killed here.
+    A worker that does not stop when it is asked to is killed here, but for one that still has to keep a best epoch.
     """
     status = _written(folder)
-    if status.state not in UNFINISHED or _lives(folder):
+    if status.state not in UNFINISHED or _lives(folder, status):
         return status
     # It may have written its end and gone between the two looks.
     status = _written(folder)
@@ -53,7 +53,7 @@ def _lost(folder: Path) -> str:
         return LOST
 
 
-def _lives(folder: Path) -> bool:
+def _lives(folder: Path, status: Status) -> bool:
     try:
         if is_starting(folder):
             return True
@@ -63,10 +63,11 @@ def _lives(folder: Path) -> bool:
         return False
     if process is None:
         return False
-    if asked_to_stop(folder) and seconds_since(read_asked(folder)) > FORCE_AFTER_SECONDS:
-        kill(process)
-        return False
-    return True
+    asked = read_asked(folder)
+    if asked is None or (status.holds and not asked.force) or seconds_since(asked) <= FORCE_AFTER_SECONDS:
+        return True
+    kill(process)
+    return False
 
 
 def _asked_at(folder: Path) -> float:

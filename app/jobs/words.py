@@ -11,7 +11,12 @@ RESTARTED = (
     "finished are kept."
 )
 FORCED = "Stopped by force, for the worker did not answer; the run at work is not kept."
-UNKEPT = "Stopped in the middle of a run, which is not kept."
+UNKEPT = "Stopped before the run at work had finished an epoch, so nothing of it is kept."
+AT_ONCE = "Stopped at once, since it was asked twice; the run at work is not kept."
+STOPPING = "Stops as soon as it can."
+KEEPING = (
+    "Stops: its best finished epoch is being kept, which may take as long as one more epoch. Ask again to lose it."
+)
 NOT_BEGUN = "Cancelled before it began."
 
 

@@ -91,8 +91,12 @@ def test_where_the_system_names_no_boot_the_creation_of_the_process_counts(tmp_p
     assert read(tmp_path, folder.name).state == "lost"
 
 
-def test_asking_again_leaves_the_time_and_waits_for_nothing(tmp_path):
+def test_asking_again_is_written_down_with_its_own_time(tmp_path):
     ask_to_stop(tmp_path)
     first = read_asked(tmp_path)
     ask_to_stop(tmp_path)
-    assert read_asked(tmp_path) == replace(first, force=True)
+    again = read_asked(tmp_path)
+    assert (first.force, again.force) == (False, True)
+    assert first.seconds < again.seconds
+    ask_to_stop(tmp_path)
+    assert read_asked(tmp_path) == again
