@@ -6,6 +6,7 @@
     STORE/jobs/ID/status.json     how far it is, written by the worker only
     STORE/jobs/ID/epochs.jsonl    one line for each epoch
     STORE/jobs/ID/log.txt         what the worker printed
+    STORE/jobs/ID/end.json        room for its last words, for when the disk is full
     STORE/jobs/ID/cancel          it is asked to stop, and since when
 
 An ID is the time in UTC and four random digits, so that jobs sort by age: 20261128-034512-123456-a1b2.
@@ -27,7 +28,9 @@ State = Literal["queued", "running", "done", "cancelled", "failed", "lost"]
 T = TypeVar("T", "Request", "Status", "Process", "Asked")
 
 _STAMP = "%Y%m%d-%H%M%S-%f"
-LATER = ("holds",)
+END_BYTES, LONGEST_WORDS = 4096, 300
+"""Room for a job's last words, and letters of them: as ASCII in JSON a letter takes up to twelve bytes."""
+LATER = ("holds", "folder", "keys")
 """Fields that files of earlier versions lack."""
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9a-f]{4}")
 
@@ -47,6 +50,8 @@ class Request:
         slots: how many jobs of the store may train at a time.
         device: where training happens, such as cpu or cuda.
         created: when it was asked for, in seconds since 1970.
+        folder: the current directory of whoever asked for it, from which relative paths count.
+        keys: the runs that it stands for by seed; empty where they were not known.
     """
 
     side: str
@@ -55,6 +60,12 @@ class Request:
     slots: int
     device: str
     created: float
+    folder: str = ""
+    keys: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # JSON knows no numbers as keys.
+        object.__setattr__(self, "keys", {int(seed): str(key) for seed, key in self.keys.items()})
 
 
 @dataclass(frozen=True)
@@ -180,6 +191,11 @@ def folder_of(store: Path, job_id: str) -> Path:
     return folder
 
 
+def is_started(folder: Path) -> bool:
+    """Whether somebody has started a worker for a job."""
+    return (folder / "starter.json").exists() or (folder / "process.json").exists()
+
+
 def asked_to_stop(folder: Path) -> bool:
     """Whether a job was asked to stop."""
     return (folder / "cancel").exists()
@@ -198,6 +214,34 @@ def write_json(path: Path, content: Request | Status | Process | Asked) -> None:
     partial = path.with_name(f".{path.name}-{os.getpid()}")
     partial.write_text(json.dumps(asdict(content)), encoding="ascii")
     partial.replace(path)
+
+
+def reserve_end(folder: Path) -> None:
+    """Set room aside for the last words of a job: spaces, which `write_end` writes over."""
+    (folder / "end.json").write_bytes(b" " * END_BYTES)
+
+
+def write_end(folder: Path, status: Status) -> None:
+    """Write the status with which a job ends; where nothing more can be written, its last words into their room.
+
+    Raises:
+        OSError: there is no room either.
+    """
+    try:
+        write_json(folder / "status.json", status)
+    except OSError:
+        said = asdict(Status(state=status.state, message=status.message[:LONGEST_WORDS], ended=status.ended))
+        with (folder / "end.json").open("r+b") as file:
+            file.write(json.dumps(said).encode("ascii").ljust(END_BYTES))
+
+
+def read_end(folder: Path) -> Status | None:
+    """The last words of a job that could not write its status any more; None where there are none."""
+    path = folder / "end.json"
+    try:
+        return _read(path, Status) if path.read_bytes().strip() else None
+    except (FileNotFoundError, JobError):
+        return None
 
 
 def read_request(folder: Path) -> Request:

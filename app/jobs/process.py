@@ -10,10 +10,19 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-from app.jobs.files import Asked, Process, read_asked, read_process, read_starter, write_json
+from app.jobs.files import (
+    Asked,
+    Process,
+    read_asked,
+    read_process,
+    read_request,
+    read_starter,
+    write_json,
+)
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TOLERANCE_SECONDS = 2.0
@@ -23,9 +32,13 @@ TOLERANCE_SECONDS = 2.0
 def start(folder: Path) -> None:
     """Start the worker of a job in a session of its own, so that it outlives this process and its terminal.
 
+    It works in the directory that the job was asked for from, wherever this process is.
+
     Raises:
+        JobError: the job's request is damaged.
         OSError: a file cannot be written, or no process can be started; the job is then as it was.
     """
+    where = read_request(folder).folder or None
     # Who starts it is written down first: should that process be killed before it has written the worker's pid, the job
     # is told from one that nobody has started yet.
     write_json(folder / "starter.json", identity(os.getpid()))
@@ -34,7 +47,8 @@ def start(folder: Path) -> None:
     command = [sys.executable, "-u", "-P", "-m", "app.worker", str(folder.resolve())]
     try:
         with (folder / "log.txt").open("ab") as log:
-            worker = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            worker = subprocess.Popen(command, cwd=where, start_new_session=True, **streams)
     except OSError:
         (folder / "starter.json").unlink()
         raise

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from app.jobs.files import UNFINISHED, State, Status, write_json
+from app.jobs.files import UNFINISHED, State, Status, write_end, write_json
 
 PERIOD_SECONDS = 0.2
 """Epochs of a small table end faster than anybody reads; the file is written this often."""
@@ -43,6 +43,8 @@ class Progress:
                 self.show(replace(self.status, state="running", began=time.time()))
 
     def end(self, state: State, message: str) -> None:
-        """The job has ended."""
+        """The job has ended; even a full disk takes this."""
         with self._lock:
-            self.show(replace(self.status, state=state, message=message, ended=time.time()))
+            if self.status.state in UNFINISHED:
+                self.status = replace(self.status, state=state, message=message, ended=time.time())
+                write_end(self.folder, self.status)

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, folder_of, is_id, read_request
+from app.jobs import queue
+from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, folder_of, read_request
 from app.jobs.state import older_jobs, settled, unfinished
 from app.jobs.words import KEEPING, STOPPING, waits
 
@@ -63,8 +64,26 @@ def _meanwhile(status: Status, ahead: int) -> str:
 
 def jobs(store: Path) -> list[str]:
     """IDs of the jobs of a store, newest first."""
-    home = Path(store) / "jobs"
-    return sorted((path.name for path in home.iterdir() if is_id(path.name)), reverse=True) if home.is_dir() else []
+    return queue.ids(Path(store) / "jobs")[::-1]
+
+
+def listed(store: Path, ended: int = 5) -> tuple[list[Job], int]:
+    """All unfinished jobs of a store and the newest ended ones, newest first, and how many older ones there are.
+
+    A job whose request cannot be read is listed as failed.
+    """
+    home, found, more = Path(store) / "jobs", [], 0
+    for job_id in jobs(store):
+        is_over = settled(home / job_id).state not in UNFINISHED
+        if is_over and ended == 0:
+            more += 1
+            continue
+        ended -= is_over
+        try:
+            found.append(read(store, job_id))
+        except JobError as error:
+            found.append(Job(id=job_id, side="", state="failed", message=str(error)))
+    return found, more
 
 
 def newest(store: Path, side: str) -> str | None:

@@ -1,9 +1,20 @@
 """The state of a job, from what its worker wrote and whether that still lives; and which jobs stand before it."""
 
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
-from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, is_id, read_asked, read_status
+from app.jobs.files import (
+    UNFINISHED,
+    JobError,
+    Status,
+    asked_to_stop,
+    is_id,
+    is_started,
+    read_asked,
+    read_end,
+    read_status,
+)
 from app.jobs.process import is_of_this_boot, is_starting, kill, process_of, seconds_since
 from app.jobs.words import FORCED, LOST, RESTARTED, with_finished
 
@@ -23,6 +34,9 @@ def settled(folder: Path) -> Status:
     status = _written(folder)
     if status.state not in UNFINISHED:
         return status
+    end = read_end(folder)
+    if end is not None:
+        return replace(status, state=end.state, message=with_finished(end.message, status), ended=end.ended)
     if asked_to_stop(folder):
         return replace(status, state="cancelled", message=with_finished(FORCED, status), ended=_asked_at(folder))
     return replace(status, state="lost", message=f"{_lost(folder)} {status.message}".strip())
@@ -41,9 +55,33 @@ def unfinished(folders: list[Path]) -> list[Path]:
 def _written(folder: Path) -> Status:
     """What the worker wrote last; a damaged file is told in words, and the job counts as running until it is gone."""
     try:
-        return read_status(folder) or Status()
+        return _ended(folder, (folder / "status.json").stat().st_mtime_ns)
+    except FileNotFoundError:
+        return Status()
+    except _UnendedError as unended:
+        return unended.status
     except JobError as error:
         return Status(state="running", message=str(error))
+
+
+class _UnendedError(Exception):
+    """The job has not ended, so what it says must be read anew each time."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+
+
+@lru_cache(maxsize=100_000)
+def _ended(folder: Path, _written: int) -> Status:
+    """The status of a job that has ended, which nothing changes: thousands of old jobs are read once.
+
+    Raises:
+        _UnendedError: it has not, and nothing is kept of it.
+    """
+    status = read_status(folder) or Status()
+    if status.state in UNFINISHED:
+        raise _UnendedError(status)
+    return status
 
 
 def _lost(folder: Path) -> str:
@@ -54,6 +92,8 @@ def _lost(folder: Path) -> str:
 
 
 def _lives(folder: Path, status: Status) -> bool:
+    if not is_started(folder):
+        return True
     try:
         if is_starting(folder):
             return True

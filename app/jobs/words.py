@@ -1,5 +1,7 @@
 """What is said of a job that waits or has ended."""
 
+import errno
+
 from app.jobs.files import Status
 
 LOST = (
@@ -14,8 +16,10 @@ FORCED = "Stopped by force, for the worker did not answer; the run at work is no
 UNKEPT = "Stopped before the run at work had finished an epoch, so nothing of it is kept."
 AT_ONCE = "Stopped at once, since it was asked twice; the run at work is not kept."
 STOPPING = "Stops as soon as it can."
-KEEPING = (
-    "Stops: its best finished epoch is being kept, which may take as long as one more epoch. Ask again to lose it."
+KEEPING = "Stops when its best finished epoch is in the store. Cancel again not to wait, and to lose it."
+FULL = (
+    "A run needs room on the disk, however: it is full, so the run at work is not kept. Make room, and train again: "
+    "runs that were finished are found."
 )
 NOT_BEGUN = "Cancelled before it began."
 
@@ -47,12 +51,33 @@ def with_finished(sentence: str, status: Status) -> str:
     return f"{sentence} {finished} of {status.seeds} runs {'was' if finished == 1 else 'were'} finished and kept."
 
 
+def found_all(runs: int) -> str:
+    """What a job says whose runs were all in the store.
+
+    >>> found_all(3)
+    '3 found, 0 trained'
+    """
+    return f"{runs} found, 0 trained"
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether something could not be written since the disk or the quota is full; libraries tell it in various ways.
+
+    >>> is_full(OSError(28, "No space left on device")), is_full(RuntimeError("i/o: no space left on device (28)"))
+    (True, True)
+    """
+    full = (errno.ENOSPC, errno.EDQUOT)
+    return (isinstance(error, OSError) and error.errno in full) or "no space left on device" in str(error).lower()
+
+
 def failed(error: Exception) -> str:
     r"""What a job says that failed: errors that people can mend speak for themselves.
 
     >>> failed(TypeError("no such thing")), failed(ValueError("classes need names, however: ...\nSee the docs."))
     ('something went wrong: TypeError: no such thing', 'classes need names, however: ...')
     """
+    if is_full(error):
+        return FULL
     name = type(error).__name__
     first = next(iter(str(error).strip().splitlines()), "")
     if isinstance(error, ValueError | OSError):

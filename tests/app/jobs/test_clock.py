@@ -8,7 +8,7 @@ import psutil
 import pytest
 from queued_jobs import another_process, bench_of, made_by_hand, this_process
 
-from app.jobs import cancel, process, read
+from app.jobs import cancel, process, read, submit
 from app.jobs.files import is_id, new_id, read_asked, write_json
 from app.jobs.process import ask_to_stop, identity, process_of
 
@@ -59,12 +59,10 @@ def test_a_job_that_is_being_started_is_not_lost_when_the_clock_is_set(tmp_path,
 
 
 def test_a_job_is_younger_than_one_from_before_the_clock_was_set_back(store, cache, monkeypatch):
-    from app.jobs import asking
-
-    monkeypatch.setattr(asking.process, "start", lambda folder: None)
-    first = asking.submit(store, "A", bench_of(cache))
+    monkeypatch.setattr("app.jobs.queue.start", lambda folder: None)
+    first = submit(store, "A", bench_of(cache))
     monkeypatch.setattr(time, "time", lambda: 1e9)
-    second = asking.submit(store, "A", bench_of(cache))
+    second = submit(store, "B", bench_of(cache))
     assert first < second
     assert is_id(second)
 

@@ -71,15 +71,16 @@ def test_waiting_jobs_can_be_stopped_and_take_over_when_a_worker_is_killed(store
     solver = submit(store, "B", bench_of(unequal, SLOW_SOLVER))
     third, fourth = submit(store, "A", bench_of(cache)), submit(store, "B", bench_of(cache))
     assert (read(store, third).ahead, read(store, fourth).ahead) == (2, 3)
-    # Before its first word a worker takes SIGTERM like any process: it just ends.
-    wait_for(store, fourth, lambda job: (store / "jobs" / fourth / "status.json").exists())
-    for job_id, act in (
-        (third, lambda: cancel(store, third)),
-        (fourth, lambda: os.kill(pid_of(store, fourth), signal.SIGTERM)),
-    ):
-        job, seconds = seconds_to(store, job_id, "cancelled", act)
-        assert seconds < 2
-        assert (job.message, job.began, job.keys) == ("Cancelled before it began.", None, {})
+    # Only the next in line has a process that waits.
+    assert [(store / "jobs" / each / "process.json").exists() for each in (killed, solver, third)] == [
+        True,
+        True,
+        False,
+    ]
+    job, seconds = seconds_to(store, third, "cancelled", lambda: cancel(store, third))
+    assert seconds < 2
+    assert (job.message, job.began, job.keys) == ("Cancelled before it began.", None, {})
+    assert not (store / "jobs" / third / "process.json").exists()
 
     wait_for(store, killed, epoch_from(2))
     assert read(store, solver).state == "queued"
@@ -90,6 +91,11 @@ def test_waiting_jobs_can_be_stopped_and_take_over_when_a_worker_is_killed(store
 
     wait_for(store, solver, lambda job: job.seed_number == 1)
     # A solver asks nobody whether it should stop: the worker ends it after its 3 s of grace.
+    # Its worker was started when that of the solver began. Before its first word a worker just ends by SIGTERM.
+    wait_for(store, fourth, lambda job: (store / "jobs" / fourth / "status.json").exists())
+    job, seconds = seconds_to(store, fourth, "cancelled", lambda: os.kill(pid_of(store, fourth), signal.SIGTERM))
+    assert seconds < 2
+    assert (job.message, job.began, job.keys) == ("Cancelled before it began.", None, {})
     job, seconds = seconds_to(store, solver, "cancelled", lambda: cancel(store, solver))
     assert 2.9 < seconds < 5
     assert (job.message, job.keys, job.epoch) == (
