@@ -111,7 +111,10 @@ def make_listing(
     """
     ordered = sorted(items, key=lambda item: item.id)
     if not ordered:
-        raise ValueError(f"a source must hold at least one image, however: none was found. Source: {description}.")
+        told = "".join(f" {warning}" for warning in warnings)
+        raise ValueError(
+            f"a source must hold at least one image, however: none was found. Source: {description}.{told}"
+        )
     _check_unique(ordered)
     if group_regex is not None:
         ordered = _with_groups(ordered, group_regex)

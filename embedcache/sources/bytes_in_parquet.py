@@ -44,6 +44,11 @@ def holds_encoded_images(path: Path) -> bool:
     return "path" not in schema.names and bool(image_columns(schema, features_of(schema)))
 
 
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files in a folder, without hidden ones such as those that macOS writes beside each."""
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
+
+
 def list_parquet(
     source: Path,
     *,
@@ -68,7 +73,7 @@ def list_parquet(
     Raises:
         ValueError: a file is damaged, lacks a column, or has row groups of more than 2 GiB, or a row has no label.
     """
-    files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
+    files = parquet_files(source) if source.is_dir() else [source]
     found, items, notes = None, list[Item](), list[str]()
     for file in files:
         schema = _schema(file)

@@ -7,17 +7,10 @@ import numpy as np
 
 from embedcache.cells import column_texts
 from embedcache.sources.text_tables import read_text_table
+from embedcache.splits.role_names import ROLE_OF, role_called
 from embedcache.splits.spec import SplitSpec
 from embedcache.storage.files import CacheError
 from embedcache.table import FeatureTable
-
-ROLES = ("train", "select", "calibrate", "test")
-GIVEN_NAMES = {
-    "train": ("train", "training"),
-    "select": ("val", "valid", "validation", "dev", "select"),
-    "calibrate": ("calibrate", "calibration"),
-    "test": ("test", "testing"),
-}
 
 
 def start_roles(table: FeatureTable, spec: SplitSpec) -> np.ndarray:
@@ -89,10 +82,10 @@ def read_roles(path: Path) -> tuple[list[str], list[str]]:
 
 def _as_roles(given: Sequence[str], what: str, remedy: str, trains: bool = False) -> np.ndarray:
     """Given names as roles [N]; some row must train, unless others do."""
-    role_of = {name: role for role, names in GIVEN_NAMES.items() for name in names}
-    unknown = sorted({str(name) for name in given if name.strip().lower() not in role_of})
-    if unknown or not (trains or "train" in {role_of[name.strip().lower()] for name in given}):
+    roles = [role_called(name) for name in given]
+    unknown = sorted({name for name, role in zip(given, roles, strict=True) if role is None})
+    if unknown or not (trains or "train" in roles):
         raise CacheError(
-            f"{what} must name each row one of {sorted(role_of)}, and some train, however: {unknown[:5]} came. {remedy}"
+            f"{what} must name each row one of {sorted(ROLE_OF)}, and some train, however: {unknown[:5]} came. {remedy}"
         )
-    return np.array([role_of[name.strip().lower()] for name in given], dtype="<U9")
+    return np.array(roles, dtype="<U9")
