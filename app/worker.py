@@ -17,6 +17,7 @@ from app.jobs.process import write_process
 from app.jobs.progress import Progress
 from app.jobs.state import older_jobs, unfinished
 from app.jobs.words import NOT_BEGUN, UNKEPT, failed, with_finished
+from app.streams import accept_all_characters
 
 LOOK_SECONDS = 0.2
 GRACE_SECONDS = 3.0
@@ -91,4 +92,5 @@ def _take_cancel(folder: Path, progress: Progress) -> None:
 
 if __name__ == "__main__":
     faulthandler.enable()
+    accept_all_characters()
     sys.exit(main(Path(sys.argv[1])))
