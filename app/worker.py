@@ -20,6 +20,7 @@ from app.jobs.progress import Progress
 from app.jobs.queue import advance
 from app.jobs.state import older_jobs, unfinished
 from app.jobs.words import AT_ONCE, NOT_BEGUN, UNKEPT, failed, with_finished
+from app.streams import accept_all_characters
 
 LOOK_SECONDS = 0.2
 WAIT_SECONDS = 0.5
@@ -126,4 +127,5 @@ def _grant(folder: Path, progress: Progress) -> str:
 
 if __name__ == "__main__":
     faulthandler.enable()
+    accept_all_characters()
     sys.exit(main(Path(sys.argv[1])))

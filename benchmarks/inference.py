@@ -17,7 +17,7 @@ from benchmarks.settings import SettingsError, load_yaml
 from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import DecodeError, decode_file
 from embedcache.extraction.together import Prepared, Together
-from embedcache.items import IMAGE_SUFFIXES, escape_name
+from embedcache.items import escape_name
 from embedcache.recipe import Recipe
 from embedcache.table import FeatureTable
 from heads.ensemble import Predictive
@@ -118,24 +118,6 @@ def read_prior(text: str, head: Predictive) -> Tensor | None:
 
 def _is_share(share: object) -> bool:
     return isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share < math.inf
-
-
-def images_below(folder: Path) -> list[Path]:
-    """Image files in a folder and below, sorted, without hidden ones.
-
-    Raises:
-        ValueError: there are none.
-    """
-    found = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in IMAGE_SUFFIXES
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
-    if not found:
-        raise ValueError(f"a folder to predict must hold images, however: {folder} holds none. Is the path right?")
-    return found
 
 
 def predict_images(

@@ -16,9 +16,9 @@ from embedcache.splits.files import SplitReport as SplitReport
 from embedcache.splits.files import hash_roles as hash_roles
 from embedcache.splits.files import read_split as read_split
 from embedcache.splits.folds import make_folds, single_groups, small_classes, unlearnt
-from embedcache.splits.given_roles import ROLES as ROLES
 from embedcache.splits.given_roles import read_roles, start_roles
 from embedcache.splits.near_copies import near_column, near_in_cache, with_near_copies
+from embedcache.splits.role_names import ROLES as ROLES
 from embedcache.splits.spec import SplitSpec as SplitSpec
 from embedcache.splits.time_cuts import cut_by_time
 from embedcache.storage.files import CacheError, write_parquet
