@@ -139,10 +139,7 @@ def make_listing(
     check_alike([item.time for item in ordered if item.time is not None])
     names = tuple(sorted(class_names, key=natural_key))
     notes = [*warnings, *alike_names(names)]
-    if all(item.group is None for item in ordered):
-        notes.insert(0, NO_GROUPS)
-    elif lacking := sum(item.group is None for item in ordered):
-        notes.insert(0, f"{lacking} of {len(ordered)} images have no group; each of them counts as independent.")
+    notes = [*told_of_groups([item.group for item in ordered]), *notes]
     if all(name.isdecimal() for name in names):
         notes.append(
             "The class names are integers. They are sorted as numbers, and the label number of a class is its rank in "
@@ -151,6 +148,18 @@ def make_listing(
     # Left out where there is none, so that caches that were begun before there were times are still continued.
     times = {} if time_regex is None else {"time_regex": time_regex}
     return Listing(tuple(ordered), names, tuple(notes), description | {"group_regex": group_regex} | times)
+
+
+def told_of_groups(groups: Sequence[str | None]) -> list[str]:
+    """What is to be said of the groups of N images, None where one is unknown; such an image counts as independent.
+
+    >>> told_of_groups(["a", None, "b"]), told_of_groups(["a", "b"])
+    (['1 of 3 images have no group; each of them counts as independent.'], [])
+    """
+    lacking = sum(group is None for group in groups)
+    if lacking == len(groups):
+        return [NO_GROUPS]
+    return [f"{lacking} of {len(groups)} images have no group; each of them counts as independent."] if lacking else []
 
 
 def _check_unique(ordered: Sequence[Item]) -> None:
