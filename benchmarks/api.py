@@ -51,7 +51,8 @@ def fit(
     """Train one head; epochs are chosen on selection rows and temperatures fitted on calibration rows.
 
     Args:
-        x: vectors [N, D], which are kept as float16, columns of them by name, a table, or the folder of a cache.
+        x: vectors [N, D], columns of them by name, a table, or the folder of a cache. They are kept as float16, or as
+            float32 where that would lose too much (`embedcache.exchange.writing.storage_of`).
         labels: [N] text, whole numbers or booleans, in an array, a list, a tensor or a column of pandas; integers index
             class_names where that is text. None for a table or a cache, which have their own.
         spec: differences from the preset, such as {"train.optim.lr": 0.01}, or a whole RunSpec.

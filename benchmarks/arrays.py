@@ -142,5 +142,5 @@ def _write(
         Item(id=one, path=None, label=label, **{name: values[row] for name, values in parts.items()})
         for row, (one, label) in enumerate(zip(ids, labels.names, strict=True))
     ]
-    _, notes = write_cache(folder, rows, columns, "arrays in memory", "arrays", labels.class_names)
+    *_, notes = write_cache(folder, rows, columns, "arrays in memory", "arrays", labels.class_names)
     return Given(folder, labels.values, tuple(note for note in notes if note != NO_GROUPS))

@@ -12,7 +12,7 @@ from embedcache.exchange.external_files import read_vector_file
 from embedcache.exchange.external_join import join_rows
 from embedcache.exchange.writing import check_new, write_cache
 from embedcache.items import Item, escape_name, misspelt_headers
-from embedcache.recipe import Recipe, unknown_fields
+from embedcache.recipe import Recipe, Storage, unknown_fields
 from embedcache.sources.manifests import column_names, read_times
 from embedcache.storage.files import CacheError
 
@@ -30,13 +30,15 @@ class ImportReport:
     Attributes:
         rows: number of rows.
         dims: length of a vector, by column.
-        rounding: by column, the largest over rows of |x - float16(x)| / |x| (Euclidean norms).
+        storage: the type in which it is stored, by column.
+        rounding: by column, the largest over rows of |x - stored| / |x| (Euclidean norms).
         unknown: recipe fields that nobody can know of these vectors.
         warnings: sentences to show.
     """
 
     rows: int
     dims: dict[str, int]
+    storage: dict[str, Storage]
     rounding: dict[str, float]
     unknown: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -61,7 +63,7 @@ def import_vectors(
 
     Raises:
         CacheError: files, shapes, counts or cells are not as above, the ids of the two files differ, or a vector does
-            not fit float16.
+            not fit float32.
         ValueError: the header of a CSV manifest is not UTF-8.
     """
     check_new(cache_dir)
@@ -71,10 +73,11 @@ def import_vectors(
     if order is not None:
         arrays = {name: x[order] for name, x in arrays.items()}
     _check_counts(items, arrays, vectors, manifest)
-    rounding, notes = write_cache(cache_dir, items, arrays, model, escape_name(vectors.name))
+    storage, rounding, notes = write_cache(cache_dir, items, arrays, model, escape_name(vectors.name))
     unknown = tuple(unknown_fields(Recipe(provider="external", model=model)))
     warnings = (*notes, *([BY_POSITION] if order is None else []))
-    return ImportReport(len(items), {name: x.shape[1] for name, x in arrays.items()}, rounding, unknown, warnings)
+    dims = {name: x.shape[1] for name, x in arrays.items()}
+    return ImportReport(len(items), dims, storage, rounding, unknown, warnings)
 
 
 def _check_counts(items: list[Item], arrays: dict[str, np.ndarray], vectors: Path, manifest: Path) -> None:

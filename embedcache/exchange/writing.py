@@ -11,15 +11,18 @@ import numpy as np
 from embedcache.given.classes import told_of_classes
 from embedcache.given.vectors import check_finite
 from embedcache.items import Item, alike_names, natural_key, told_of_groups
-from embedcache.recipe import Recipe
+from embedcache.recipe import Recipe, Storage
 from embedcache.storage import store
 from embedcache.storage.files import CacheError
 from embedcache.storage.listing import check_unique
+from embedcache.storage.vectors import LITTLE
 
 SHARD_ROWS = 65_536
-LARGEST = float(np.finfo(np.float16).max)
-NOTABLE_ROUNDING = 1e-3
-"""float16 rounds ordinary vectors by about 3e-4; more means that many values are below its normal range."""
+LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32")}
+NOTABLE_ROUNDING = 2**-11
+"""float16 rounds numbers of its normal range by at most this share; more of a row's length means numbers below it."""
+NOTABLE_NOISE = 1e-2
+"""Rounding errors of a channel as a share of its standard deviation, from which float16 is too coarse for it."""
 
 
 def check_new(cache_dir: Path) -> None:
@@ -40,7 +43,7 @@ def write_cache(
     model: str,
     source: str,
     class_names: Sequence[str] | None = None,
-) -> tuple[dict[str, float], tuple[str, ...]]:
+) -> tuple[dict[str, Storage], dict[str, float], tuple[str, ...]]:
     """Store vectors as a finished cache with recipes of provider "external"; it gets its name when it is complete.
 
     Args:
@@ -52,15 +55,17 @@ def write_cache(
         class_names: all classes in order; None takes those of the items, in natural order.
 
     Returns:
-        By column, the largest over rows of |x - float16(x)| / |x|; and sentences to show.
+        By column the type in which it is stored (see `storage_of`), and the largest over rows of |x - stored| / |x|;
+        and sentences to show.
 
     Raises:
-        CacheError: ids are repeated, a column has a reserved name, or a vector does not fit float16.
+        CacheError: ids are repeated, a column has a reserved name, or a vector does not fit float32.
     """
     check_new(cache_dir)
     names = sorted({item.label for item in items}, key=natural_key) if class_names is None else list(class_names)
     _check(items, arrays)
-    recipes = {name: Recipe(provider="external", model=model) for name in arrays}
+    kinds = {name: storage_of(x) for name, x in arrays.items()}
+    recipes = {name: Recipe(provider="external", model=model, storage=kind) for name, kind in kinds.items()}
     target = cache_dir.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
@@ -71,7 +76,37 @@ def write_cache(
         if target.exists():
             target.rmdir()
         made.rename(target)
-    return rounding, _notes(items, names, rounding)
+    return kinds, rounding, _notes(items, names, rounding)
+
+
+def storage_of(x: np.ndarray) -> Storage:
+    """The type that vectors x [N, D], all finite, are stored in: float16, or float32 where that would lose too much.
+
+    Too much is a number beyond its range, an error above `NOTABLE_ROUNDING` of a row's length, as in small numbers, or
+    errors above `NOTABLE_NOISE` of a channel's standard deviation, as in a channel that hardly leaves a large mean.
+
+    >>> x = np.array([[1.0, 2.0], [3.0, 5.0]])
+    >>> storage_of(x), storage_of(1e-6 * x), storage_of(1e5 * x), storage_of(1000 + 0.1 * x)
+    ('float16', 'float32', 'float32', 'float32')
+    """
+    if x.dtype == np.float16 or len(x) == 0:
+        return "float16"
+    noise, mean, square, rows = 0.0, 0.0, 0.0, len(x)
+    centre = x[:1].astype(np.float64)
+    for start in range(0, rows, SHARD_ROWS):
+        part = x[start : start + SHARD_ROWS]
+        if np.abs(part).max() > LARGEST["float16"]:
+            return "float32"
+        exact, stored = part.astype(np.float64), part.astype(np.float16)
+        if _rounding(part, stored) > NOTABLE_ROUNDING:
+            return "float32"
+        noise = noise + np.square(exact - stored).sum(0)
+        mean = mean + (exact - centre).sum(0)
+        square = square + np.square(exact - centre).sum(0)
+    spread = square - np.square(mean) / rows
+    # A channel that is the same in all rows tells nothing apart, so its errors do not matter.
+    coarse = (spread > 0) & (noise > NOTABLE_NOISE**2 * spread)
+    return "float32" if coarse.any() else "float16"
 
 
 def _check(items: Sequence[Item], arrays: Mapping[str, np.ndarray]) -> None:
@@ -84,7 +119,7 @@ def _check(items: Sequence[Item], arrays: Mapping[str, np.ndarray]) -> None:
         )
     for name, x in arrays.items():
         try:
-            check_finite(x, f"vectors of column {name!r}", lambda row: repr(items[row].id), LARGEST)
+            check_finite(x, f"vectors of column {name!r}", lambda row: repr(items[row].id), LARGEST["float32"])
         except ValueError as error:
             raise CacheError(str(error)) from error
 
@@ -119,7 +154,7 @@ def _write_rows(
     for i, start in enumerate(range(0, len(items), SHARD_ROWS)):
         rows = slice(start, start + SHARD_ROWS)
         ids = [item.id for item in items[rows]]
-        stored = {name: x[rows].astype(np.float16) for name, x in arrays.items()}
+        stored = {name: x[rows].astype(recipes[name].storage) for name, x in arrays.items()}
         for name, x in arrays.items():
             rounding[name] = max(rounding[name], _rounding(x[rows], stored[name]))
         store.write_shard(cache_dir, i, ids, _row_hashes(stored, len(ids)), stored, [], recipes, dims)
@@ -135,7 +170,7 @@ def _rounding(x: np.ndarray, stored: np.ndarray) -> float:
 
 
 def _row_hashes(stored: dict[str, np.ndarray], n: int) -> list[bytes]:
-    rows = [np.ascontiguousarray(stored[name], dtype="<f2") for name in sorted(stored)]
+    rows = [np.ascontiguousarray(stored[name], dtype=LITTLE[stored[name].dtype.name]) for name in sorted(stored)]
     return [hashlib.sha256(b"".join(x[r].tobytes() for x in rows)).digest() for r in range(n)]
 
 
@@ -146,7 +181,7 @@ def _notes(items: Sequence[Item], class_names: Sequence[str], rounding: Mapping[
     for name, error in rounding.items():
         if error > NOTABLE_ROUNDING:
             notes.append(
-                f"Storing column {name!r} as float16 changes a vector by up to {error:.1e} of its length: "
+                f"Storing column {name!r} as float32 changes a vector by up to {error:.1e} of its length: "
                 "its values are very small. Scale the vectors before the import."
             )
     return tuple(notes)

@@ -92,7 +92,8 @@ def _as_array(column: Any, what: str) -> npt.NDArray[Any]:
         x = column.detach().cpu()
         found: npt.NDArray[Any] = (x.float() if x.dtype == torch.bfloat16 else x).numpy()
     elif isinstance(column, np.ma.MaskedArray):
-        found = np.where(np.ma.getmaskarray(column), None, np.ma.getdata(column).astype(object))
+        found = np.ma.getdata(column).astype(object)
+        found[np.ma.getmaskarray(column)] = None
     elif isinstance(column, np.ndarray):
         found = column
     elif hasattr(column, "to_pylist"):

@@ -68,7 +68,7 @@ def check_finite(
     count, first, held = 0, -1, 0.0
     for start in range(0, len(x), ROWS_AT_ONCE):
         part = x[start : start + ROWS_AT_ONCE].reshape(len(x[start : start + ROWS_AT_ONCE]), -1)
-        fits = np.isfinite(part) & (np.abs(part) <= largest)
+        fits = np.isfinite(part) & (np.abs(part) <= np.float64(largest))
         rows = np.flatnonzero(~fits.all(axis=1))
         if count == 0 and len(rows):
             first = start + int(rows[0])

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from benchmarks.api import compare, fit
+from benchmarks.arrays import cache_of
 from embedcache.table import read_table
 from heads.export import load, save
 
@@ -188,3 +189,20 @@ def test_no_rows_and_rows_that_are_not_finite_are_no_training_data(arrays):
         fit(wrong, labels, SOLVED)
     with pytest.raises(ValueError, match=r"\['1'\] came. Name each column once"):
         fit({1: x, "1": x}, labels, SOLVED)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-8, 1e-4, 1e4, 1e8])
+def test_nothing_is_lost_of_vectors_of_any_scale(arrays, tmp_path, factor):
+    x, labels = arrays
+    kept = read_table(cache_of(factor * x, labels, None, None, None, tmp_path / "cache").folder).columns["features"]
+    errors = np.linalg.norm(kept / np.float64(factor) - x, axis=1) / np.linalg.norm(x, axis=1)
+    assert errors.max() <= 2**-11
+    if 1e-8 <= factor <= 1e8:
+        head = fit(factor * x, labels, {"head.classifier.kind": "ncm"}, split={"calibrate": 0})
+        assert (head.predict(factor * x) == labels).mean() > 0.95
+
+
+def test_what_even_float32_loses_is_told_to_users_of_the_api(arrays):
+    with pytest.warns(UserWarning, match="its values are very small"):
+        head = fit(arrays[0] * 1e-44, arrays[1], SOLVED)
+    assert any("very small" in warning for warning in head.warnings)
