@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.canary import check_canary
+from benchmarks.classified import as_frame, classified
 from benchmarks.looking import looks, vectors_of
 from benchmarks.settings import SettingsError, load_yaml
 from embedcache.backbones.rebuild import rebuild_all, weights_for
@@ -130,9 +131,10 @@ def predict_images(
 ) -> pd.DataFrame:
     """Classes and probabilities of image files, one row each, in the order given.
 
-    The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be decoded
-    has its reason under `error` and nothing under the others. The probability is that of the class, which thresholds or
-    shifts of the head may have chosen against a larger one. After each batch `tell` is called with how many are done.
+    The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be
+    decoded, or whose vector is not finite, has its reason under `error` and nothing under the others. The probability
+    is that of the class, which thresholds or shifts of the head may have chosen against a larger one. After each batch
+    `tell` is called with how many are done.
     """
     names = predictor.head.class_names
     moved = replace(predictor, head=predictor.head.under(prior))
@@ -147,7 +149,8 @@ def predict_images(
 def predict_table(head: Predictive, table: FeatureTable, *, prior: Tensor | None = None) -> pd.DataFrame:
     """Classes and probabilities of cached vectors, in the form of `predict_images`, with ids under `image`.
 
-    A head that averages over views looks at the vectors alone: a cache has no images to make views of.
+    A head that averages over views looks at the vectors alone: a cache has no images to make views of. A row whose
+    vector is not finite has its reason under `error`.
 
     Raises:
         ValueError: the table's recipes are not those of the head.
@@ -156,16 +159,8 @@ def predict_table(head: Predictive, table: FeatureTable, *, prior: Tensor | None
     known = {name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in table.recipes.items()}
     head.check_recipes(known)
     vectors = {name: torch.from_numpy(table.columns[name].astype(np.float32)) for name in head.columns}
-    moved = head.under(prior)
-    log_p = moved.log_probabilities(vectors)
-    probabilities, chosen = log_p.exp().float(), moved.decide(log_p)
-    rows = {
-        "image": table.ids.tolist(),
-        "class": [head.class_names[i] for i in chosen.tolist()],
-        "probability": probabilities.gather(1, chosen[:, None]).squeeze(1).tolist(),
-        "error": [None] * len(table.ids),
-    }
-    return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(head.class_names)})
+    found, reasons = classified(head.under(prior), vectors)
+    return as_frame(table.ids.tolist(), head.class_names, found, reasons)
 
 
 def _batches(images: Sequence[Path], size: int) -> Iterator[Sequence[Path]]:
@@ -181,22 +176,17 @@ def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> pd.DataFrame
 
     with ThreadPoolExecutor() as pool:
         seen = list(pool.map(look, images))
-    good = [x for x in seen if not isinstance(x, DecodeError)]
     names = predictor.head.class_names
     probabilities = torch.full((len(images), len(names)), torch.nan)
-    chosen = torch.zeros(len(images), dtype=torch.int64)
-    embedded = torch.tensor([not isinstance(x, DecodeError) for x in seen])
+    chosen = torch.full((len(images),), -1, dtype=torch.int64)
+    reasons = [str(x) if isinstance(x, DecodeError) else None for x in seen]
+    good = [row for row, reason in enumerate(reasons) if reason is None]
     if good:
-        log_p = predictor.head.log_probabilities(predictor.vectors(good))
-        probabilities[embedded], chosen[embedded] = log_p.exp().float(), predictor.head.decide(log_p)
-    own = probabilities.gather(1, chosen[:, None]).squeeze(1)
-    rows = {
-        "image": [escape_name(str(path)) for path in images],
-        "class": [names[i] if ok else None for i, ok in zip(chosen.tolist(), embedded.tolist(), strict=True)],
-        "probability": [p if ok else None for p, ok in zip(own.tolist(), embedded.tolist(), strict=True)],
-        "error": [str(x) if isinstance(x, DecodeError) else None for x in seen],
-    }
-    return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(names)})
+        vectors = predictor.vectors([x for x in seen if not isinstance(x, DecodeError)])
+        (probabilities[good], chosen[good]), told = classified(predictor.head, vectors)
+        for row, reason in zip(good, told, strict=True):
+            reasons[row] = reason
+    return as_frame([escape_name(str(path)) for path in images], names, (probabilities, chosen), reasons)
 
 
 def check_predictions(out: Path) -> None:

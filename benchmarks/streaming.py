@@ -91,9 +91,10 @@ def memory_of(table: FeatureTable, split: Split, runs: Sequence[RunSpec]) -> Mem
     stepped = int(np.isin(split.roles, ("train", "select")).sum())
     first = next(iter(dims))
     width = max(sum(dims.get(name, 0) for name in run.columns or (first,)) for run in runs)
-    # float16 as read; float32 of each column; and what a stack takes of the columns of its run.
+    # As read; float32 of each column; and what a stack takes of the columns of its run.
     total = sum(dims.values())
-    need = Memory(2 * len(table.ids) * total, 4 * held * total + COPIES_OF_ROWS * 4 * stepped * width)
+    read = sum(column.number_bytes * column.width for column in table.stored.values())
+    need = Memory(len(table.ids) * read, 4 * held * total + COPIES_OF_ROWS * 4 * stepped * width)
     return need.plus(_memory_of_views(table, runs, width))
 
 

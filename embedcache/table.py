@@ -26,7 +26,8 @@ class FeatureTable:
 
     Attributes:
         ids: unique names of the rows, str [N].
-        columns: the vectors by column name, float16 [N, D], or [N, T, D] of tokens; empty where they stay on disk.
+        columns: the vectors by column name as they are stored, float16 or float32 [N, D], or [N, T, D] of tokens; empty
+            where they stay on disk.
         labels: index into `class_names`, int64 [N].
         class_names: all classes of the listing, also those without a row here.
         groups: rows of one group must not be split, str [N].
@@ -98,8 +99,9 @@ def read_table(
     recipes = {name: read_recipe(cache_dir, name, cache["columns"][name]) for name in names}
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
     shapes = {name: shape_of(cache["columns"][name]) for name in names}
-    on_disk = {n: stored_column(paths, n, d, tokens) for n, (tokens, d) in shapes.items()} if stored else {}
-    vectors = {} if stored else {n: _read_column(paths, n, *shape, verify) for n, shape in shapes.items()}
+    kinds: dict[str, str] = {name: recipe.storage for name, recipe in recipes.items()}
+    on_disk = {n: stored_column(paths, n, d, tokens, kinds[n]) for n, (tokens, d) in shapes.items()} if stored else {}
+    vectors = {} if stored else {n: _read_column(paths, n, *shape, verify, kinds[n]) for n, shape in shapes.items()}
     if verify:
         _verify(cache_dir, manifest, on_disk)
     return FeatureTable(
@@ -128,9 +130,11 @@ def shape_of(column: dict[str, Any]) -> tuple[int | None, int]:
     return column.get("tokens"), column["dim"]
 
 
-def _read_column(paths: Sequence[Path], name: str, tokens: int | None, dim: int, verify: bool) -> np.ndarray:
-    """A column in memory, float16 [N, D] or [N, T, D], read-only."""
-    x = read_vectors(paths, name, dim * (tokens or 1), verify)
+def _read_column(
+    paths: Sequence[Path], name: str, tokens: int | None, dim: int, verify: bool, storage: str
+) -> np.ndarray:
+    """A column in memory as it is stored, [N, D] or [N, T, D], read-only."""
+    x = read_vectors(paths, name, dim * (tokens or 1), verify, storage)
     return x if tokens is None else x.reshape(len(x), tokens, dim)
 
 

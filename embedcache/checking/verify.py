@@ -135,8 +135,8 @@ def _content(cache_dir: Path) -> str:
     cache, manifest = read_state(cache_dir)
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
     for name, column in sorted(cache["columns"].items()):
-        read_recipe(cache_dir, name, column)
-        read_vectors(paths, name, column["dim"] * column.get("tokens", 1), verify=True)
+        storage = read_recipe(cache_dir, name, column).storage
+        read_vectors(paths, name, column["dim"] * column.get("tokens", 1), verify=True, storage=storage)
     rows = read_table(cache_dir, sorted(cache["columns"])[:1]).rows_hash
     found = hash_table({name: column["recipe_hash"] for name, column in cache["columns"].items()}, rows)
     stated = manifest["content_hash"]
