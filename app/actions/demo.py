@@ -75,7 +75,7 @@ def _reveal(bench: BenchSpec, baseline: str, winner: str) -> None:
 def _held_out(cache: Path, bench: BenchSpec, items: tuple[Item, ...]) -> list[Item]:
     """Images of the test rows, of as many classes as there are places."""
     table = read_table(cache)
-    roles = load_or_make_split(cache, table, bench.split).roles
+    roles = load_or_make_split(cache, table, bench.split, Path(bench.store)).roles
     held_out = {str(id_) for id_ in table.ids[roles == "test"]}
     first_of_class = {item.label: item for item in reversed(items) if item.id in held_out}
     return list(first_of_class.values())[:SHOWN]

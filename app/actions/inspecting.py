@@ -138,7 +138,9 @@ def tell_map(cache: Path, method: MapMethod, column: str | None, seed: int, out:
     points = index.load_or_make_map(cache, table, method, column=column, seed=seed)
     title = f"{cache.resolve().name}: {len(points)} images by {'PCA' if method == 'pca' else 'UMAP'}"
     if out is None:
-        print(f"{title}, kept in {cache / 'maps'}; --out map.html draws it")
+        place = index.map_path(cache, table, method, column=column, seed=seed)
+        kept = f"kept in {cache / 'maps'}" if place.is_file() else "not kept, for the cache cannot be written"
+        print(f"{title}, {kept}; --out map.html draws it")
     elif out.suffix.lower() == ".html":
         print(write_map_page(points, title, out))
     elif out.suffix.lower() == ".svg":
