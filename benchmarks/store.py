@@ -68,7 +68,7 @@ def save_run(
     try:
         with new_folder(folder, "a run") as partial:
             if head is not None:
-                export.save(head, partial / "head", canary)
+                export.fill(head, partial / "head", canary)
             outcomes[list(OUTCOMES)].to_parquet(partial / "outcomes.parquet", index=False)
             (partial / "record.json").write_bytes(_RECORD.dump_json(record, indent=1))
     except FileExistsError:
