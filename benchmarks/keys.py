@@ -30,7 +30,7 @@ def bench_rows(bench: BenchSpec) -> tuple[BenchRows, ...]:
     rows, found = rows_of(bench), []
     for cache in bench.caches:
         table = read_table(Path(cache), stored=True)
-        split = load_or_make_split(Path(cache), table, bench.split)
+        split = load_or_make_split(Path(cache), table, bench.split, Path(bench.store))
         found.append(BenchRows(cache, {row.name: tuple(key_of(table, split, s) for s in row.specs) for row in rows}))
     return tuple(found)
 

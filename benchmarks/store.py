@@ -4,6 +4,7 @@
     STORE/runs/KEY/outcomes.parquet   one row per evaluated image
     STORE/runs/KEY/head/              the bundle of the trained head; an ensemble's heads lie with its members
     STORE/records.parquet             every record as one flat row
+    STORE/splits/KEY.parquet          splits of caches that cannot be written
 
 A run folder gets its name when everything in it is written, so a run that is there is finished. One that was stopped
 is kept as KEY-stopped-EPOCH, so that it is never taken for the finished run.
@@ -67,7 +68,7 @@ def save_run(
     try:
         with new_folder(folder, "a run") as partial:
             if head is not None:
-                export.save(head, partial / "head", canary)
+                export.fill(head, partial / "head", canary)
             outcomes[list(OUTCOMES)].to_parquet(partial / "outcomes.parquet", index=False)
             (partial / "record.json").write_bytes(_RECORD.dump_json(record, indent=1))
     except FileExistsError:

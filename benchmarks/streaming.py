@@ -65,7 +65,7 @@ def opened_to_train(
     runs = [spec for row in rows for spec in row.specs]
     columns = columns_for(Path(cache), runs)
     table = read_table(Path(cache), columns, stored=True)
-    split = load_or_make_split(Path(cache), table, bench.split)
+    split = load_or_make_split(Path(cache), table, bench.split, Path(bench.store))
     need = memory_of(table, split, runs)
     told = "stream=always was asked for" if stream == "always" else ""
     if stream == "auto":

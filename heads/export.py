@@ -78,12 +78,18 @@ def save(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
     """
     check_new_folder(folder, "a bundle")
     with new_folder(folder, "a bundle") as partial:
-        if isinstance(head, Ensemble):
-            members = enumerate(head.members)
-            digests = {f"member-{n}": _write(each, partial / f"member-{n}", canary) for n, each in members}
-            _write_card(ensemble_card_of(head, digests), partial / ENSEMBLE)
-        else:
-            _write(head, partial, canary)
+        fill(head, partial, canary)
+
+
+def fill(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
+    """Write the files of a bundle into a folder, which is made where it is missing; for who makes the folder whole."""
+    if isinstance(head, Ensemble):
+        members = enumerate(head.members)
+        folder.mkdir(exist_ok=True)
+        digests = {f"member-{n}": _write(each, folder / f"member-{n}", canary) for n, each in members}
+        _write_card(ensemble_card_of(head, digests), folder / ENSEMBLE)
+    else:
+        _write(head, folder, canary)
 
 
 def remove(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Whether something can be written at a place; asked before the work whose result goes there."""
 
+import errno
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -12,6 +13,11 @@ TRIAL = "frostbench-trial"
 
 class OutputError(ValueError):
     """Nothing can be written at a place that was named for a result."""
+
+
+def is_refused(error: OSError) -> bool:
+    """Whether an error says that nothing may be written at a place, as on a read-only disk; not that it is full."""
+    return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def check_file(out: Path, endings: Collection[str] = (), what: str = "a file", *, makes_folder: bool = False) -> None:

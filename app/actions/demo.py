@@ -6,7 +6,7 @@ from typing import Literal
 
 from app.actions.benches import compare_bench, run_rows, save_comparisons
 from app.actions.embedding import embed_listing
-from app.demo_data import digits, solar_cells
+from app.demo_data import claim_folder, digits, solar_cells
 from benchmarks.compare import Comparison
 from benchmarks.exporting import export_row
 from benchmarks.inference import open_predictor, predict_images
@@ -25,8 +25,13 @@ SHOWN = 6
 
 
 def run_demo(data: Literal["solar", "digits"], out: Path) -> None:
-    """Images to a cache, settings over seeds, an A/B table, a report, and the winner's predictions."""
+    """Images to a cache, settings over seeds, an A/B table, a report, and the winner's predictions.
+
+    Raises:
+        OutputError: the folder holds files that no demo made.
+    """
     began = perf_counter()
+    claim_folder(out)
     images = solar_cells(out) if data == "solar" else digits(out)
     _say("1. Images to vectors", images.notice)
     listing = list_source(images.manifest, root=images.root)
@@ -75,7 +80,7 @@ def _reveal(bench: BenchSpec, baseline: str, winner: str) -> None:
 def _held_out(cache: Path, bench: BenchSpec, items: tuple[Item, ...]) -> list[Item]:
     """Images of the test rows, of as many classes as there are places."""
     table = read_table(cache)
-    roles = load_or_make_split(cache, table, bench.split).roles
+    roles = load_or_make_split(cache, table, bench.split, Path(bench.store)).roles
     held_out = {str(id_) for id_ in table.ids[roles == "test"]}
     first_of_class = {item.label: item for item in reversed(items) if item.id in held_out}
     return list(first_of_class.values())[:SHOWN]

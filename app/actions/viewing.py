@@ -26,7 +26,7 @@ from embedcache.views.planning import Role, seed_of
 from embedcache.views.policy import Policy, View
 from embedcache.views.sets import list_views, views_folder
 from embedcache.views.transplant import Transplant
-from outputs.places import check_file
+from outputs.places import check_file, check_folder
 from outputs.writing import new_file
 
 SIDE = 160
@@ -50,6 +50,7 @@ def make_set(
 ) -> None:
     """Make a view set with a progress bar."""
     asked = read_policy(policy, settings_of(changes))
+    check_folder(views_folder(cache, name))
     split_spec = SplitSpec() if bench is None else parse(BenchSpec, load_yaml(bench)).split
     table = read_table(cache, stored=True)
     split = load_or_make_split(cache, table, split_spec)

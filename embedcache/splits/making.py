@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from embedcache.splits.time_cuts import cut_by_time
 from embedcache.storage.files import CacheError, write_parquet
 from embedcache.storage.own import check_links
 from embedcache.table import FeatureTable
+from outputs.places import is_refused
 
+UNKEPT = "The cache cannot be written, so this split is not kept; another scikit-learn may cut other rows."
 SPLITS = {"given": "The given split", "time": "The split by time", "grouped_stratified": "The split from the file"}
 """What a split that may leave classes untrained is called; one that is drawn leaves none."""
 
@@ -216,17 +218,27 @@ def _outside(table: FeatureTable, spec: SplitSpec) -> Any:
     return None if told is None else told.tolist()
 
 
-def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec) -> Split:
+def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec, store: Path | None = None) -> Split:
     """The split kept in the cache for these rows and this spec; made and written if there is none yet.
 
-    A kept split is never computed again: another scikit-learn may cut other rows with the same seed.
+    A kept split is never computed again: another scikit-learn may cut other rows with the same seed. Where the cache
+    cannot be written, as on a read-only disk, it is kept in the run store; without one the report warns that it is not
+    kept at all.
+
+    Args:
+        cache_dir: the cache.
+        table: its rows.
+        spec: how to share them out.
+        store: folder of a run store, which keeps the splits of caches that cannot be written in its folder `splits`.
 
     Raises:
-        CacheError: as `make_split`, or the kept file was changed.
+        CacheError: as `make_split`, the kept file was changed, or the folder of splits is a link.
     """
     path = split_path(cache_dir, table, spec)
-    if path.is_file():
-        return _load(path, table)
+    places = [path] if store is None else [path, store / "splits" / path.name]
+    for place in places:
+        if place.is_file():
+            return _load(place, table)
     near = None if spec.duplicates is None else near_in_cache(cache_dir, table, spec.duplicates)
     split = make_split(table, spec, near)
     facts = {"hash": split.hash, "spec": spec.model_dump(mode="json"), "report": split.report.model_dump(mode="json")}
@@ -236,9 +248,22 @@ def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec) ->
     if split.folds is not None:
         columns["folds"] = split.folds.T.tolist()
         fields.append(("folds", pa.list_(pa.int32())))
+    rows = pa.table(columns, schema=pa.schema(fields, metadata={SPLIT_KEY: json.dumps(facts)}))
     check_links(cache_dir)
-    write_parquet(path, pa.table(columns, schema=pa.schema(fields, metadata={SPLIT_KEY: json.dumps(facts)})))
-    return split
+    if any(_is_kept(rows, place) for place in places):
+        return split
+    return replace(split, report=split.report.model_copy(update={"warnings": (*split.report.warnings, UNKEPT)}))
+
+
+def _is_kept(rows: pa.Table, path: Path) -> bool:
+    """Write a split; whether that is allowed there."""
+    try:
+        write_parquet(path, rows)
+    except OSError as error:
+        if is_refused(error):
+            return False
+        raise
+    return True
 
 
 def _load(path: Path, table: FeatureTable) -> Split:

@@ -11,6 +11,7 @@ import torch
 from dying_disk import dies, runs_full
 
 from app.actions.benches import read_bench_file, train_one
+from app.demo_data import claim_folder
 from benchmarks.exporting import export_row
 from embedcache.backbones.text import ClassTexts
 from heads.export import BundleError, load, remove
@@ -80,12 +81,19 @@ def test_training_into_a_bundle_goes_on_after_a_kill_and_a_full_disk(
     assert [name for name in names(tmp_path) + names(store) + names(store / "runs") if ".tmp" in name] == []
 
 
-def test_an_output_that_cannot_be_written_is_found_before_the_work(frostbench, cache, bundle, trained, tmp_path):
+def test_an_output_that_cannot_be_written_is_found_before_the_work(
+    frostbench, cache, bundle, photos, trained, tmp_path
+):
     taken, image = tmp_path / "taken", tmp_path / "image.csv"
     taken.mkdir()
     image.mkdir()
     (tmp_path / "file").touch()
+    (tmp_path / "leaks-conflicts.csv").mkdir()
+    absent = ("--backbone", "timm:no_such_model")
     refused = [
+        (("embed", photos, "--cache", tmp_path / "file/x", *absent), "file is none"),
+        (("embed", photos, "--cache", taken.parent, *absent), "must be empty or hold a cache.json"),
+        (("inspect", "leaks", cache, "--out", tmp_path / "leaks.csv"), "leaks-conflicts.csv is a folder"),
         (("train", cache, "--store", tmp_path / "store", "--out", taken), "is a new folder, however"),
         (("train", cache, "--store", tmp_path / "store", "--out", tmp_path / "file/x"), "file is none"),
         (("train", cache, "--store", tmp_path / "file"), "file is none"),
@@ -103,7 +111,7 @@ def test_an_output_that_cannot_be_written_is_found_before_the_work(frostbench, c
         said = frostbench(*words)
         assert (said.status, said.out) == (2, ""), (words, said)
         assert told in said.err, (words, said.err)
-    assert names(tmp_path) == ["file", "image.csv", "taken"]
+    assert names(tmp_path) == ["file", "image.csv", "leaks-conflicts.csv", "taken"]
     assert names(taken) == names(image) == []
 
 
@@ -141,6 +149,23 @@ def test_only_a_bundle_is_removed(bundle, tmp_path):
     with pytest.raises(BundleError, match="only a bundle is replaced"):
         remove(tmp_path / "link")
     assert load(bundle)
+
+
+def test_the_demo_takes_no_folder_of_others(frostbench, tmp_path):
+    (tmp_path / "winner").mkdir()
+    (tmp_path / "winner/notes.txt").write_text("mine")
+    for text in (None, "mine"):
+        if text:
+            (tmp_path / "demo.txt").write_text(text)
+        said = frostbench("demo", "--data", "digits", "--out", tmp_path)
+        assert said.status == 2
+        assert "holds other files" in said.err
+    assert names(tmp_path) == ["demo.txt", "winner"]
+    assert (tmp_path / "winner/notes.txt").read_text() == "mine"
+    claim_folder(tmp_path / "new")
+    (tmp_path / "new/digits.csv").touch()
+    claim_folder(tmp_path / "new")
+    assert names(tmp_path / "new") == ["demo.txt", "digits.csv"]
 
 
 def test_a_bundle_is_removed_whole(trained, tmp_path):
