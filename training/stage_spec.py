@@ -22,7 +22,10 @@ class EarlyStop(Spec):
     """Which epoch is kept, judged on the selection rows."""
 
     metric: StopMetric = "macro_f1_fg"
-    """Metric of the selection rows that decides, nll by falling; last keeps the last epoch and never stops early."""
+    """Metric of the selection rows that decides, nll by falling; where it ties the lower NLL does.
+
+    last keeps the last epoch and never stops early.
+    """
     patience: int = Field(default=20, ge=1, le=100_000)
     """Epochs without a better value after which training ends; counted from when late weights and samplers act."""
     epoch: int | None = Field(default=None, ge=1, le=10_000_000)
