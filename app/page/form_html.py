@@ -75,7 +75,9 @@ def form_html() -> str:
     parts.append(_group("Seeds and split, the same for A and B", shared, "shared"))
     only = '<label class="fp-only"><input type="checkbox" id="only-differing">Show only what differs</label>'
     parts.insert(0, only)
-    return f'<div class="fp fp-form" id="form" data-testid="form" data-state="loading">{"".join(parts)}</div>'
+    # Nothing can be set, and no value is shown, before the server has said what the values are.
+    inner = f'<fieldset id="options-fields" disabled>{"".join(parts)}</fieldset>'
+    return f'<div class="fp fp-form fp-loading" id="form" data-testid="form" data-state="loading">{inner}</div>'
 
 
 def title_of(row: Row) -> str:
