@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from heads.spec import SWEPT, Spec
+from heads.spec import SWEPT, Spec, empty
 from training.augment import FeatureAugment
 from training.batches import SamplerSpec, Shuffled
 from training.frofa import FrofaSpec, NoFrofa
@@ -28,7 +28,7 @@ class EarlyStop(Spec):
     """
     patience: int = Field(default=20, ge=1, le=100_000)
     """Epochs without a better value after which training ends; counted from when late weights and samplers act."""
-    epoch: int | None = Field(default=None, ge=1, le=10_000_000)
+    epoch: int | None = Field(default=None, ge=1, le=10_000_000, json_schema_extra=empty("judged by the metric"))
     """Epoch to end at and keep, as cross-validation found it; null judges by the metric."""
 
 

@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +81,19 @@ def submit(
     return folder.name
 
 
-def submit_found(store: Path, side: str, bench: dict[str, Any], keys: Mapping[int, str], *, title: str = "") -> str:
+def submit_found(
+    store: Path,
+    side: str,
+    bench: dict[str, Any],
+    keys: Mapping[int, str],
+    *,
+    title: str = "",
+    stores: Sequence[str] = (),
+) -> str:
     """Write down a job whose runs are all in the store, which needs no worker; returns its ID.
 
-    Where the newest job of this side found or trained the same, it is that one.
+    Where the newest job of this side found or trained the same, it is that one. `stores` are others that some of the
+    runs came from.
 
     Raises:
         JobError: the side is neither A nor B.
@@ -94,7 +103,7 @@ def submit_found(store: Path, side: str, bench: dict[str, Any], keys: Mapping[in
         raise JobError(f"a job is for side A or B, however: side {side!r} came. Name a side.")
     home, request = Path(store) / "jobs", _request(store, side, bench, title, 1, "cpu", keys)
     seeds, now = len(keys), request.created
-    ended = {"message": found_all(seeds), "began": now, "ended": now, "keys": dict(keys), "found": seeds}
+    ended = {"message": found_all(seeds, stores), "began": now, "ended": now, "keys": dict(keys), "found": seeds}
     status = Status(state="done", seed_number=seeds, seeds=seeds, **ended)
     with queue.locked(home):
         last = next((home / name for name in reversed(queue.ids(home)) if _side_of(home / name) == side), None)

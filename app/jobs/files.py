@@ -114,9 +114,15 @@ class Status:
     def __post_init__(self) -> None:
         if self.state not in get_args(State):
             raise ValueError(f"the state of a job is one of {get_args(State)}, however: {self.state!r} came.")
-        # JSON knows neither numbers as keys nor tuples.
-        object.__setattr__(self, "keys", {int(seed): key for seed, key in self.keys.items()})
-        object.__setattr__(self, "warnings", tuple(self.warnings))
+        # JSON knows neither numbers as keys nor tuples; and what somebody wrote in place of a number is not shown.
+        object.__setattr__(self, "keys", {int(seed): str(key) for seed, key in self.keys.items()})
+        object.__setattr__(self, "warnings", tuple(map(str, self.warnings)))
+        for name in ("seed_number", "seeds", "epoch", "epochs", "best_epoch", "trained", "found", "holds"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        for name in ("began", "ended", "best", "pace"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else float(value))
+        object.__setattr__(self, "message", str(self.message))
 
 
 @dataclass(frozen=True)

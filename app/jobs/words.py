@@ -1,6 +1,7 @@
 """What is said of a job that waits or has ended."""
 
 import errno
+from collections.abc import Sequence
 
 from app.jobs.files import Status
 
@@ -51,13 +52,13 @@ def with_finished(sentence: str, status: Status) -> str:
     return f"{sentence} {finished} of {status.seeds} runs {'was' if finished == 1 else 'were'} finished and kept."
 
 
-def found_all(runs: int) -> str:
-    """What a job says whose runs were all in the store.
+def found_all(runs: int, stores: Sequence[str] = ()) -> str:
+    """What a job says whose runs were all there, some of them perhaps in other stores.
 
-    >>> found_all(3)
-    '3 found, 0 trained'
+    >>> found_all(3), found_all(1, ["demo/results"])
+    ('3 found, 0 trained', '1 found, in demo/results too; 0 trained')
     """
-    return f"{runs} found, 0 trained"
+    return f"{runs} found, in {', '.join(stores)} too; 0 trained" if stores else f"{runs} found, 0 trained"
 
 
 def is_full(error: BaseException) -> bool:
