@@ -46,6 +46,8 @@ def decode_item(item: Item, backbone: Together, pixel_limit: int) -> Outcome:
     try:
         data = read_item(item)
         digest = hashlib.sha256(data).digest()
+        if backbone.alteration is not None:
+            backbone.alteration.check(item.id, digest)
         image = decode_bytes(data, background=background, pixel_limit=pixel_limit)
         if backbone.alteration is not None:
             image = backbone.alteration(item.id, image)

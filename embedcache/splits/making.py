@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from embedcache.hashes import file_sha256
 from embedcache.splits.cuts import cut_roles, keep_classes_in_train, merge_groups
-from embedcache.splits.files import SPLIT_KEY
+from embedcache.splits.files import SPLIT_KEY, hash_facts
 from embedcache.splits.files import SplitReport as SplitReport
 from embedcache.splits.files import hash_roles as hash_roles
 from embedcache.splits.files import read_split as read_split
@@ -238,10 +238,11 @@ def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec, st
     places = [path] if store is None else [path, store / "splits" / path.name]
     for place in places:
         if place.is_file():
-            return _load(place, table)
+            return _load(place, table, spec)
     near = None if spec.duplicates is None else near_in_cache(cache_dir, table, spec.duplicates)
     split = make_split(table, spec, near)
     facts = {"hash": split.hash, "spec": spec.model_dump(mode="json"), "report": split.report.model_dump(mode="json")}
+    facts["sha256"] = hash_facts(facts)
     names = [table.class_names[i] for i in table.labels]
     columns = {"id": table.ids.tolist(), "group": table.groups.tolist(), "label": names, "role": split.roles.tolist()}
     fields = [(name, pa.string()) for name in columns]
@@ -266,8 +267,8 @@ def _is_kept(rows: pa.Table, path: Path) -> bool:
     return True
 
 
-def _load(path: Path, table: FeatureTable) -> Split:
-    ids, roles, folds, report = read_split(path)
+def _load(path: Path, table: FeatureTable, spec: SplitSpec) -> Split:
+    ids, roles, folds, report = read_split(path, spec.identity())
     place = {name: i for i, name in enumerate(ids.tolist())}
     if set(place) != set(table.ids.tolist()):
         raise CacheError(f"a split must name the rows of its table, however: {path.name} names others. Delete it.")

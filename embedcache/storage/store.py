@@ -28,6 +28,7 @@ from embedcache.storage.listing import read_items as read_items
 from embedcache.storage.listing import write_items as write_items
 from embedcache.storage.own import SHARD_FILE
 from embedcache.storage.own import partial_files as partial_files
+from embedcache.storage.sealing import seals_of
 from embedcache.storage.vectors import LITTLE
 
 FORMAT_VERSION = 2
@@ -172,6 +173,13 @@ def read_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
     return table["id"].to_pylist(), [digest.hex() for digest in table["sha256"].to_pylist()]
 
 
+def read_head(cache_dir: Path, i: int) -> tuple[list[str], list[str], dict[str, Any]]:
+    """The ids and the SHA-256 hex digests of the rows of shard i, and what it says of its columns."""
+    with pq.ParquetFile(shard_path(cache_dir, i), page_checksum_verification=True) as file:
+        table, about = file.read(["id", "sha256"]), json.loads(file.schema_arrow.metadata[METADATA_KEY])
+    return table["id"].to_pylist(), [digest.hex() for digest in table["sha256"].to_pylist()], about["columns"]
+
+
 def read_about(cache_dir: Path, i: int) -> dict[str, Any]:
     """What shard i says of itself: format version, rows, dtype, decoder, and each column's recipe and dim."""
     about: dict[str, Any] = json.loads(pq.read_schema(shard_path(cache_dir, i)).metadata[METADATA_KEY])
@@ -201,7 +209,7 @@ def write_manifest(cache_dir: Path) -> None:
         "items_sha256": file_sha256(cache_dir / "items.parquet"),
         "content_hash": hash_table(recipe_hashes, hash_rows(ids, content, labels, groups, cache["class_names"])),
     }
-    write_json(cache_dir / "manifest.json", manifest)
+    write_json(cache_dir / "manifest.json", manifest | seals_of(cache_dir))
 
 
 def _count_shards(

@@ -13,18 +13,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from embedcache.storage.damage import remedy
+from embedcache.storage.digests import check_digest, check_digests
 from embedcache.storage.files import CacheError
 from embedcache.storage.vectors import BATCH_BYTES, check_finite, opened, pieces_of
 
 
 @dataclass(frozen=True)
 class _RowGroup:
-    """Rows start to stop - 1 of the table: a row group of a shard."""
+    """Rows start to stop - 1 of the table: a row group of a shard, whose SHA-256 its manifest states."""
 
     path: Path
     place: int
     start: int
     stop: int
+    sha256: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +75,11 @@ class StoredColumn:
         """Rows start to stop - 1 as they are stored, [stop - start, D], or [stop - start, T, D] of tokens.
 
         Only the row groups in which they lie are read, in batches of about half a megabyte up to the last row that is
-        wanted, so that little more than the rows themselves is in memory.
+        wanted, so that little more than the rows themselves is in memory. Before the first row of a shard is read, the
+        shard's SHA-256 is compared with that of the manifest.
 
         Raises:
-            CacheError: a shard is gone or damaged.
+            CacheError: a shard is gone, damaged or has other bytes than were written.
         """
         wanted = np.arange(start, stop) if self.chosen is None else self.chosen[start:stop]
         out = np.empty((len(wanted), self.width), self.storage)
@@ -93,6 +96,8 @@ class StoredColumn:
     ) -> None:
         """Copy the wanted rows [n], counted within a row group, to out [n, width]."""
         done = 0
+        if group.sha256 is not None:
+            check_digest(group.path, group.sha256)
         with opened(group.path, self.name, verify) as file:
             for first, x in self._batches(file, group):
                 upto = int(np.searchsorted(wanted, first + len(x)))
@@ -113,6 +118,15 @@ class StoredColumn:
                 yield first, x
                 first += len(x)
 
+    def check(self) -> None:
+        """Compare the SHA-256 of every shard with that of the manifest now, and not only when its rows are read.
+
+        Raises:
+            CacheError: a shard is gone or has other bytes than were written.
+        """
+        stated = {group.path: group.sha256 for group in self.groups if group.sha256 is not None}
+        check_digests(list(stated), list(stated.values()))
+
     def verify(self) -> None:
         """Read every row, with the checksum of every page.
 
@@ -126,19 +140,33 @@ class StoredColumn:
 
 
 def stored_column(
-    paths: Sequence[Path], name: str, dim: int, tokens: int | None = None, storage: str = "float16"
+    paths: Sequence[Path],
+    name: str,
+    dim: int,
+    tokens: int | None = None,
+    storage: str = "float16",
+    digests: Sequence[str] | None = None,
 ) -> StoredColumn:
     """A column of several shards, of which nothing but the sizes of row groups is read.
+
+    Args:
+        paths: of the shards.
+        name: of the column.
+        dim: D.
+        tokens: T of a column of tokens.
+        storage: its type, float16 or float32.
+        digests: SHA-256 that each shard must have before its rows are read; None compares none.
 
     Raises:
         CacheError: a shard is gone or damaged, or lacks the column.
     """
     found, row = [], 0
-    for path in paths:
+    stated: Sequence[str | None] = [None] * len(paths) if digests is None else digests
+    for path, digest in zip(paths, stated, strict=True):
         with opened(path, name) as file:
             pieces_of(pa.chunked_array([], file.schema_arrow.field(name).type), dim * (tokens or 1), path, storage)
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         edges = list(accumulate(sizes, initial=row))
-        found += [_RowGroup(path, i, edges[i], edges[i + 1]) for i, size in enumerate(sizes) if size > 0]
+        found += [_RowGroup(path, i, edges[i], edges[i + 1], digest) for i, size in enumerate(sizes) if size > 0]
         row = edges[-1]
     return StoredColumn(name, dim, tuple(found), tokens=tokens, storage=storage)

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from flips import flips
 
 from benchmarks.canary import check_canary
 from benchmarks.inference import open_predictor, predict_images, read_prior
@@ -239,3 +240,13 @@ def test_a_backbone_that_changed_is_noticed_by_the_canary(bundle, predictor):
     moved = Canary(canary.png, {"avg": canary.vectors["avg"].roll(1)})
     with pytest.raises(ValueError, match="for the canary image the cosine is"):
         check_canary(moved, predictor.backbones)
+
+
+def test_a_flipped_bit_of_a_cache_is_noticed_by_predict(frostbench, bundle, cache, tmp_path):
+    copy = shutil.copytree(cache, tmp_path / "cache")
+    for name in ("shards/part-00000.parquet", "items.parquet"):
+        for _ in flips(copy / name, 20):
+            said = frostbench("predict", bundle, copy, "--out", tmp_path / "out.csv")
+            assert said.status == 2
+            assert ", however: " in said.err
+    assert not (tmp_path / "out.csv").exists()
