@@ -1,11 +1,11 @@
 """Making planned views while images are decoded."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from embedcache.decode import DecodeError, ElsewhereError, decode_bytes
+from embedcache.decode import DecodeError, ElsewhereError
 from embedcache.items import Item
 from embedcache.sources.reading import read_item
 from embedcache.views.planning import PlannedView
@@ -28,8 +28,7 @@ class Maker:
         seed: int,
         planned: Sequence[PlannedView],
         items: Sequence[Item],
-        background: tuple[int, int, int],
-        pixel_limit: int,
+        decode: Callable[[bytes], Image],
         using: threading.Lock,
         saliency: Saliency | None = None,
     ) -> None:
@@ -37,7 +36,7 @@ class Maker:
         self.shares: dict[str, float] = {}
         self._policy, self._items = policy, items
         self._planned: Mapping[str, PlannedView] = {view.id: view for view in planned}
-        self._background, self._pixel_limit = background, pixel_limit
+        self._decode = decode
         self._saliency, self._using = saliency, using
 
     def __call__(self, name: str, image: Image) -> Image:
@@ -63,7 +62,7 @@ class Maker:
 
     def _partner(self, item: Item) -> Image:
         try:
-            return decode_bytes(read_item(item), background=self._background, pixel_limit=self._pixel_limit)
+            return self._decode(read_item(item))
         except DecodeError as error:
             raise ElsewhereError(f"the partner {item.id} {error}") from error
 
@@ -77,5 +76,5 @@ class Maker:
     def remake(self, name: str) -> float:
         """The share of a view that was made before, from its files."""
         item = self._items[self._planned[name].row]
-        self(name, decode_bytes(read_item(item), background=self._background, pixel_limit=self._pixel_limit))
+        self(name, self._decode(read_item(item)))
         return self.shares[name]

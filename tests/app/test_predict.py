@@ -236,3 +236,37 @@ def test_a_backbone_that_changed_is_noticed_by_the_canary(bundle, predictor):
     moved = Canary(canary.png, {"avg": canary.vectors["avg"].roll(1)})
     with pytest.raises(ValueError, match="for the canary image the cosine is"):
         check_canary(moved, predictor.backbones)
+
+
+def test_an_intensity_range_goes_from_the_command_into_the_bundle(frostbench, tmp_path):
+    from PIL import Image
+
+    from app.actions.benches import train_one
+
+    random = np.random.default_rng(0)
+    for name, level in (("dim", 300), ("bright", 3000)):
+        (tmp_path / "twelve" / name).mkdir(parents=True)
+        for i in range(30):
+            pixels = (level + 100 * random.random((32, 32))).astype(np.uint16)
+            Image.fromarray(pixels).save(tmp_path / "twelve" / name / f"{i}.png")
+    embed = ("embed", tmp_path / "twelve", "--size", "64", "--cache")
+    said = frostbench(*embed, tmp_path / "plain")
+    assert "60 of 60 images with 16-bit grey values keep to a small part of their range" in said.err
+    assert "embed with --intensity-range 0:4095" in said.err
+    said = frostbench(*embed, tmp_path / "window", "--intensity-range", "0:4095")
+    assert (said.status, "small part" in said.err) == (0, False), said.err
+    assert "intensity_range [0.0, 4095.0]" in said.out
+    assert frostbench(*embed, tmp_path / "plain", "--intensity-range", "0:4095").status == 2
+    train_one(
+        tmp_path / "window", "plain", ["head.classifier.kind=logreg"], 0, str(tmp_path / "r"), tmp_path / "head", "cpu"
+    )
+    said = frostbench("predict", tmp_path / "head", tmp_path / "twelve", "--out", tmp_path / "new.csv")
+    assert said.status == 0, said.err
+    table = read_table(tmp_path / "window")
+    vectors = torch.tensor(table.columns["avg"].astype(np.float32))
+    wanted = load(tmp_path / "head").head.log_probabilities({"avg": vectors}).exp().numpy()
+    found = pd.read_csv(tmp_path / "new.csv").filter(like="p:").to_numpy()
+    assert found == pytest.approx(wanted, abs=2e-3)
+    for wrong in ("4095", "9:1", "a:b", "0:inf"):
+        said = frostbench(*embed, tmp_path / "other", "--intensity-range", wrong)
+        assert (said.status, "an intensity range is LOW:HIGH" in said.err) == (2, True)
