@@ -8,6 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.progress import note
+from benchmarks.spreadsheets import formula_note, write_csv
+from embedcache.names import one_line
+
 TABLES = (".csv", ".parquet", ".json")
 WIDE = 2000
 """Characters in a line where it goes into a file or a pipe, so that nothing is cut."""
@@ -23,7 +27,7 @@ def print_frame(frame: pd.DataFrame, most: int) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     numbers = {name for name in frame if pd.api.types.is_numeric_dtype(frame[name]) and frame[name].dtype != bool}
     for name in frame:
-        table.add_column(Text(str(name)), justify="right" if name in numbers else "left", overflow="fold")
+        table.add_column(Text(one_line(str(name))), justify="right" if name in numbers else "left", overflow="fold")
     for line in frame.head(most).itertuples(index=False):
         table.add_row(*(Text(_cell(value)) for value in line))
     console.print(table)
@@ -35,7 +39,7 @@ def _cell(value: object) -> str:
     """A value in words: four digits of a fraction, and nothing for False."""
     if isinstance(value, float):
         return f"{value:.4f}"
-    return {"True": "yes", "False": ""}.get(str(value), str(value))
+    return {"True": "yes", "False": ""}.get(str(value), one_line(str(value)))
 
 
 def check_out(out: Path | None, endings: tuple[str, ...]) -> None:
@@ -58,10 +62,12 @@ def write_frame(frame: pd.DataFrame, out: Path | None) -> None:
         return
     partial = out.with_name(f".{out.name}.tmp")
     if out.suffix.lower() == ".csv":
-        frame.to_csv(partial, index=False)
+        write_csv(frame, partial)
     elif out.suffix.lower() == ".json":
         frame.to_json(partial, orient="records", indent=1, force_ascii=False)
     else:
         frame.to_parquet(partial, index=False)
     partial.replace(out)
     print(f"{out}: {len(frame)} rows")
+    if out.suffix.lower() == ".csv" and (told := formula_note(frame)):
+        note(told)

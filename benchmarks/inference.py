@@ -14,6 +14,7 @@ from torch import Tensor
 from benchmarks.canary import check_canary
 from benchmarks.looking import looks, vectors_of
 from benchmarks.settings import SettingsError, load_yaml
+from benchmarks.spreadsheets import write_csv
 from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import DecodeError, decode_image, read_image_file
 from embedcache.extraction.together import Prepared, Together
@@ -223,13 +224,15 @@ def check_ending(out: Path) -> None:
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
     """Write predictions as .csv, .json (records) or .parquet, by the file's ending.
 
+    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see `benchmarks.spreadsheets`.
+
     Raises:
         ValueError: another ending.
     """
     check_ending(out)
     partial = out.with_name(f".{out.name}.tmp")
     if out.suffix.lower() == ".csv":
-        table.to_csv(partial, index=False)
+        write_csv(table, partial)
     elif out.suffix.lower() == ".json":
         table.to_json(partial, orient="records", indent=1, force_ascii=False)
     else:

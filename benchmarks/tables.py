@@ -10,6 +10,8 @@ import pandas as pd
 from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from benchmarks.deltas import REASONS
 from benchmarks.settings import SettingsError
+from benchmarks.spreadsheets import write_csv
+from embedcache.names import one_line
 
 MAIN = "macro_f1_fg"
 MARKS = {BETTER: "*", WORSE: "!"}
@@ -86,12 +88,13 @@ def number(value: float) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells as columns; the first is set left and the others right.
+    """Lines of cells as columns; the first is set left and the others right, and no cell breaks its line.
 
     >>> print(aligned([["row", "f1"], ["plain", "0.5"]]))
     row     f1
     plain  0.5
     """
+    lines = [[one_line(cell) for cell in line] for line in lines]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     shown = [
         "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
@@ -123,7 +126,7 @@ def write_table(table: pd.DataFrame, tree: Callable[[], object], path: Path) -> 
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".csv":
-        table.to_csv(path, index=False)
+        write_csv(table, path)
     elif path.suffix == ".parquet":
         table.to_parquet(path, index=False)
     else:

@@ -13,6 +13,7 @@ from embedcache.extraction.events import BatchDone, Embedder, Finished, PartFini
 from embedcache.extraction.extract import Engine, extract
 from embedcache.extraction.parts import Part
 from embedcache.extraction.together import Together, together
+from embedcache.names import one_line
 from embedcache.remarks import Remarks
 from embedcache.sources.source import Listing
 from embedcache.storage.state import read_quarantine
@@ -130,7 +131,7 @@ def _tell_end(cache: Path, end: Finished) -> None:
     print(f"{cache}: {end.n_ok} of {end.n_listed} images embedded, {end.n_bad} quarantined, {speed}")
     bad = read_quarantine(cache)
     for row in bad[:QUARANTINE_SHOWN]:
-        print(f"  not embedded: {row['id']}: {row['reason']}")
+        print(one_line(f"  not embedded: {row['id']}: {row['reason']}"))
     if len(bad) > QUARANTINE_SHOWN:
         print(f"  and {len(bad) - QUARANTINE_SHOWN} more: frostbench cache bad {cache}")
     if end.n_ok == 0:

@@ -270,3 +270,29 @@ def test_an_intensity_range_goes_from_the_command_into_the_bundle(frostbench, tm
     for wrong in ("4095", "9:1", "a:b", "0:inf"):
         said = frostbench(*embed, tmp_path / "other", "--intensity-range", wrong)
         assert (said.status, "an intensity range is LOW:HIGH" in said.err) == (2, True)
+
+
+def test_names_neither_break_a_line_nor_become_formulas(frostbench, bundle, photos, tmp_path):
+    picture = sorted((photos / "digit 8").iterdir())[0]
+    for name in ("=1+1\n.png", "b\t\x1b[31m.png"):
+        shutil.copy(picture, tmp_path / name)
+    (tmp_path / "-c\r.png").write_bytes(b"x")
+    said = frostbench("predict", bundle, tmp_path)
+    assert len(said.out.splitlines()) == said.out.count("\n") == 3
+    assert [line.split("\t")[0].removeprefix(f"{tmp_path}/") for line in said.out.splitlines()] == [
+        r"-c\r.png",
+        r"=1+1\n.png",
+        r"b\t\x1b[31m.png",
+    ]
+
+
+def test_a_csv_of_names_that_are_formulas_is_told(frostbench, bundle, photos, tmp_path, monkeypatch):
+    picture = sorted((photos / "digit 8").iterdir())[0]
+    shutil.copy(picture, tmp_path / "=1+1.png")
+    monkeypatch.chdir(tmp_path)
+    said = frostbench("predict", bundle, "=1+1.png", "--out", "x.csv")
+    assert "note: 1 texts that a spreadsheet would take for formulas have an apostrophe before them" in said.err
+    assert pd.read_csv("x.csv")["image"].tolist() == ["'=1+1.png"]
+    said = frostbench("predict", bundle, "=1+1.png", "--out", "x.json")
+    assert "apostrophe" not in said.err
+    assert pd.read_json("x.json")["image"].tolist() == ["=1+1.png"]
