@@ -36,6 +36,14 @@ PIXEL_LIMIT = 89_478_485
 # Only plain raster formats: others run programs (EPS calls Ghostscript) or hold no pixels.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "PPM", "JPEG2000", "AVIF")
 _SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
+_UNREAD = (
+    ("HEIC", 4, (b"ftypheic", b"ftypheix", b"ftypheim", b"ftypheis", b"ftyphevc", b"ftypmif1", b"ftypmsf1")),
+    ("JPEG XL", 0, (b"\xff\x0a", b"\0\0\0\x0cJXL ")),
+    ("Photoshop's PSD", 0, (b"8BPS",)),
+    ("PDF", 0, (b"%PDF",)),
+    ("DICOM", 128, (b"DICM",)),
+)
+"""Formats that are often met, some under a JPEG file's name: where and how they begin."""
 FEW_LEVELS = 64
 """Of 256 grey levels; images of 16 bits that keep fewer are remarked."""
 Range = tuple[float, float]
@@ -150,6 +158,9 @@ def _open(data: bytes) -> ImageFile.ImageFile:
             return factory(BytesIO(data), "")
         except (SyntaxError, IndexError, TypeError, struct.error):
             continue
+    known = next((name for name, place, begins in _UNREAD if data[place:].startswith(begins)), None)
+    if known is not None:
+        raise DecodeError(f"is {known}, a format that is not read here; convert it")
     raise DecodeError("is not an image in a format that is read here")
 
 
