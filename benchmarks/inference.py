@@ -16,10 +16,11 @@ from benchmarks.classified import as_frame, classified
 from benchmarks.looking import looks, vectors_of
 from benchmarks.settings import SettingsError, load_yaml
 from embedcache.backbones.rebuild import rebuild_all, weights_for
-from embedcache.decode import DecodeError, decode_file
+from embedcache.decode import DecodeError, decode_image, read_image_file
 from embedcache.extraction.together import Prepared, Together
 from embedcache.items import escape_name
 from embedcache.recipe import Recipe
+from embedcache.remarks import Remarks, added
 from embedcache.table import FeatureTable
 from heads.ensemble import Predictive
 from heads.export import Bundle, load
@@ -44,6 +45,11 @@ class Predictor:
     def background(self) -> tuple[int, int, int]:
         """The RGB colour on which transparent pixels are composited."""
         return self.backbones.background or (255, 255, 255)
+
+    @property
+    def intensity_range(self) -> tuple[float, float] | None:
+        """The grey values of images of more than 8 bits that become 0 and 255; None takes all 16 bits."""
+        return self.backbones.intensity_range
 
     def look(self, name: str, pixels: np.ndarray) -> tuple[Prepared, ...]:
         """An image uint8 [H, W, 3], and the views that the head averages over, prepared; safe in many threads."""
@@ -128,19 +134,22 @@ def predict_images(
     prior: Tensor | None = None,
     batch_size: int = 64,
     tell: Callable[[int], None] = lambda done: None,
+    remark: Callable[[Remarks], None] = lambda remarks: None,
 ) -> pd.DataFrame:
     """Classes and probabilities of image files, one row each, in the order given.
 
     The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be
     decoded, or whose vector is not finite, has its reason under `error` and nothing under the others. The probability
     is that of the class, which thresholds or shifts of the head may have chosen against a larger one. After each batch
-    `tell` is called with how many are done.
+    `tell` is called with how many are done, and `remark` with what should be told of the batch's images.
     """
     names = predictor.head.class_names
     moved = replace(predictor, head=predictor.head.under(prior))
     parts = []
     for batch in _batches(images, batch_size):
-        parts.append(_predict_batch(moved, batch))
+        table, remarks = _predict_batch(moved, batch)
+        parts.append(table)
+        remark(remarks)
         tell(min(len(parts) * batch_size, len(images)))
     columns = ["image", "class", "probability", "error", *(f"p:{name}" for name in names)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
@@ -167,15 +176,19 @@ def _batches(images: Sequence[Path], size: int) -> Iterator[Sequence[Path]]:
     return (images[i : i + size] for i in range(0, len(images), size))
 
 
-def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> pd.DataFrame:
-    def look(path: Path) -> tuple[Prepared, ...] | DecodeError:
+def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> tuple[pd.DataFrame, Remarks]:
+    def look(path: Path) -> tuple[tuple[Prepared, ...] | DecodeError, Remarks]:
         try:
-            return predictor.look(path.name, decode_file(path, background=predictor.background))
+            pixels, remarks = decode_image(
+                read_image_file(path), background=predictor.background, intensity_range=predictor.intensity_range
+            )
+            return predictor.look(path.name, pixels), remarks
         except DecodeError as error:
-            return error
+            return error, Remarks()
 
     with ThreadPoolExecutor() as pool:
-        seen = list(pool.map(look, images))
+        looked = list(pool.map(look, images))
+    seen = [one for one, _ in looked]
     names = predictor.head.class_names
     probabilities = torch.full((len(images), len(names)), torch.nan)
     chosen = torch.full((len(images),), -1, dtype=torch.int64)
@@ -186,7 +199,8 @@ def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> pd.DataFrame
         (probabilities[good], chosen[good]), told = classified(predictor.head, vectors)
         for row, reason in zip(good, told, strict=True):
             reasons[row] = reason
-    return as_frame([escape_name(str(path)) for path in images], names, (probabilities, chosen), reasons)
+    table = as_frame([escape_name(str(path)) for path in images], names, (probabilities, chosen), reasons)
+    return table, added(remarks for _, remarks in looked)
 
 
 def check_predictions(out: Path) -> None:
@@ -200,6 +214,8 @@ def check_predictions(out: Path) -> None:
 
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
     """Write predictions as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
+
+    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see `outputs.spreadsheets`.
 
     Raises:
         OutputError: another ending, or nothing can be written there.

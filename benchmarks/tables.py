@@ -9,6 +9,7 @@ import pandas as pd
 
 from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from benchmarks.deltas import REASONS
+from embedcache.names import one_line
 from outputs.places import check_file
 from outputs.tables import TABLES, write_frame
 from outputs.writing import write_text
@@ -88,12 +89,13 @@ def number(value: float) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells as columns; the first is set left and the others right.
+    """Lines of cells as columns; the first is set left and the others right, and no cell breaks its line.
 
     >>> print(aligned([["row", "f1"], ["plain", "0.5"]]))
     row     f1
     plain  0.5
     """
+    lines = [[one_line(cell) for cell in line] for line in lines]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     shown = [
         "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])

@@ -8,12 +8,23 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final, Literal, Self
 
 import torch
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import AfterValidator, BaseModel, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from embedcache.config import SETTINGS
 
 Pixel = Annotated[int, Field(ge=0, le=255)]
 Channels = tuple[float, float, float]
+
+
+def _is_range(ends: tuple[float, float]) -> tuple[float, float]:
+    if not ends[0] < ends[1]:
+        raise ValueError(
+            f"an intensity range goes from a lower to a higher value, however: {ends} came. Turn it round."
+        )
+    return ends
+
+
+IntensityRange = Annotated[tuple[float, float], AfterValidator(_is_range)]
 Pooling = Literal["cls", "patch_mean", "avg", "gem", "tokens", "projection", "output", "unknown"]
 Crop = Literal["center", "squash", "border", "unknown"]
 Interpolation = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos", "unknown"]
@@ -24,7 +35,7 @@ UNKNOWN: Final = "unknown"
 _LIBRARIES = ("torch", "timm", "pillow", "numpy", "pyarrow")
 # Fields that recipes did not always have, each None where it says nothing: left out then, so that the hashes and files
 # of earlier recipes stay as they are.
-_ADDED: Final = ("tag", "layer", "final_norm", "gem_p", "output", "prefix_tokens", "rope_periods")
+_ADDED: Final = ("tag", "layer", "final_norm", "gem_p", "output", "prefix_tokens", "rope_periods", "intensity_range")
 
 
 class Recipe(BaseModel):
@@ -99,6 +110,9 @@ class Recipe(BaseModel):
     """How many class and register tokens stand before the patch tokens and are left out of their mean."""
     rope_periods: Literal["float32", "bfloat16"] | None = None
     """The number type in which the periods of rotary position embeddings are held, where the provider fixes it."""
+
+    intensity_range: IntensityRange | None = None
+    """The grey values of images of more than 8 bits that become 0 and 255; None takes all 16 bits."""
 
     @model_validator(mode="after")
     def _is_resolved(self) -> Self:

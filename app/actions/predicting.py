@@ -9,6 +9,7 @@ import pandas as pd
 
 from app.progress import bar, note
 from benchmarks.inference import open_predictor, predict_images, predict_table, read_prior
+from embedcache.remarks import Remarks, added
 from embedcache.sources.walking import find_images
 from embedcache.table import read_table
 from heads.ensemble import Predictive
@@ -40,9 +41,15 @@ def predicted(
     predictor = open_predictor(bundle, weights=weights, device=device, plugins=plugins)
     predictor = replace(predictor, head=_deciding(predictor.head, decisions))
     asked = read_prior(prior, predictor.head)
+    remarks = list[Remarks]()
     with bar("predicting") as progress:
         progress.move(0, len(files))
-        return predict_images(predictor, files, prior=asked, tell=lambda done: progress.move(done, len(files)))
+        table = predict_images(
+            predictor, files, prior=asked, tell=lambda done: progress.move(done, len(files)), remark=remarks.append
+        )
+    for sentence in added(remarks).sentences():
+        note(sentence)
+    return table
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -68,10 +68,11 @@ def info(cache: Cache) -> None:
 @app.command()
 def bad(cache: Cache) -> None:
     """List the images that could not be embedded, with the reason of each."""
+    from embedcache.names import one_line
     from embedcache.storage.state import read_quarantine
 
     for row in read_quarantine(cache):
-        print(f"{row['id']}\t{row['reason']}")
+        print(f"{one_line(row['id'])}\t{one_line(row['reason'])}")
 
 
 @app.command("export")

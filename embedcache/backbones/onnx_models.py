@@ -153,7 +153,8 @@ def _preparation(path: Path, asked: Preparation) -> Preparation:
         told = _read_beside(beside) | told
     found = Preparation.model_validate(told)
     if not found.is_complete:
-        open_fields = [field for field in Preparation.model_fields if getattr(found, field) is None]
+        needed = [field for field in Preparation.model_fields if field != "intensity_range"]
+        open_fields = [field for field in needed if getattr(found, field) is None]
         raise ValueError(
             f"the preprocessing of an ONNX model must be stated, for a graph does not hold it, however: "
             f"{', '.join(open_fields)} of {path.name} are open. Write them as YAML into {beside.name} beside it, or "

@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from embedcache.decode import PIXEL_LIMIT
+from embedcache.decode import PIXEL_LIMIT, decode_bytes
 from embedcache.extraction.events import Embedder, Event, Finished, Started
 from embedcache.extraction.extract import extract
 from embedcache.extraction.together import Together, together
@@ -112,7 +113,10 @@ def _maker(
         raise ValueError(
             "views are made of image files, however: the vectors of this cache were imported. Make the cache by embed."
         )
-    return Maker(policy, seed, planned, items, content, background, pixel_limit, using, saliency)
+    decode = partial(
+        decode_bytes, background=background, pixel_limit=pixel_limit, intensity_range=members.intensity_range
+    )
+    return Maker(policy, seed, planned, items, content, decode, using, saliency)
 
 
 def _check_same(folder: Path, about: Mapping[str, Any]) -> None:

@@ -2,11 +2,11 @@
 
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from embedcache.decode import DecodeError, ElsewhereError, decode_bytes
+from embedcache.decode import DecodeError, ElsewhereError
 from embedcache.items import Item
 from embedcache.sources.reading import read_item
 from embedcache.views.planning import PlannedView
@@ -30,8 +30,7 @@ class Maker:
         planned: Sequence[PlannedView],
         items: Sequence[Item],
         content: Sequence[str],
-        background: tuple[int, int, int],
-        pixel_limit: int,
+        decode: Callable[[bytes], Image],
         using: threading.Lock,
         saliency: Saliency | None = None,
     ) -> None:
@@ -39,7 +38,7 @@ class Maker:
         self.shares: dict[str, float] = {}
         self._policy, self._items, self._content = policy, items, content
         self._planned: Mapping[str, PlannedView] = {view.id: view for view in planned}
-        self._background, self._pixel_limit = background, pixel_limit
+        self._decode = decode
         self._saliency, self._using = saliency, using
 
     def check(self, name: str, sha256: bytes) -> None:
@@ -61,7 +60,7 @@ class Maker:
         """The image of a row of the table, decoded from the file that was embedded."""
         data = read_item(self._items[row])
         self._check(row, hashlib.sha256(data).digest(), whose)
-        return decode_bytes(data, background=self._background, pixel_limit=self._pixel_limit)
+        return self._decode(data)
 
     def __call__(self, name: str, image: Image) -> Image:
         """The view of that id, of its decoded image uint8 [H, W, 3].

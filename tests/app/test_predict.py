@@ -250,3 +250,63 @@ def test_a_flipped_bit_of_a_cache_is_noticed_by_predict(frostbench, bundle, cach
             assert said.status == 2
             assert ", however: " in said.err
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_an_intensity_range_goes_from_the_command_into_the_bundle(frostbench, tmp_path):
+    from PIL import Image
+
+    from app.actions.benches import train_one
+
+    random = np.random.default_rng(0)
+    for name, level in (("dim", 300), ("bright", 3000)):
+        (tmp_path / "twelve" / name).mkdir(parents=True)
+        for i in range(30):
+            pixels = (level + 100 * random.random((32, 32))).astype(np.uint16)
+            Image.fromarray(pixels).save(tmp_path / "twelve" / name / f"{i}.png")
+    embed = ("embed", tmp_path / "twelve", "--size", "64", "--cache")
+    said = frostbench(*embed, tmp_path / "plain")
+    assert "60 of 60 images with 16-bit grey values keep to a small part of their range" in said.err
+    assert "embed with --intensity-range 0:4095" in said.err
+    said = frostbench(*embed, tmp_path / "window", "--intensity-range", "0:4095")
+    assert (said.status, "small part" in said.err) == (0, False), said.err
+    assert "intensity_range [0.0, 4095.0]" in said.out
+    assert frostbench(*embed, tmp_path / "plain", "--intensity-range", "0:4095").status == 2
+    train_one(
+        tmp_path / "window", "plain", ["head.classifier.kind=logreg"], 0, str(tmp_path / "r"), tmp_path / "head", "cpu"
+    )
+    said = frostbench("predict", tmp_path / "head", tmp_path / "twelve", "--out", tmp_path / "new.csv")
+    assert said.status == 0, said.err
+    table = read_table(tmp_path / "window")
+    vectors = torch.tensor(table.columns["avg"].astype(np.float32))
+    wanted = load(tmp_path / "head").head.log_probabilities({"avg": vectors}).exp().numpy()
+    found = pd.read_csv(tmp_path / "new.csv").filter(like="p:").to_numpy()
+    assert found == pytest.approx(wanted, abs=2e-3)
+    for wrong in ("4095", "9:1", "a:b", "0:inf"):
+        said = frostbench(*embed, tmp_path / "other", "--intensity-range", wrong)
+        assert (said.status, "an intensity range is LOW:HIGH" in said.err) == (2, True)
+
+
+def test_names_neither_break_a_line_nor_become_formulas(frostbench, bundle, photos, tmp_path):
+    picture = sorted((photos / "digit 8").iterdir())[0]
+    for name in ("=1+1\n.png", "b\t\x1b[31m.png"):
+        shutil.copy(picture, tmp_path / name)
+    (tmp_path / "-c\r.png").write_bytes(b"x")
+    said = frostbench("predict", bundle, tmp_path)
+    assert len(said.out.splitlines()) == said.out.count("\n") == 3
+    assert [line.split("\t")[0].removeprefix(f"{tmp_path}/") for line in said.out.splitlines()] == [
+        r"-c\r.png",
+        r"=1+1\n.png",
+        r"b\t\x1b[31m.png",
+    ]
+
+
+def test_a_csv_of_names_that_are_formulas_is_told(frostbench, bundle, photos, tmp_path, monkeypatch):
+    picture = sorted((photos / "digit 8").iterdir())[0]
+    shutil.copy(picture, tmp_path / "=1+1.png")
+    monkeypatch.chdir(tmp_path)
+    said = frostbench("predict", bundle, "=1+1.png", "--out", "x.csv")
+    assert "note: 1 texts that a spreadsheet would take for formulas have an apostrophe before them" in said.err
+    assert pd.read_csv("x.csv")["image"].tolist() == ["'=1+1.png"]
+    said = frostbench("predict", bundle, "=1+1.png", "--out", "x.json")
+    assert "apostrophe" not in said.err
+    assert pd.read_json("x.json")["image"].tolist() == ["=1+1.png"]
