@@ -18,11 +18,13 @@ from benchmarks.settings import SettingsError, load_yaml
 from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import DecodeError, decode_file
 from embedcache.extraction.together import Prepared, Together
-from embedcache.items import IMAGE_SUFFIXES, escape_name
+from embedcache.items import escape_name
 from embedcache.recipe import Recipe
 from embedcache.table import FeatureTable
 from heads.ensemble import Predictive
 from heads.export import Bundle, load
+from outputs.places import check_file
+from outputs.tables import TABLES, write_frame
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,22 @@ class Predictor:
         return vectors_of(self.backbones, self.head.views, seen)
 
 
-def open_predictor(folder: Path, *, weights: Path | None = None, device: str = "cpu") -> Predictor:
+def open_predictor(
+    folder: Path, *, weights: Path | None = None, device: str = "cpu", plugins: Sequence[str | Path] = ()
+) -> Predictor:
     """Load a bundle and the backbone it needs, and embed the canary anew.
+
+    Args:
+        folder: of the bundle.
+        weights: file or folder of the backbone's weights, instead of the hub.
+        device: where the backbone runs.
+        plugins: .py files that may be run, where the head is a plugin; see `heads.export.load`.
 
     Raises:
         ValueError: the folder is no bundle, the head has no recipe, the backbone that loads here has another recipe, or
             it gives other vectors for the canary.
     """
-    bundle = load(folder)
+    bundle = load(folder, plugins)
     if not bundle.head.recipes:
         raise ValueError(
             "images are embedded by the recipe of the head, however: this head has none, for it was trained on arrays. "
@@ -109,24 +119,6 @@ def read_prior(text: str, head: Predictive) -> Tensor | None:
 
 def _is_share(share: object) -> bool:
     return isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share < math.inf
-
-
-def images_below(folder: Path) -> list[Path]:
-    """Image files in a folder and below, sorted, without hidden ones.
-
-    Raises:
-        ValueError: there are none.
-    """
-    found = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in IMAGE_SUFFIXES
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
-    if not found:
-        raise ValueError(f"a folder to predict must hold images, however: {folder} holds none. Is the path right?")
-    return found
 
 
 def predict_images(
@@ -197,34 +189,21 @@ def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> pd.DataFrame
     return as_frame([escape_name(str(path)) for path in images], names, (probabilities, chosen), reasons)
 
 
-def check_ending(out: Path) -> None:
+def check_predictions(out: Path) -> None:
     """Refuse a file for predictions that cannot be written, before anything is computed.
 
     Raises:
-        ValueError: it is neither .csv, .json nor .parquet, or its folder does not exist.
+        OutputError: it is neither .csv, .json nor .parquet, or cannot be written.
     """
-    if out.suffix.lower() not in (".csv", ".json", ".parquet"):
-        raise ValueError(
-            f"predictions are written as .csv, .json or .parquet, however: {out.name!r} came. Change its ending."
-        )
-    if not out.parent.is_dir():
-        raise ValueError(
-            f"predictions are written into a folder that exists, however: {out.parent} does not. Make it first."
-        )
+    check_file(out, TABLES, "a file of predictions")
 
 
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
-    """Write predictions as .csv, .json (records) or .parquet, by the file's ending.
+    """Write predictions as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
 
     Raises:
-        ValueError: another ending.
+        OutputError: another ending, or nothing can be written there.
     """
-    check_ending(out)
-    partial = out.with_name(f".{out.name}.tmp")
-    if out.suffix.lower() == ".csv":
-        table.to_csv(partial, index=False)
-    elif out.suffix.lower() == ".json":
-        table.to_json(partial, orient="records", indent=1, force_ascii=False)
-    else:
-        table.astype({"class": "string", "probability": "float64", "error": "string"}).to_parquet(partial, index=False)
-    partial.replace(out)
+    check_predictions(out)
+    typed = {"class": "string", "probability": "float64", "error": "string"}
+    write_frame(table.astype(typed) if out.suffix.lower() == ".parquet" else table, out)

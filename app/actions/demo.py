@@ -1,6 +1,5 @@
 """The demo: the whole path on real images, from files to a head that predicts."""
 
-import shutil
 from pathlib import Path
 from time import perf_counter
 from typing import Literal
@@ -19,6 +18,7 @@ from embedcache.items import Item
 from embedcache.sources.source import list_source
 from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
+from heads.export import remove
 
 SHOWN = 6
 """Held-out images that are predicted."""
@@ -45,8 +45,7 @@ def run_demo(data: Literal["solar", "digits"], out: Path) -> None:
     _reveal(bench, comparison.baseline, winner)
     _say("5. Export, and prediction from the bundle alone")
     bundle = out / "winner"
-    if bundle.exists():
-        shutil.rmtree(bundle)
+    remove(bundle)
     print(export_row(bench, winner, bundle))
     _predict(bundle, _held_out(out / "cache", bench, listing.items))
     _next(out, bundle, report, winner, perf_counter() - began)

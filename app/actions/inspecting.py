@@ -14,8 +14,9 @@ from embedcache.index.maps import MapMethod
 from embedcache.index.pairs import MARGIN
 from embedcache.index.search import Method
 from embedcache.splits.making import SplitSpec, load_or_make_split
-from embedcache.storage.files import CacheError, write_bytes
+from embedcache.storage.files import CacheError
 from embedcache.table import FeatureTable, read_table
+from outputs.writing import write_text
 
 DRAWINGS = (".html", ".svg")
 
@@ -141,7 +142,7 @@ def tell_map(cache: Path, method: MapMethod, column: str | None, seed: int, out:
     elif out.suffix.lower() == ".html":
         print(write_map_page(points, title, out))
     elif out.suffix.lower() == ".svg":
-        write_bytes(out, map_svg(points, title).encode())
+        write_text(out, map_svg(points, title))
         print(out)
     else:
         write_frame(points, out)

@@ -26,6 +26,8 @@ from embedcache.views.planning import Role, seed_of
 from embedcache.views.policy import Policy, View
 from embedcache.views.sets import list_views, views_folder
 from embedcache.views.transplant import Transplant
+from outputs.places import check_file
+from outputs.writing import new_file
 
 SIDE = 160
 """Height in pixels of a picture in a drawing."""
@@ -118,11 +120,11 @@ def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *
     """Write a PNG with a row for each image: itself, then its views.
 
     Raises:
-        ValueError: the policy is unknown or needs a second image; an image cannot be read; or the file is no PNG.
+        ValueError: the policy is unknown or needs a second image; an image cannot be read; or the file is no PNG, or
+            cannot be written.
     """
     policy = read_policy(kind, settings_of(changes))
-    if out.suffix.lower() != ".png":
-        raise ValueError(f"views are drawn as .png, however: {out.name!r} came. Change its ending.")
+    check_file(out, (".png",), "a drawing of views")
     if policy.needs_partner and len(images) < 2:
         raise ValueError(f"{policy.text} makes a view of two images, however: one came. Name another.")
     pixels = [_pixels(path) for path in images]
@@ -136,7 +138,8 @@ def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *
         rows.append(_row([image, *(view.image for view in views)]))
     width = max(row.shape[1] for row in rows)
     sheet = np.concatenate([np.pad(r, ((0, 8), (0, width - r.shape[1]), (0, 0)), constant_values=255) for r in rows])
-    Image.fromarray(sheet[:-8]).save(out)
+    with new_file(out) as partial:
+        Image.fromarray(sheet[:-8]).save(partial, "png")
 
 
 def _pixels(path: Path) -> np.ndarray:

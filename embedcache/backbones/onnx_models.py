@@ -16,6 +16,7 @@ from embedcache.backbones.preparation import Preparation
 from embedcache.backbones.sizing import first_line
 from embedcache.backbones.tower import Features, Loaded, Offer
 from embedcache.hashes import file_sha256
+from embedcache.plain_text import read_text
 
 
 class OnnxModel(nn.Module):
@@ -163,9 +164,8 @@ def _preparation(path: Path, asked: Preparation) -> Preparation:
 
 def _read_beside(beside: Path) -> dict[str, Any]:
     try:
-        return Preparation.model_validate(yaml.safe_load(beside.read_text(encoding="utf-8"))).model_dump(
-            exclude_none=True
-        )
+        told = yaml.safe_load(read_text(beside, "a preparation"))
+        return Preparation.model_validate(told).model_dump(exclude_none=True)
     except (ValidationError, yaml.YAMLError) as error:
         raise ValueError(
             f"the file beside an ONNX model holds {', '.join(Preparation.model_fields)}, however: {beside}: {error}. "

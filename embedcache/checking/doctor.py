@@ -13,10 +13,12 @@ from embedcache.storage.damage import is_imported, reading
 from embedcache.storage.files import CacheError
 from embedcache.storage.layout import Layout, lay_out, shard_sizes
 from embedcache.storage.listing import read_items
-from embedcache.storage.locking import HOLDER, holder, is_locked, write_lock
-from embedcache.storage.staging import UPDATE, finish_update, is_committed
+from embedcache.storage.locking import holder, is_locked, write_lock
+from embedcache.storage.mark import is_cache
+from embedcache.storage.own import FOLDERS, HOLDER, UPDATE, foreign_passing, names_a_process, partial_files
+from embedcache.storage.staging import committed_names, finish_update, is_committed
 from embedcache.storage.state import read_cache, read_manifest
-from embedcache.storage.store import FILES, partial_files
+from embedcache.storage.store import FILES
 
 
 def diagnose(cache_dir: Path) -> list[Finding]:
@@ -29,7 +31,7 @@ def diagnose(cache_dir: Path) -> list[Finding]:
         return [Finding(f"{holder(cache_dir)} is writing the cache now.", "Wait for its end, then ask again.")]
     stale = cache_dir / HOLDER
     found = []
-    if stale.exists():
+    if names_a_process(stale):
         found.append(
             Finding(
                 f"{stale} is left over: {holder(cache_dir)} wrote the cache and has ended without tidying up.",
@@ -48,10 +50,13 @@ def treat(cache_dir: Path) -> list[str]:
         What was done, a sentence for each thing.
 
     Raises:
-        CacheError: the folder is no cache, or another process writes it.
+        CacheError: the folder is no cache, or holds files of others where a repair deletes (nothing was touched then),
+            or another process writes it.
     """
-    if not (cache_dir / "cache.json").exists() and not is_committed(cache_dir):
-        read_cache(cache_dir / "cache.json")
+    if not is_cache(cache_dir):
+        if not (cache_dir / "cache.json").exists():
+            read_cache(cache_dir / "cache.json")
+        return []  # what is wrong with cache.json is for a person to mend; until then nothing is known to be ours
     done = []
     if not is_locked(cache_dir) and (cache_dir / HOLDER).exists():
         done.append(f"deleted {HOLDER} of {holder(cache_dir)}, which has ended")
@@ -91,7 +96,8 @@ def _diagnose(cache_dir: Path) -> list[Finding]:
 
 
 def _left_over(cache_dir: Path) -> Iterator[Finding]:
-    """Half-written files and updates of processes that died."""
+    """Half-written files and updates of processes that died, and what lies in the way of writing."""
+    yield from _in_the_way(cache_dir)
     for path in partial_files(cache_dir):
         yield Finding(
             f"{path} is half-written: the process that wrote it has ended.",
@@ -101,6 +107,11 @@ def _left_over(cache_dir: Path) -> Iterator[Finding]:
         )
     folder = cache_dir / UPDATE
     if is_committed(cache_dir):
+        try:
+            committed_names(cache_dir)
+        except CacheError as error:
+            yield Finding(*described(error))
+            return
         yield Finding(
             f"an update was committed, but not all of its files were moved from {folder}.",
             "Finish it (--repair does, and so does the next embed command).",
@@ -114,6 +125,20 @@ def _left_over(cache_dir: Path) -> Iterator[Finding]:
             lambda: finish_update(cache_dir),
             "dropped the update that was not committed",
         )
+
+
+def _in_the_way(cache_dir: Path) -> Iterator[Finding]:
+    """Links, and files of others where we write and delete: nothing is repaired beside them."""
+    linked = [name for name in FOLDERS if (cache_dir / name).is_symlink()]
+    for name in linked:
+        yield Finding(f"{cache_dir / name} is a link, and no folder of the cache.", "Put a real folder in its place.")
+    for name in foreign_passing(cache_dir):
+        if name not in linked:
+            path = cache_dir / name
+            yield Finding(
+                f"{path} is not ours, and lies where a cache is written.",
+                f"Move it elsewhere: mv {path} ELSEWHERE",
+            )
 
 
 def _manifest(cache_dir: Path) -> tuple[dict[str, Any] | None, list[Finding]]:

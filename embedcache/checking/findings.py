@@ -18,6 +18,7 @@ from embedcache.hashes import file_sha256
 from embedcache.recipe import Recipe
 from embedcache.storage.damage import MISREAD, is_imported
 from embedcache.storage.layout import Layout
+from embedcache.storage.own import PARTIAL, STAGED, is_plain
 from embedcache.storage.state import read_shard_bad, read_shard_columns, same_columns
 from embedcache.storage.store import bad_path, finished_shards, shard_name, shard_path
 
@@ -130,9 +131,9 @@ def _orphans(cache_dir: Path, n_shards: int) -> Iterator[Finding]:
     """Files in shards/ that belong to no shard."""
     ours = {path(cache_dir, i) for i in range(n_shards) for path in (shard_path, bad_path)}
     for path in sorted((cache_dir / "shards").glob("*")):
-        if path in ours or path.name.endswith(".tmp"):
+        if path in ours or PARTIAL.fullmatch(f"shards/{path.name}"):
             continue
-        if path.name.startswith("part-") and path.name.endswith((".parquet", ".bad.json")):
+        if STAGED.fullmatch(f"shards/{path.name}") and is_plain(path):
             yield Finding(
                 f"{path} is an orphan: the listing has only {n_shards} shards.",
                 f"Delete it (--repair does): rm {path}",

@@ -1,20 +1,22 @@
 """Vectors that someone already has, as .npy, .pt or Parquet beside a manifest, brought into a cache."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
+from embedcache.cells import column_texts
 from embedcache.exchange.external_files import read_vector_file
 from embedcache.exchange.external_join import join_rows
 from embedcache.exchange.writing import check_new, write_cache
-from embedcache.items import Item, escape_name, misspelt_headers
+from embedcache.items import Item, escape_name
 from embedcache.recipe import Recipe, Storage, unknown_fields
-from embedcache.sources.manifests import column_names, read_times
+from embedcache.sources.manifests import EXTRAS, check_headers, ignored_columns, read_extras
+from embedcache.sources.text_tables import read_text_table
+from embedcache.sources.times import check_alike
 from embedcache.storage.files import CacheError
+from outputs.places import check_folder
 
 MANIFEST_COLUMNS = ("id", "path", "label", "group", "split", "time")
 BY_POSITION = (
@@ -62,20 +64,23 @@ def import_vectors(
         column: name of the column, where the file does not name any.
 
     Raises:
-        CacheError: files, shapes, counts or cells are not as above, the ids of the two files differ, or a vector does
-            not fit float32.
-        ValueError: the header of a CSV manifest is not UTF-8.
+        CacheError: vectors, shapes or counts are not as above, a label or id is empty, the ids of the two files differ,
+            or a vector does not fit float32.
+        OutputError: the folder cannot be made.
+        ValueError: the manifest cannot be read, a column of it holds neither text nor whole numbers, or a class has a
+            blank name.
     """
     check_new(cache_dir)
-    items, cells = _read_manifest(manifest)
+    check_folder(cache_dir.resolve().parent)
     arrays = read_vector_file(vectors, column)
+    items, cells, told = _read_manifest(manifest, arrays if manifest == vectors else ())
     order = join_rows(vectors, manifest, cells)
     if order is not None:
         arrays = {name: x[order] for name, x in arrays.items()}
     _check_counts(items, arrays, vectors, manifest)
     storage, rounding, notes = write_cache(cache_dir, items, arrays, model, escape_name(vectors.name))
     unknown = tuple(unknown_fields(Recipe(provider="external", model=model)))
-    warnings = (*notes, *([BY_POSITION] if order is None else []))
+    warnings = (*notes, *told, *([BY_POSITION] if order is None else []))
     dims = {name: x.shape[1] for name, x in arrays.items()}
     return ImportReport(len(items), dims, storage, rounding, unknown, warnings)
 
@@ -89,48 +94,37 @@ def _check_counts(items: list[Item], arrays: dict[str, np.ndarray], vectors: Pat
             )
 
 
-def _read_manifest(manifest: Path) -> tuple[list[Item], dict[str, list[str | None]]]:
-    """The items, and the cells of each column that means something here."""
-    table = _read_rows(manifest)
-    odd = misspelt_headers(column_names(table, manifest), MANIFEST_COLUMNS)
-    if odd:
-        raise CacheError(f"the columns of a manifest are told by their exact names, however: {manifest} has {odd}.")
-    n = table.num_rows
-    cells = {name: _as_text(table[name]) for name in MANIFEST_COLUMNS if name in table.column_names}
+def _read_manifest(
+    manifest: Path, vectors: Collection[str]
+) -> tuple[list[Item], dict[str, list[str | None]], list[str]]:
+    """The items, the cells of the columns that rows are named by, and notes for a person.
+
+    Args:
+        manifest: the file.
+        vectors: columns of it that hold vectors, where it is the file of these, too.
+    """
+    table = read_text_table(manifest, MANIFEST_COLUMNS, "a manifest", "label")
+    check_headers(table.names, MANIFEST_COLUMNS, manifest)
+    n, known = table.rows.num_rows, [name for name in MANIFEST_COLUMNS if name in table.names]
+    cells = {name: column_texts(table.rows[name], name, str(manifest)) for name in known if name not in EXTRAS}
     if n == 0 or None in cells.get("label", [None]) or None in cells.get("id", []):
         raise CacheError(
             f"a manifest of vectors needs a label (and an id, if it has ids) as text in every row, however: "
-            f"{manifest.name} has {n} rows and the columns {table.column_names}. Name, fill or convert them."
+            f"{manifest.name} has {n} rows and the columns {table.names}{_first_empty(cells)}. Name or fill them."
         )
+    extras, notes = read_extras(table.rows, [name for name in EXTRAS if name in known], manifest)
     paths = cells.get("path", [None] * n)
     ids = cells.get("id", [f"row-{r:08d}" if p is None else escape_name(p) for r, p in enumerate(paths)])
-    unknown: list[str | None] = [None] * n
-    times = read_times([cell or "" for cell in cells.get("time", unknown)], manifest)
-    columns = (ids, paths, cells["label"], cells.get("group", unknown), cells.get("split", unknown), times)
     items = [
         Item(str(one), None if path is None else Path(path), str(label), group, split, time)
-        for one, path, label, group, split, time in zip(*columns, strict=True)
+        for one, path, label, (group, split, time) in zip(ids, paths, cells["label"], extras, strict=True)
     ]
-    return items, cells
+    check_alike([item.time for item in items if item.time is not None])
+    ignored = ignored_columns([name for name in table.names if name not in vectors], MANIFEST_COLUMNS)
+    return items, cells, ignored + notes
 
 
-def _as_text(column: pa.ChunkedArray) -> list[str | None]:
-    """Text, integers and dates as text; all None where another type makes class names doubtful, such as 1.0 for 1."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    fitting = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)
-    if not any(fits(kind) for fits in (*fitting, pa.types.is_date, pa.types.is_timestamp)):
-        return [None] * len(column)
-    return [value or None for value in column.cast(pa.string()).to_pylist()]
-
-
-def _read_rows(manifest: Path) -> pa.Table:
-    kinds = dict.fromkeys(MANIFEST_COLUMNS, pa.string())
-    options = pyarrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=False)
-    try:
-        if manifest.suffix.lower() == ".csv":
-            return pyarrow.csv.read_csv(manifest, convert_options=options)
-        if manifest.suffix.lower() == ".parquet":
-            return pq.read_table(manifest, partitioning=None)
-    except (OSError, pa.ArrowException) as error:
-        raise CacheError(f"a manifest must be readable, however: {manifest}: {error}. Check the file.") from error
-    raise CacheError(f"a manifest must be a .csv or .parquet file, however: {manifest.name} came. Convert it.")
+def _first_empty(cells: dict[str, list[str | None]]) -> str:
+    """The first row without a label or an id, in words; "" where all have them."""
+    empty = [(name, cells[name].index(None)) for name in ("label", "id") if None in cells.get(name, [])]
+    return "".join(f"; row {row} (counted from 0 after the header) has no {name}" for name, row in empty)

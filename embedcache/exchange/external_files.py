@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
+from embedcache.cells import column_texts
 from embedcache.given.vectors import read_vectors
 from embedcache.storage.files import CacheError
 
@@ -37,10 +38,11 @@ def read_vector_file(path: Path, column: str) -> dict[str, np.ndarray]:
 def read_vector_keys(path: Path, name: str) -> list[str | None] | None:
     """The column `name` of a Parquet file of vectors, as text, by which its rows are joined to a manifest.
 
-    Returns None where the file has no such column of text or integers.
+    Returns None where the file has no such column.
 
     Raises:
         CacheError: the file is unreadable.
+        ValueError: the column holds neither text nor whole numbers.
     """
     if path.suffix.lower() != ".parquet":
         return None
@@ -48,12 +50,7 @@ def read_vector_keys(path: Path, name: str) -> list[str | None] | None:
         with pq.ParquetFile(path) as file:
             if name not in file.schema_arrow.names:
                 return None
-            kind = file.schema_arrow.field(name).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-            if not any(fits(kind) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)):
-                return None
-            keys: list[str | None] = file.read([name])[name].cast(pa.string()).to_pylist()
-            return keys
+            return column_texts(file.read([name])[name], name, str(path))
     except (OSError, pa.ArrowException) as error:
         raise CacheError(f"vectors must be readable, however: {path}: {error}. Check the file.") from error
 

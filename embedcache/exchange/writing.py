@@ -1,7 +1,6 @@
 """Vectors in memory to a finished cache, whether they came from files or from arrays."""
 
 import hashlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,14 @@ import numpy as np
 
 from embedcache.given.classes import told_of_classes
 from embedcache.given.vectors import check_finite
-from embedcache.items import Item, alike_names, natural_key, told_of_groups
+from embedcache.items import Item, group_notes, natural_key
+from embedcache.names import check_names
 from embedcache.recipe import Recipe, Storage
 from embedcache.storage import store
 from embedcache.storage.files import CacheError
 from embedcache.storage.listing import check_unique
 from embedcache.storage.vectors import LITTLE
+from outputs.writing import new_folder
 
 SHARD_ROWS = 65_536
 LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32")}
@@ -60,23 +61,19 @@ def write_cache(
 
     Raises:
         CacheError: ids are repeated, a column has a reserved name, or a vector does not fit float32.
+        ValueError: the name of a class is blank.
     """
     check_new(cache_dir)
     names = sorted({item.label for item in items}, key=natural_key) if class_names is None else list(class_names)
     _check(items, arrays)
+    alike = check_names(names, source)
     kinds = {name: storage_of(x) for name, x in arrays.items()}
     recipes = {name: Recipe(provider="external", model=model, storage=kind) for name, kind in kinds.items()}
-    target = cache_dir.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        made = Path(folder) / "cache"
+    with new_folder(cache_dir.resolve(), "an import") as made:
         _write_head(made, items, recipes, {name: x.shape[1] for name, x in arrays.items()}, source, names)
         rounding = _write_rows(made, items, recipes, arrays)
         store.write_manifest(made)
-        if target.exists():
-            target.rmdir()
-        made.rename(target)
-    return kinds, rounding, _notes(items, names, rounding)
+    return kinds, rounding, _notes(items, names, alike, rounding)
 
 
 def storage_of(x: np.ndarray) -> Storage:
@@ -174,10 +171,12 @@ def _row_hashes(stored: dict[str, np.ndarray], n: int) -> list[bytes]:
     return [hashlib.sha256(b"".join(x[r].tobytes() for x in rows)).digest() for r in range(n)]
 
 
-def _notes(items: Sequence[Item], class_names: Sequence[str], rounding: Mapping[str, float]) -> tuple[str, ...]:
-    notes = told_of_groups([item.group for item in items])
+def _notes(
+    items: Sequence[Item], class_names: Sequence[str], alike: Sequence[str], rounding: Mapping[str, float]
+) -> tuple[str, ...]:
+    notes = group_notes([item.group for item in items])
     notes += told_of_classes([item.label for item in items], class_names)
-    notes += alike_names(class_names)
+    notes += alike
     for name, error in rounding.items():
         if error > NOTABLE_ROUNDING:
             notes.append(

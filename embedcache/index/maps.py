@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from embedcache.index.rows import UnitRows, column_of
 from embedcache.storage.damage import MISREAD
 from embedcache.storage.files import CacheError, write_parquet
+from embedcache.storage.own import check_links
 from embedcache.table import FeatureTable
 
 MapMethod = Literal["pca", "umap"]
@@ -64,6 +65,7 @@ def load_or_make_map(
     path = map_path(cache_dir, table, method, column=column, seed=seed)
     if not path.is_file():
         made = make_map(table, method, column=column, seed=seed)
+        check_links(cache_dir)
         write_parquet(path, pa.Table.from_pandas(made[["id", "x", "y"]], preserve_index=False))
         return made
     try:

@@ -16,12 +16,13 @@ from embedcache.splits.files import SplitReport as SplitReport
 from embedcache.splits.files import hash_roles as hash_roles
 from embedcache.splits.files import read_split as read_split
 from embedcache.splits.folds import advice, make_folds, single_groups, small_classes, unlearnt
-from embedcache.splits.given_roles import ROLES as ROLES
 from embedcache.splits.given_roles import read_roles, start_roles
 from embedcache.splits.near_copies import near_column, near_in_cache, with_near_copies
+from embedcache.splits.role_names import ROLES as ROLES
 from embedcache.splits.spec import SplitSpec as SplitSpec
 from embedcache.splits.time_cuts import cut_by_time
 from embedcache.storage.files import CacheError, write_parquet
+from embedcache.storage.own import check_links
 from embedcache.table import FeatureTable
 
 SPLITS = {"given": "The given split", "time": "The split by time", "grouped_stratified": "The split from the file"}
@@ -230,6 +231,7 @@ def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec) ->
     if split.folds is not None:
         columns["folds"] = split.folds.T.tolist()
         fields.append(("folds", pa.list_(pa.int32())))
+    check_links(cache_dir)
     write_parquet(path, pa.table(columns, schema=pa.schema(fields, metadata={SPLIT_KEY: json.dumps(facts)})))
     return split
 

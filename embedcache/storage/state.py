@@ -100,6 +100,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
     with reading(path):
         manifest = json.loads(path.read_text(encoding="utf-8"))
         _Manifest.model_validate(manifest)
+        names = [shard["name"] for shard in manifest["shards"]]
+        if odd := [name for i, name in enumerate(names) if name != store.shard_name(i)]:
+            raise ValueError(f"a shard is called {odd[0]!r:.100}, which is not the name of one")
     return manifest
 
 

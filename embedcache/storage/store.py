@@ -26,18 +26,13 @@ from embedcache.storage.listing import check_unique as check_unique
 from embedcache.storage.listing import effective_groups, read_item_columns, rows_of
 from embedcache.storage.listing import read_items as read_items
 from embedcache.storage.listing import write_items as write_items
+from embedcache.storage.own import SHARD_FILE
+from embedcache.storage.own import partial_files as partial_files
 from embedcache.storage.vectors import LITTLE
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
 METADATA_KEY = b"embedcache"
-PARTIAL = (
-    *(f"{name}*.tmp" for name in ("cache.json", "items.parquet", "manifest.json", "lock.json")),
-    "shards/part-*.tmp",
-    "splits/*.tmp",
-    "maps/*.tmp",
-    "parts/*.tmp",
-)
 FILES = frozenset(
     {"cache.json", "items.parquet", "manifest.json", "lock", "lock.json"}
     | {"shards", "splits", "maps", "views", "views.parquet", "parts", "update"}
@@ -161,20 +156,8 @@ def _as_binary(x: np.ndarray) -> pa.Array:
 
 def finished_shards(cache_dir: Path) -> set[int]:
     """The numbers of the shards whose Parquet file exists; a resumed run skips them."""
-    found = (cache_dir / "shards").glob("part-*.parquet")
-    return {int(path.stem.removeprefix("part-")) for path in found}
-
-
-def partial_files(cache_dir: Path) -> list[Path]:
-    """What a killed run left half-written, by the names that are written here; other files are the user's."""
-    return sorted(path for pattern in PARTIAL for path in cache_dir.glob(pattern) if path.is_file())
-
-
-def remove_partial(cache_dir: Path) -> None:
-    """Delete what a killed run left half-written, if the folder is a cache."""
-    if (cache_dir / "cache.json").is_file():
-        for path in partial_files(cache_dir):
-            path.unlink()
+    found = (SHARD_FILE.fullmatch(path.name) for path in (cache_dir / "shards").glob("part-*.parquet"))
+    return {int(match[1]) for match in found if match}
 
 
 def read_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:

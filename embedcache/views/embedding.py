@@ -17,6 +17,7 @@ from embedcache.recipe import differences
 from embedcache.splits.making import Split
 from embedcache.storage.files import CacheError, read_json, write_parquet
 from embedcache.storage.listing import read_items
+from embedcache.storage.own import check_links
 from embedcache.storage.state import read_state
 from embedcache.table import FeatureTable, read_table
 from embedcache.views.making import Maker
@@ -56,13 +57,17 @@ def make_views(
 
     Raises:
         ValueError: the backbone has other recipes, the policy does not fit, or the views cannot be planned.
-        CacheError: the cache cannot be read, or the set was begun with other settings.
+        CacheError: the cache cannot be read, a folder of it is a link, or the set was begun with other settings.
     """
     if split.folds is not None:
         raise ValueError(
             "views are made for a split into fixed roles, however: this one is cross-validated, where a view of a "
             "held-out image would be trained on in other folds. Cut the split without folds."
         )
+    check_links(cache_dir)
+    folder = views_folder(cache_dir, name)
+    if folder.is_symlink():
+        raise CacheError(f"a view set must be a real folder, however: {folder} is a link. Give the set another name.")
     table, members = read_table(cache_dir, stored=True), together(backbone)
     _check_recipes(table, members)
     planned = plan(table, split.roles, policy, count, seed, role)
@@ -73,7 +78,6 @@ def make_views(
     maker = _maker(policy, seed, planned, items, members, pixel_limit, using)
     about = _about(policy, split, table, count, seed, role)
     listing = Listing(tuple(_items(planned, items, table)), table.class_names, (), about)
-    folder = views_folder(cache_dir, name)
     _check_same(folder, about)
     altered = Together(members.members, maker, using if isinstance(policy, Transplant) else None)
     for event in extract(listing, altered, folder, batch=batch, workers=workers, pixel_limit=pixel_limit):

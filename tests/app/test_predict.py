@@ -66,6 +66,26 @@ def test_a_line_for_each_image_is_printed(frostbench, bundle, photos):
     assert said.out.splitlines()[0].split("\t")[1].startswith("digit ")
 
 
+def test_everything_in_a_folder_is_predicted_or_told(frostbench, bundle, photos, tmp_path):
+    root, elsewhere = tmp_path / "new", tmp_path / "elsewhere"
+    for folder in (root / "__MACOSX", elsewhere):
+        folder.mkdir(parents=True)
+    picture = sorted((photos / "digit 8").iterdir())[0]
+    for place in (root / "1.png", root / "2.HEIC", root / "._1.png", root / "__MACOSX" / "1.png", elsewhere / "3.png"):
+        shutil.copy(picture, place)
+    (root / "linked").symlink_to(elsewhere)
+    (root / "gone.png").symlink_to(root / "nothing.png")
+    said = frostbench("predict", bundle, root)
+    assert [line.split("\t")[0] for line in said.out.splitlines()] == [f"{root}/1.png", f"{root}/linked/3.png"]
+    for told in (
+        "1 hidden files or folders were skipped: ._1.png.",
+        "1 files or folders that systems leave behind were skipped: __MACOSX.",
+        "1 links that lead nowhere were skipped: gone.png.",
+        "1 files are of formats that are not read here and were skipped: 1 × .heic.",
+    ):
+        assert f"note: {root}: {told}" in said.err
+
+
 def test_batches_change_no_prediction_and_a_prior_is_applied_once(photos, predictor, monkeypatch):
     files = sorted((photos / "digit 8").iterdir())
     prior, done, asked = read_prior("uniform", predictor.head), [], []
@@ -169,7 +189,10 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
         (["PHOTOS", "--prior", "NAN"], "shares of a prior are numbers from 0 up"),
         (["PHOTOS", "--out", "nowhere/x.csv"], "nowhere does not. Make it first"),
         (["PHOTOS", "--prior", "FILE"], "['digit 8'] are missing and ['digit 9'] are unknown"),
-        (["PHOTOS", "--out", "x.xlsx"], "written as .csv, .json or .parquet, however: 'x.xlsx' came"),
+        (
+            ["PHOTOS", "--out", "x.xlsx"],
+            "a file of predictions ends in .csv or .json or .parquet, however: 'x.xlsx'",
+        ),
         (["EMPTY"], "must hold images"),
     ],
 )

@@ -222,11 +222,13 @@ def test_manifests_and_folders_are_checked(tmp_path: Path) -> None:
     (tmp_path / "m.txt").write_text("label\n")
     with pytest.raises(CacheError, match=r"needs a label .*\['name'\]"):
         import_vectors(vectors, tmp_path / "m.csv", tmp_path / "c", "m")
-    with pytest.raises(CacheError, match="in every row"):
-        import_vectors(vectors, manifest(tmp_path, "parquet", label=[1.0, 2.0, 1.0, 2.0]), tmp_path / "c", "m")
+    with pytest.raises(ValueError, match=r"'label' must hold text or whole numbers, however: row 1 .* holds 2\.5"):
+        import_vectors(vectors, manifest(tmp_path, "parquet", label=[1.0, 2.5, 1.0, 2.0]), tmp_path / "c", "m")
+    with pytest.raises(CacheError, match=r"in every row.* row 2 \(counted from 0 after the header\) has no label"):
+        import_vectors(vectors, manifest(tmp_path, "parquet", label=[1, 2, None, 2]), tmp_path / "c", "m")
     with pytest.raises(CacheError, match="in every row"):
         import_vectors(vectors, manifest(tmp_path, id=["a", "", "b", "c"]), tmp_path / "c", "m")
-    with pytest.raises(CacheError, match=r"must be a .csv or .parquet file"):
+    with pytest.raises(ValueError, match=r"must be a .csv or .parquet file"):
         import_vectors(vectors, tmp_path / "m.txt", tmp_path / "c", "m")
     with pytest.raises(CacheError, match="unique among the items, however: 'a' occurs twice"):
         import_vectors(vectors, manifest(tmp_path, id=["a", "a", "b", "c"]), tmp_path / "c", "m")
@@ -309,7 +311,7 @@ def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path: Path, monk
 
 def test_odd_headers_and_class_names_are_told(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("label,Group\na,g\na,g\nb,h\nb,h\n")
-    with pytest.raises(CacheError, match=r"told by their exact names, however: .*'Group' for 'group'. Rename it"):
+    with pytest.raises(ValueError, match=r"told by their exact names, however: .*'Group' for 'group'. Rename it"):
         import_vectors(write_npy(tmp_path), tmp_path / "m.csv", tmp_path / "c", "m")
     named = manifest(tmp_path, label=["Cat", "cat", "dog", "dog"])
     assert "'Cat' and 'cat'" in import_vectors(tmp_path / "x.npy", named, tmp_path / "c", "m").warnings[1]
