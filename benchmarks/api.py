@@ -1,5 +1,6 @@
 """The Python API of one page: fit a head, or compare settings, on arrays or on a cache."""
 
+import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from benchmarks.refit import refitted_on
 from benchmarks.runner import run_bench
 from benchmarks.settings import SettingsError, parse
 from benchmarks.store import read_record, run_folder
-from benchmarks.tables import MAIN, to_text
+from benchmarks.tables import MAIN, settling_words, to_text
 from benchmarks.tuning import chosen_rows
 from embedcache.table import FeatureTable
 from heads.export import load_head
@@ -93,7 +94,7 @@ class Compared:
     """What a comparison found; printed, it is a sentence for each row and the tables.
 
     Attributes:
-        comparison: the lines by row and metric, with delta, interval, p and verdict.
+        comparison: the lines by row and metric, with delta, interval, p, verdict and what would settle it.
     """
 
     comparison: Comparison
@@ -103,11 +104,14 @@ class Compared:
         line, made = self.comparison.line(row, metric), self.comparison
         told = str(line["verdict"])
         word = {BETTER: "is better than", WORSE: "is worse than"}.get(told, "cannot be told from")
+        known = math.isfinite(line["low"])
+        span = f"95 % interval {line['low']:+.4f} to {line['high']:+.4f}" if known else "no interval"
+        settling = settling_words(made, row, metric)
+        more = f"; were it as large as it looks, {settling} would settle it" if settling else ""
         why = "".join(f"; {reason}" for key, reason in REASONS.items() if told.endswith(f"({key})"))
         return (
             f"{row!r} {word} {made.baseline!r} on {metric}: {line['value']:.4f}, difference {line['delta']:+.4f} "
-            f"(95 % interval {line['low']:+.4f} to {line['high']:+.4f}; {made.n_groups} groups, "
-            f"{len(made.seeds)} seeds{why})."
+            f"({span}; {made.n_groups} groups, {len(made.seeds)} seeds{why}){more}."
         )
 
     def __str__(self) -> str:
