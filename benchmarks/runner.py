@@ -23,6 +23,7 @@ from benchmarks.events import (
     RunEpoch,
     RunFailed,
     RunFold,
+    RunNoted,
     RunSkipped,
 )
 from benchmarks.failures import mark_failed
@@ -42,7 +43,7 @@ from training.crossfit import Answers
 from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
-from training.events import Epoch, Event, Failed, Finished
+from training.events import Epoch, Event, Failed, Finished, Noted
 from training.joining import stepped_rows
 from training.notes import notes_for, order_notes, posthoc_notes
 from training.run import RunSpec
@@ -195,6 +196,8 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
             curve.append(event)
             epochs = run.spec.epochs_for(stepped_rows(run.spec, data))
             yield RunEpoch(*where, seed, event.epoch, epochs, event.loss, event.metrics, event.best_epoch)
+        elif isinstance(event, Noted):
+            yield RunNoted(*where, seed, event.message)
         elif isinstance(event, FoldFitted):
             yield RunFold(*where, seed, event.done, event.fits)
         elif isinstance(event, Failed):

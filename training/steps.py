@@ -11,7 +11,7 @@ from torch import Tensor
 
 from heads.head import Core
 from training.checkpoint import Keeper, key_of
-from training.events import Epoch, Reason
+from training.events import Epoch, Noted, Reason
 from training.inputs import Moment
 from training.metrics import NOTHING, Preference, preference
 from training.selection import selection_metrics
@@ -81,7 +81,7 @@ class _Head:
 
 def run_stage(
     stage: Stage, done: Sequence[int], stop: Callable[[], bool], keeper: Keeper | None = None
-) -> Iterator[Epoch | Ended]:
+) -> Iterator[Epoch | Ended | Noted]:
     """Train the heads of a stack by gradient steps, after as many done epochs as each has.
 
     A head that ends is left as it was after its best epoch, and the others go on. With a keeper, a stage that was cut
@@ -92,6 +92,8 @@ def run_stage(
     waiting: list[dict[str, Any]] = []
     last, first = stage.epochs, 1
     state = keeper.load(stage.settings) if keeper else None
+    if keeper and keeper.note_on_load:
+        yield Noted(stage.settings[0].number, keeper.note_on_load)
     if keeper and state:
         first, waiting = state["epoch"] + 1, state["waiting"]
         heads = yield from _resumed(stage, heads, state, keeper)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from app.progress import note
-from benchmarks.events import BenchEvent, CacheOpened, RowStarted, RunDone, RunFailed, RunSkipped
+from benchmarks.events import BenchEvent, CacheOpened, RowStarted, RunDone, RunFailed, RunNoted, RunSkipped
 from benchmarks.plan import BenchSpec, expand
 from benchmarks.tables import aligned
 from benchmarks.tuning import NAMES, Tuned, chosen_rows
@@ -34,6 +34,8 @@ class Printer:
         elif isinstance(event, RowStarted):
             for warning in event.warnings:
                 self._note_once(f"{self.rows.get(event.row, event.row)}: {warning}")
+        elif isinstance(event, RunNoted):
+            self._note_once(f"{event.row}, seed {event.seed}: {event.message}")
         elif isinstance(event, RunDone | RunFailed | RunSkipped):
             self._run(event)
 
