@@ -45,7 +45,7 @@ from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
 from training.events import Epoch, Event, Failed, Finished, Noted
 from training.joining import stepped_rows
-from training.notes import notes_for, order_notes, posthoc_notes
+from training.notes import epoch_notes, notes_for, order_notes, posthoc_notes
 from training.run import RunSpec
 
 
@@ -147,6 +147,7 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
     for number, row in enumerate(rows, start=1):
         stepped = rows_of_pass(work.table, row.specs[0], len(labels))
         notes = row.warnings + notes_for(row.specs[0], stepped) + order_notes(row.specs[0], labels)
+        notes += epoch_notes(row.specs[0], *_selection(work, row.specs[0]))
         notes += posthoc_notes(row.specs[0], _posthoc_labels(work, row.specs[0]))
         yield RowStarted(work.cache, row.name, number, told, notes)
         for spec in row.specs:
@@ -154,6 +155,13 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
                 yield RunSkipped(work.cache, row.name, spec.seed, key)
     if data is not None:
         yield from _train(work, list(missing.values()), data, stop)
+
+
+def _selection(work: _Work, spec: RunSpec) -> tuple[Tensor, tuple[int, ...]]:
+    """Labels of the rows that epochs are chosen by, and indices of the background classes."""
+    chosen = work.split.roles == ("select" if work.split.folds is None else "train")
+    background = tuple(work.table.class_names.index(n) for n in spec.background if n in work.table.class_names)
+    return torch.from_numpy(work.table.labels[chosen]), background
 
 
 def _posthoc_labels(work: _Work, spec: RunSpec) -> Tensor:
