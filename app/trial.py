@@ -57,7 +57,7 @@ def try_image(image: str, store: Path, keys: Mapping[int, str], device: str, plu
     head = predictor.head
     if isinstance(head, Ensemble):
         raise ValueError(f"one head is tried at a time, however: run {key} is an ensemble. Choose one of its members.")
-    pixels = decode_file(Path(image), background=predictor.background)
+    pixels = decode_file(Path(image), background=predictor.background, intensity_range=predictor.intensity_range)
     logits = head.logits(predictor.vectors([predictor.look(Path(image).name, pixels)]))[0].double()
     return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers)
 

@@ -18,6 +18,8 @@ from benchmarks.tuning import chosen_rows
 from heads import export
 from heads.ensemble import Ensemble, Predictive
 from heads.trained import TrainedHead
+from outputs.places import check_new_folder
+from outputs.writing import new_folder
 
 Seeds = Literal["best", "all"]
 
@@ -57,11 +59,11 @@ def export_row(
         SettingsError: the bench has no such row or cache.
         StoreError: a run of the row is not in the store.
         FileExistsError: the folder exists already.
+        OutputError: it cannot be made.
         ValueError: there is one seed and all are asked for, or a run cannot be refitted.
     """
+    check_new_folder(out)
     found = _found(bench, row, cache)
-    if out.exists():
-        raise FileExistsError(f"an export is a new folder, however: {out} exists. Choose another name or remove it.")
     taken = [best_of(found.records)] if seeds == "best" else found.records
     _check_several(seeds, taken)
     runs = _runs(Path(bench.store), taken)
@@ -71,7 +73,8 @@ def export_row(
     )
     told += f", not refitted: {why_not}" if why_not else ""
     if len(runs) == 1 and not again:
-        shutil.copytree(run_folder(Path(bench.store), runs[0].key) / "head", out)
+        with new_folder(out) as partial:
+            shutil.copytree(run_folder(Path(bench.store), runs[0].key) / "head", partial, dirs_exist_ok=True)
         return told
     head = _one(again) if again else ensemble_of(Path(bench.store), runs)
     if isinstance(head, Ensemble):

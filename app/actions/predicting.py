@@ -8,7 +8,9 @@ from typing import Literal
 import pandas as pd
 
 from app.progress import bar, note
-from benchmarks.inference import images_below, open_predictor, predict_images, predict_table, read_prior
+from benchmarks.inference import open_predictor, predict_images, predict_table, read_prior
+from embedcache.remarks import Remarks, added
+from embedcache.sources.walking import find_images
 from embedcache.table import read_table
 from heads.ensemble import Predictive
 from heads.export import load
@@ -35,13 +37,27 @@ def predicted(
                 "predicted without views. Name the image files to average."
             )
         return predict_table(head, read_table(sources[0]), prior=read_prior(prior, head))
-    files = [file for path in sources for file in (images_below(path) if path.is_dir() else [path])]
+    files = [file for path in sources for file in (_listed(path) if path.is_dir() else [path])]
     predictor = open_predictor(bundle, weights=weights, device=device, plugins=plugins)
     predictor = replace(predictor, head=_deciding(predictor.head, decisions))
     asked = read_prior(prior, predictor.head)
+    remarks = list[Remarks]()
     with bar("predicting") as progress:
         progress.move(0, len(files))
-        return predict_images(predictor, files, prior=asked, tell=lambda done: progress.move(done, len(files)))
+        table = predict_images(
+            predictor, files, prior=asked, tell=lambda done: progress.move(done, len(files)), remark=remarks.append
+        )
+    for sentence in added(remarks).sentences():
+        note(sentence)
+    return table
+
+
+def _listed(folder: Path) -> list[Path]:
+    """The image files in a folder and below, after notes on what is left out of it."""
+    found, left_out = find_images(folder)
+    for sentence in left_out:
+        note(f"{folder}: {sentence}")
+    return found
 
 
 def _deciding(head: Predictive, decisions: Literal["tuned", "argmax"]) -> Predictive:

@@ -16,6 +16,7 @@ from embedcache.storage.damage import MISREAD
 from embedcache.storage.files import CacheError, write_parquet
 from embedcache.storage.own import check_links
 from embedcache.table import FeatureTable
+from outputs.places import is_refused
 
 MapMethod = Literal["pca", "umap"]
 BLOCK_ROWS = 16_384
@@ -59,6 +60,8 @@ def load_or_make_map(
 ) -> pd.DataFrame:
     """The map kept in the cache for these rows, recipe and method; made and written if there is none yet.
 
+    Where the cache cannot be written, as on a read-only disk, it is made anew each time.
+
     Raises:
         ValueError: as `make_map`, or the kept file is damaged.
     """
@@ -66,7 +69,11 @@ def load_or_make_map(
     if not path.is_file():
         made = make_map(table, method, column=column, seed=seed)
         check_links(cache_dir)
-        write_parquet(path, pa.Table.from_pandas(made[["id", "x", "y"]], preserve_index=False))
+        try:
+            write_parquet(path, pa.Table.from_pandas(made[["id", "x", "y"]], preserve_index=False))
+        except OSError as error:
+            if not is_refused(error):
+                raise
         return made
     try:
         kept = pq.read_table(path, partitioning=None).to_pandas()

@@ -21,6 +21,7 @@ from embedcache.storage.own import (
     is_lock,
     remove_passing,
 )
+from outputs.places import is_refused
 
 PATIENCE = 5
 """Seconds that a part waits for a process that does not say that it will be brief."""
@@ -123,9 +124,11 @@ def is_locked(cache_dir: Path) -> bool:
         lock.acquire(timeout=0)
     except Timeout:
         return True
-    except PermissionError:
+    except OSError as error:
         # Who may not write here cannot ask; the cache of somebody else is looked at as it is.
-        return False
+        if is_refused(error):
+            return False
+        raise
     try:
         return bool(busy_parts(cache_dir))
     finally:
@@ -137,7 +140,14 @@ def _lock(cache_dir: Path) -> FileLock:
     if not is_lock(cache_dir / LOCK):
         # No process of ours is there, so what is looked at stands still. Others wait until they hold the lock.
         check_own(cache_dir)
-    cache_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(cache_dir / LOCK, os.O_CREAT | os.O_RDWR, 0o644))
+    except OSError as error:
+        raise CacheError(
+            f"a cache is changed where files can be written, however: {cache_dir} cannot be ({error.strerror}). Change "
+            "who may write there, or name another folder; reading and training need no writing."
+        ) from error
     # An extraction is a generator, and may be closed by another thread than it was begun by.
     return FileLock(cache_dir / LOCK, thread_local=False)
 

@@ -6,6 +6,7 @@ from embedcache.storage.files import CacheError
 from embedcache.storage.own import is_plain, partial_files
 from embedcache.storage.staging import committed_names, is_committed, staged
 from embedcache.storage.state import read_cache
+from outputs.leftovers import remove_abandoned
 
 
 def is_cache(cache_dir: Path) -> bool:
@@ -19,7 +20,7 @@ def remove_partial(cache_dir: Path) -> None:
     """Delete what a killed run left half-written, if the folder is a cache."""
     if is_cache(cache_dir):
         for path in partial_files(cache_dir):
-            path.unlink()
+            remove_abandoned(path)
 
 
 def _is_described(folder: Path) -> bool:
