@@ -31,7 +31,7 @@ from benchmarks.failures import mark_failed
 from benchmarks.keys import bench_rows as bench_rows
 from benchmarks.keys import key_of, rows_of
 from benchmarks.plan import BenchSpec, Row
-from benchmarks.store import check_store, is_finished, save_run, stopped_key, write_records
+from benchmarks.store import check_run_place, check_store, is_finished, save_run, stopped_key, write_records
 from benchmarks.streaming import Stream, opened_to_train
 from benchmarks.view_sets import data_hash, rows_of_pass, with_averaged, with_views
 from embedcache.backbones import resolve_device
@@ -114,6 +114,7 @@ def run_bench(
         ValueError: a cache is unfinished or damaged, its split is not possible, options do not go together, or a row
             cannot be trained on a cache; the last is found before the cache's first epoch.
         OutputError: the store cannot be written.
+        StoreError: a folder without a record lies where a run would be kept.
     """
     rows, store, where = rows_of(bench), Path(bench.store), str(resolve_device(device))
     check_store(store)
@@ -197,6 +198,7 @@ def _missing(work: _Work, rows: Sequence[Row]) -> dict[str, _Run]:
             if key in found:
                 found[key] = replace(found[key], rows=(*found[key].rows, row.name))
             elif not is_finished(work.store, key):
+                check_run_place(work.store, key)
                 found[key] = _Run((row.name,), spec)
     return found
 

@@ -11,6 +11,7 @@ is kept as KEY-stopped-EPOCH, so that it is never taken for the finished run.
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +27,7 @@ from heads.export import Canary
 from heads.trained import TrainedHead
 from outputs.leftovers import clear_leftovers, is_half_written
 from outputs.places import check_folder
-from outputs.writing import new_file, new_folder
+from outputs.writing import is_empty_folder, new_file, new_folder
 
 _RECORD = TypeAdapter(RunRecord)
 
@@ -87,6 +88,20 @@ def check_store(store: Path) -> None:
     for folder in (store, store / "runs", store / "failed"):
         if folder.is_dir():
             clear_leftovers(folder)
+
+
+def check_run_place(store: Path, key: str) -> None:
+    """Refuse, before it is trained, a run whose place is taken: what lies there is not ours to replace.
+
+    Raises:
+        StoreError: its folder holds files and no record.
+    """
+    folder = run_folder(store, key)
+    if os.path.lexists(folder) and not is_finished(store, key) and not is_empty_folder(folder):
+        raise StoreError(
+            f"the folder of a run holds a record, however: {folder} holds none. Move it elsewhere, and run again: the "
+            "run is trained anew."
+        )
 
 
 def read_record(store: Path, key: str) -> RunRecord:

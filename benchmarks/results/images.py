@@ -11,6 +11,7 @@ from embedcache.backbones import load_backbone
 from embedcache.extraction.events import Finished
 from embedcache.extraction.extract import extract
 from embedcache.sources.source import list_source
+from outputs.writing import new_file
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,7 @@ def _manifest(data: Path, work: Path, source: Source) -> Path:
         rows = list(csv.DictReader(file))
     drawn = set(random.Random(0).sample(sorted({row["group"] for row in rows}), source.groups))
     part = work / f"{source.name}-{source.groups}.csv"
-    part.parent.mkdir(parents=True, exist_ok=True)
-    with part.open("w", encoding="utf-8", newline="") as file:
+    with new_file(part) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(row for row in rows if row["group"] in drawn)

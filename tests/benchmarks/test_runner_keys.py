@@ -1,12 +1,16 @@
 """What gives a run a new key, and what does not."""
 
+import os
+
+import pytest
 from short_benches import bench_of, kinds
 
 from benchmarks.events import (
     RunDone,
 )
-from benchmarks.runner import run_bench
+from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import run_key
+from benchmarks.store import StoreError, is_finished, run_folder
 from embedcache.splits.making import SplitSpec
 from training.engine import ENGINE_VERSION
 from training.run import RunSpec
@@ -53,3 +57,38 @@ def test_a_new_option_at_its_default_keeps_the_key():
 
     assert run_key(Grown(), "table", "split", 1) == run_key(RunSpec(), "table", "split", 1)
     assert run_key(Grown(novelty=0.6), "table", "split", 1) != run_key(RunSpec(), "table", "split", 1)
+
+
+def test_a_place_that_is_taken_is_found_before_anything_is_trained(cache, tmp_path, fits):
+    bench = bench_of(cache, seeds=(0,), store=str(tmp_path / "store"))
+    ((key,),) = [keys for rows in bench_rows(bench) for keys in rows.rows.values()]
+    folder = run_folder(tmp_path / "store", key)
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(StoreError, match=r"holds none\. Move it elsewhere"):
+        list(run_bench(bench))
+    assert fits == []
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    (folder / "notes.txt").unlink()
+    list(run_bench(bench))
+    assert is_finished(tmp_path / "store", key)
+    assert fits == [1]
+
+
+def test_what_killed_runs_left_in_a_store_goes_with_the_next_bench(cache, tmp_path):
+    runs = tmp_path / "store/runs"
+    runs.mkdir(parents=True)
+    (runs / "f00d.7-0123abcd.tmp.mark").touch()
+    (runs / "f00d.7-0123abcd.tmp").mkdir()
+    (runs / "f00d.7-0123abcd.tmp/record.json").write_text("{")
+    (runs / "mine.7-0123abcd.tmp").mkdir()
+    (tmp_path / "store/records.parquet.7-0123abcd.tmp").touch()
+    before = os.umask(0o027)
+    try:
+        done = kinds(run_bench(bench_of(cache, seeds=(0,), store=str(tmp_path / "store"))), RunDone)
+    finally:
+        os.umask(before)
+    key = done[0].record.key
+    assert sorted(path.name for path in runs.iterdir()) == sorted([key, "mine.7-0123abcd.tmp"])
+    assert [path.name for path in (tmp_path / "store").iterdir() if ".tmp" in path.name] == []
+    assert (runs / key).stat().st_mode & 0o777 == (runs / key / "head").stat().st_mode & 0o777 == 0o750
