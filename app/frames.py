@@ -9,10 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from app.progress import note
-from benchmarks.spreadsheets import formula_note, write_csv
 from embedcache.names import one_line
+from outputs import tables
+from outputs.places import check_file
+from outputs.spreadsheets import formula_note
+from outputs.tables import TABLES as TABLES
 
-TABLES = (".csv", ".parquet", ".json")
 WIDE = 2000
 """Characters in a line where it goes into a file or a pipe, so that nothing is cut."""
 
@@ -46,28 +48,17 @@ def check_out(out: Path | None, endings: tuple[str, ...]) -> None:
     """Refuse a file that cannot be written, before anything is computed.
 
     Raises:
-        ValueError: it has another ending, or its folder does not exist.
+        OutputError: it has another ending, or cannot be written.
     """
-    if out is None:
-        return
-    if out.suffix.lower() not in endings:
-        raise ValueError(f"a file ends in one of {', '.join(endings)}, however: {out.name!r} came. Change its ending.")
-    if not out.parent.is_dir():
-        raise ValueError(f"a file goes into a folder that exists, however: {out.parent} does not. Make it first.")
+    if out is not None:
+        check_file(out, endings)
 
 
 def write_frame(frame: pd.DataFrame, out: Path | None) -> None:
     """Write a table as .csv, .json (records) or .parquet, by the file's ending; nothing where there is no file."""
     if out is None:
         return
-    partial = out.with_name(f".{out.name}.tmp")
-    if out.suffix.lower() == ".csv":
-        write_csv(frame, partial)
-    elif out.suffix.lower() == ".json":
-        frame.to_json(partial, orient="records", indent=1, force_ascii=False)
-    else:
-        frame.to_parquet(partial, index=False)
-    partial.replace(out)
+    tables.write_frame(frame, out)
     print(f"{out}: {len(frame)} rows")
     if out.suffix.lower() == ".csv" and (told := formula_note(frame)):
         note(told)

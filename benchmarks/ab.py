@@ -35,6 +35,8 @@ class Side:
         temperatures: one for each seed; 1 where the run is not calibrated.
         before: reliability before any temperature, all seeds together.
         after: that of the predictions as they are given.
+        ece_before: expected calibration error before any temperature: the mean over seeds, as all metrics are.
+        ece: that of the predictions as they are given, which is the `ece` of the table.
         confusion: (label, predicted, rows) of every pair that occurs, of the first seed.
     """
 
@@ -47,6 +49,8 @@ class Side:
     temperatures: tuple[float, ...]
     before: Bins
     after: Bins
+    ece_before: float
+    ece: float
     confusion: tuple[tuple[int, int, int], ...]
 
 
@@ -172,7 +176,8 @@ def _listed(seeds: Mapping[int, RunRecord] | Sequence[int]) -> str:
 
 def _side(store: Path, paired: Paired, name: str, role: Role) -> Side:
     runs, answers = paired.records[name], paired.answers[name]
-    right = np.concatenate([run.predicted == paired.frame.labels for run in answers])
+    each = [run.predicted == paired.frame.labels for run in answers]
+    right = np.concatenate(each)
     return Side(
         name=name,
         keys=tuple(run.key for run in runs),
@@ -183,8 +188,16 @@ def _side(store: Path, paired: Paired, name: str, role: Role) -> Side:
         temperatures=tuple(run.temperature for run in runs),
         before=bins_of(np.concatenate([run.confidence_raw for run in answers]), right),
         after=bins_of(np.concatenate([run.confidence for run in answers]), right),
+        # Errors that cancel between seeds cancel in the pooled bins too, so theirs would be another, smaller figure.
+        ece_before=_mean_ece([run.confidence_raw for run in answers], each),
+        ece=_mean_ece([run.confidence for run in answers], each),
         confusion=runs[0].evaluations[role].confusion,
     )
+
+
+def _mean_ece(confidences: Sequence[npt.NDArray[np.float64]], right: Sequence[npt.NDArray[np.bool_]]) -> float:
+    """The mean over seeds of the calibration error of each; NaN where one has none, as in the table."""
+    return float(np.mean([bins_of(sure, correct).ece for sure, correct in zip(confidences, right, strict=True)]))
 
 
 def _parameters(store: Path, run: RunRecord) -> int | None:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.canary import check_canary
+from benchmarks.classified import as_frame, classified
 from benchmarks.looking import looks, vectors_of
 from benchmarks.settings import SettingsError, load_yaml
-from benchmarks.spreadsheets import write_csv
 from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import DecodeError, decode_image, read_image_file
 from embedcache.extraction.together import Prepared, Together
@@ -24,6 +24,8 @@ from embedcache.remarks import Remarks, added
 from embedcache.table import FeatureTable
 from heads.ensemble import Predictive
 from heads.export import Bundle, load
+from outputs.places import check_file
+from outputs.tables import TABLES, write_frame
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,22 @@ class Predictor:
         return vectors_of(self.backbones, self.head.views, seen)
 
 
-def open_predictor(folder: Path, *, weights: Path | None = None, device: str = "cpu") -> Predictor:
+def open_predictor(
+    folder: Path, *, weights: Path | None = None, device: str = "cpu", plugins: Sequence[str | Path] = ()
+) -> Predictor:
     """Load a bundle and the backbone it needs, and embed the canary anew.
+
+    Args:
+        folder: of the bundle.
+        weights: file or folder of the backbone's weights, instead of the hub.
+        device: where the backbone runs.
+        plugins: .py files that may be run, where the head is a plugin; see `heads.export.load`.
 
     Raises:
         ValueError: the folder is no bundle, the head has no recipe, the backbone that loads here has another recipe, or
             it gives other vectors for the canary.
     """
-    bundle = load(folder)
+    bundle = load(folder, plugins)
     if not bundle.head.recipes:
         raise ValueError(
             "images are embedded by the recipe of the head, however: this head has none, for it was trained on arrays. "
@@ -128,10 +138,10 @@ def predict_images(
 ) -> pd.DataFrame:
     """Classes and probabilities of image files, one row each, in the order given.
 
-    The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be decoded
-    has its reason under `error` and nothing under the others. The probability is that of the class, which thresholds or
-    shifts of the head may have chosen against a larger one. After each batch `tell` is called with how many are done,
-    and `remark` with what should be told of the batch's images.
+    The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be
+    decoded, or whose vector is not finite, has its reason under `error` and nothing under the others. The probability
+    is that of the class, which thresholds or shifts of the head may have chosen against a larger one. After each batch
+    `tell` is called with how many are done, and `remark` with what should be told of the batch's images.
     """
     names = predictor.head.class_names
     moved = replace(predictor, head=predictor.head.under(prior))
@@ -148,7 +158,8 @@ def predict_images(
 def predict_table(head: Predictive, table: FeatureTable, *, prior: Tensor | None = None) -> pd.DataFrame:
     """Classes and probabilities of cached vectors, in the form of `predict_images`, with ids under `image`.
 
-    A head that averages over views looks at the vectors alone: a cache has no images to make views of.
+    A head that averages over views looks at the vectors alone: a cache has no images to make views of. A row whose
+    vector is not finite has its reason under `error`.
 
     Raises:
         ValueError: the table's recipes are not those of the head.
@@ -157,16 +168,8 @@ def predict_table(head: Predictive, table: FeatureTable, *, prior: Tensor | None
     known = {name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in table.recipes.items()}
     head.check_recipes(known)
     vectors = {name: torch.from_numpy(table.columns[name].astype(np.float32)) for name in head.columns}
-    moved = head.under(prior)
-    log_p = moved.log_probabilities(vectors)
-    probabilities, chosen = log_p.exp().float(), moved.decide(log_p)
-    rows = {
-        "image": table.ids.tolist(),
-        "class": [head.class_names[i] for i in chosen.tolist()],
-        "probability": probabilities.gather(1, chosen[:, None]).squeeze(1).tolist(),
-        "error": [None] * len(table.ids),
-    }
-    return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(head.class_names)})
+    found, reasons = classified(head.under(prior), vectors)
+    return as_frame(table.ids.tolist(), head.class_names, found, reasons)
 
 
 def _batches(images: Sequence[Path], size: int) -> Iterator[Sequence[Path]]:
@@ -186,55 +189,37 @@ def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> tuple[pd.Dat
     with ThreadPoolExecutor() as pool:
         looked = list(pool.map(look, images))
     seen = [one for one, _ in looked]
-    good = [x for x in seen if not isinstance(x, DecodeError)]
     names = predictor.head.class_names
     probabilities = torch.full((len(images), len(names)), torch.nan)
-    chosen = torch.zeros(len(images), dtype=torch.int64)
-    embedded = torch.tensor([not isinstance(x, DecodeError) for x in seen])
+    chosen = torch.full((len(images),), -1, dtype=torch.int64)
+    reasons = [str(x) if isinstance(x, DecodeError) else None for x in seen]
+    good = [row for row, reason in enumerate(reasons) if reason is None]
     if good:
-        log_p = predictor.head.log_probabilities(predictor.vectors(good))
-        probabilities[embedded], chosen[embedded] = log_p.exp().float(), predictor.head.decide(log_p)
-    own = probabilities.gather(1, chosen[:, None]).squeeze(1)
-    rows = {
-        "image": [escape_name(str(path)) for path in images],
-        "class": [names[i] if ok else None for i, ok in zip(chosen.tolist(), embedded.tolist(), strict=True)],
-        "probability": [p if ok else None for p, ok in zip(own.tolist(), embedded.tolist(), strict=True)],
-        "error": [str(x) if isinstance(x, DecodeError) else None for x in seen],
-    }
-    table = pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(names)})
+        vectors = predictor.vectors([x for x in seen if not isinstance(x, DecodeError)])
+        (probabilities[good], chosen[good]), told = classified(predictor.head, vectors)
+        for row, reason in zip(good, told, strict=True):
+            reasons[row] = reason
+    table = as_frame([escape_name(str(path)) for path in images], names, (probabilities, chosen), reasons)
     return table, added(remarks for _, remarks in looked)
 
 
-def check_ending(out: Path) -> None:
+def check_predictions(out: Path) -> None:
     """Refuse a file for predictions that cannot be written, before anything is computed.
 
     Raises:
-        ValueError: it is neither .csv, .json nor .parquet, or its folder does not exist.
+        OutputError: it is neither .csv, .json nor .parquet, or cannot be written.
     """
-    if out.suffix.lower() not in (".csv", ".json", ".parquet"):
-        raise ValueError(
-            f"predictions are written as .csv, .json or .parquet, however: {out.name!r} came. Change its ending."
-        )
-    if not out.parent.is_dir():
-        raise ValueError(
-            f"predictions are written into a folder that exists, however: {out.parent} does not. Make it first."
-        )
+    check_file(out, TABLES, "a file of predictions")
 
 
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
-    """Write predictions as .csv, .json (records) or .parquet, by the file's ending.
+    """Write predictions as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
 
-    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see `benchmarks.spreadsheets`.
+    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see `outputs.spreadsheets`.
 
     Raises:
-        ValueError: another ending.
+        OutputError: another ending, or nothing can be written there.
     """
-    check_ending(out)
-    partial = out.with_name(f".{out.name}.tmp")
-    if out.suffix.lower() == ".csv":
-        write_csv(table, partial)
-    elif out.suffix.lower() == ".json":
-        table.to_json(partial, orient="records", indent=1, force_ascii=False)
-    else:
-        table.astype({"class": "string", "probability": "float64", "error": "string"}).to_parquet(partial, index=False)
-    partial.replace(out)
+    check_predictions(out)
+    typed = {"class": "string", "probability": "float64", "error": "string"}
+    write_frame(table.astype(typed) if out.suffix.lower() == ".parquet" else table, out)

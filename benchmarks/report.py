@@ -16,10 +16,11 @@ from benchmarks.class_deltas import ClassRow, class_rows
 from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from benchmarks.page import write_page
 from benchmarks.paired import Paired, load
-from benchmarks.record import RunRecord
+from benchmarks.record import RunRecord, mean_preference
 from benchmarks.resampled import resample
 from benchmarks.tables import MAIN, number, reasons_in, signed
 from training.conflicts import check
+from training.metrics import NOTHING, Preference
 from training.run import RunSpec
 
 TITLES = {
@@ -79,7 +80,7 @@ def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
         "summary": _summary(view),
         "data": view.first.data,
         "best": view.best,
-        "best_is_better": _validation(paired, view.best) > _validation(paired, view.base),
+        "best_is_better": _validation(paired, view.best)[0] > _validation(paired, view.base)[0],
         "metrics": [(name, TITLES[name]) for name in comparison.metrics if name != MAIN],
         "table": [_table_row(comparison, name) for name in comparison.rows],
         "changes": {name: _changes(view.first, records[0]) for name, records in paired.records.items()},
@@ -95,13 +96,11 @@ def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
     }
 
 
-def _validation(paired: Paired, name: str) -> float:
-    """What rows are ranked by: mean macro F1 of the validation rows; the test rows choose nothing, and NaN is last."""
+def _validation(paired: Paired, name: str) -> Preference:
+    """What rows are ranked by, on the validation rows; the test rows choose nothing, and NaN is last."""
     if not all(run.are_numbers for run in paired.answers[name]):
-        return -math.inf
-    found = [r.evaluations["select"].metrics[MAIN] for r in paired.records[name] if "select" in r.evaluations]
-    known = [value for value in found if value is not None]
-    return sum(known) / len(known) if known else -math.inf
+        return NOTHING
+    return mean_preference(paired.records[name])
 
 
 def _summary(view: _View) -> str:

@@ -29,7 +29,7 @@ from benchmarks.failures import mark_failed
 from benchmarks.keys import bench_rows as bench_rows
 from benchmarks.keys import key_of, rows_of
 from benchmarks.plan import BenchSpec, Row
-from benchmarks.store import is_finished, save_run, stopped_key, write_records
+from benchmarks.store import check_store, is_finished, save_run, stopped_key, write_records
 from benchmarks.streaming import Stream, opened_to_train
 from benchmarks.view_sets import data_hash, rows_of_pass, with_averaged, with_views
 from embedcache.backbones import resolve_device
@@ -108,8 +108,10 @@ def run_bench(
         SettingsError: the bench names no cache, or one of its rows is not possible.
         ValueError: a cache is unfinished or damaged, its split is not possible, options do not go together, or a row
             cannot be trained on a cache; the last is found before the cache's first epoch.
+        OutputError: the store cannot be written.
     """
     rows, store, where = rows_of(bench), Path(bench.store), str(resolve_device(device))
+    check_store(store)
     trained = skipped = 0
     failed: list[RunFailed] = []
     for cache in bench.caches:

@@ -9,9 +9,10 @@ import pandas as pd
 
 from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from benchmarks.deltas import REASONS
-from benchmarks.settings import SettingsError
-from benchmarks.spreadsheets import write_csv
 from embedcache.names import one_line
+from outputs.places import check_file
+from outputs.tables import TABLES, write_frame
+from outputs.writing import write_text
 
 MAIN = "macro_f1_fg"
 MARKS = {BETTER: "*", WORSE: "!"}
@@ -107,7 +108,7 @@ def save(comparison: Comparison, path: Path) -> None:
     """Write the table to a .csv, .parquet or .json file; the last also holds what was compared.
 
     Raises:
-        SettingsError: the file has another ending.
+        OutputError: the file has another ending, or cannot be written.
     """
     table = comparison.table.assign(role=comparison.role, baseline=comparison.baseline)
     about = {name: value for name, value in vars(comparison).items() if name != "table"}
@@ -115,19 +116,13 @@ def save(comparison: Comparison, path: Path) -> None:
 
 
 def write_table(table: pd.DataFrame, tree: Callable[[], object], path: Path) -> None:
-    """Write a table to a .csv or .parquet file, or what a tree gives to a .json file.
+    """Write a table to a .csv or .parquet file, or what a tree gives to a .json file, whole or not at all.
 
     Raises:
-        SettingsError: the file has another ending.
+        OutputError: the file has another ending, or cannot be written.
     """
-    if path.suffix not in (".csv", ".parquet", ".json"):
-        raise SettingsError(
-            f"a table is saved as .csv, .parquet or .json, however: {path.name} came. Change its ending."
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".csv":
-        write_csv(table, path)
-    elif path.suffix == ".parquet":
-        table.to_parquet(path, index=False)
+    check_file(path, TABLES, "a table", makes_folder=True)
+    if path.suffix.lower() == ".json":
+        write_text(path, json.dumps(tree(), indent=1))
     else:
-        path.write_text(json.dumps(tree(), indent=1), encoding="utf-8")
+        write_frame(table, path)

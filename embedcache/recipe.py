@@ -28,6 +28,7 @@ IntensityRange = Annotated[tuple[float, float], AfterValidator(_is_range)]
 Pooling = Literal["cls", "patch_mean", "avg", "gem", "tokens", "projection", "output", "unknown"]
 Crop = Literal["center", "squash", "border", "unknown"]
 Interpolation = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos", "unknown"]
+Storage = Literal["float16", "float32"]
 Autocast = Literal["float32", "bfloat16", "float16", "unknown"]
 
 UNKNOWN: Final = "unknown"
@@ -89,8 +90,8 @@ class Recipe(BaseModel):
     """cls is the class token, patch_mean the mean of the patch tokens, avg the model's own average-pooled features, gem the generalised mean, tokens all patch tokens, projection the image embedding in the space shared with text, output the model's own vector."""  # noqa: E501
     normalised: bool | None = None
     """Whether each vector was scaled to length one before it was stored."""
-    storage: Literal["float16"] = "float16"
-    """The type in which vectors are stored."""
+    storage: Storage = "float16"
+    """The type in which vectors are stored: float32 for imported ones of which float16 would lose too much."""
     view: str = Field(default="original", min_length=1, max_length=1000)
     """What was embedded: the image itself (original), or a view by a policy with all its settings and its seed."""
     reduction: Literal["none"] = "none"

@@ -15,7 +15,7 @@ from heads.layers import Layers
 from training.closing import POWERS
 from training.crossfit import Answers, crossed
 from training.finish import TAUS
-from training.metrics import all_metrics, to_raise
+from training.metrics import Preference, all_metrics, preference
 from training.run import RunSpec
 from training.second import TauNorm
 
@@ -92,12 +92,12 @@ def pooled(run: RunSpec, held: HeldOut) -> Pooled:
 
 
 def _best(candidates: Sequence[Tensor], held: HeldOut, rows: Tensor, metric: str) -> int:
-    """The place of the best of some logits [M, C] of the chosen rows [N]; the first among equals."""
+    """The place of the best of some logits [M, C] of the chosen rows [N]; of equals that with the lowest NLL."""
     labels = held.labels[rows]
 
-    def value(place: int) -> float:
+    def value(place: int) -> Preference:
         log_p = candidates[place].log_softmax(1)
-        return to_raise(all_metrics(log_p, labels, held.counts, held.background), metric)
+        return preference(all_metrics(log_p, labels, held.counts, held.background), metric)
 
     return 0 if len(candidates) == 1 else max(range(len(candidates)), key=value)
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from heads.spec import SWEPT, Spec
+from heads.spec import SWEPT, Spec, empty
 from training.augment import FeatureAugment
 from training.batches import SamplerSpec, Shuffled
 from training.frofa import FrofaSpec, NoFrofa
@@ -22,10 +22,13 @@ class EarlyStop(Spec):
     """Which epoch is kept, judged on the selection rows."""
 
     metric: StopMetric = "macro_f1_fg"
-    """Metric of the selection rows that decides, nll by falling; last keeps the last epoch and never stops early."""
+    """Metric of the selection rows that decides, nll by falling; where it ties the lower NLL does.
+
+    last keeps the last epoch and never stops early.
+    """
     patience: int = Field(default=20, ge=1, le=100_000)
     """Epochs without a better value after which training ends; counted from when late weights and samplers act."""
-    epoch: int | None = Field(default=None, ge=1, le=10_000_000)
+    epoch: int | None = Field(default=None, ge=1, le=10_000_000, json_schema_extra=empty("judged by the metric"))
     """Epoch to end at and keep, as cross-validation found it; null judges by the metric."""
 
 

@@ -13,7 +13,7 @@ from heads.head import Core
 from training.checkpoint import Keeper, key_of
 from training.events import Epoch, Reason
 from training.inputs import Moment
-from training.metrics import to_raise
+from training.metrics import NOTHING, Preference, preference
 from training.selection import selection_metrics
 from training.setting import Setting
 from training.stage_spec import EarlyStop
@@ -57,7 +57,7 @@ class _Head:
         done: epochs before this stage.
         floor: the least recall of frequent classes that an epoch must have to be kept; None asks for none.
         best: parameters of its best epoch so far; empty where there is none.
-        best_value: the metric there, as a number to be raised.
+        best_value: what decides there, as `training.metrics.preference` has it.
         best_epoch: which epoch that was, 0 where there is none.
         best_pass: the same, counted from the stage's first.
         recall_many: of frequent classes at that epoch.
@@ -68,7 +68,7 @@ class _Head:
     done: int
     floor: float | None = None
     best: dict[str, Tensor] = field(default_factory=dict)
-    best_value: float = -math.inf
+    best_value: Preference = NOTHING
     best_epoch: int = 0
     best_pass: int = 0
     recall_many: float | None = None
@@ -121,7 +121,7 @@ def _resumed(
     for place, head in enumerate(heads):
         yield from keeper.told(head.setting)
         tree = ended.get(key_of(head.setting)) or state["heads"][places[key_of(head.setting)]]
-        head.best, head.best_value = tree["best"], tree["best_value"]
+        head.best, head.best_value = tree["best"], tuple(tree["best_value"])
         head.best_epoch, head.best_pass = tree["best_epoch"], tree["best_pass"]
         head.recall_many = tree["recall_many"]
         if key_of(head.setting) in ended:
@@ -197,7 +197,7 @@ def _after_epoch(
 ) -> Epoch:
     """Keep the head where it is better than before; what is to be told."""
     name, given = head.early_stop.metric, head.early_stop.epoch
-    value = float(epoch) if given or name == "last" else to_raise(metrics, name)
+    value = (float(epoch), 0.0) if given or name == "last" else preference(metrics, name)
     many = metrics["recall_many"]
     # Shares are sums of some ten numbers: a limit that is met exactly is met.
     is_allowed = given or head.floor is None or many is None or many >= head.floor - 1e-9

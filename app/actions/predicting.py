@@ -1,5 +1,6 @@
 """Prediction with an exported head, of image files or of a cache."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -22,13 +23,14 @@ def predicted(
     weights: Path | None,
     device: str,
     decisions: Literal["tuned", "argmax"] = "tuned",
+    plugins: Sequence[Path] = (),
 ) -> pd.DataFrame:
     """Predictions for image files and folders of them, or for the vectors of one cache, which needs no backbone.
 
-    Decisions are those of the bundle, or the largest probability.
+    Decisions are those of the bundle, or the largest probability; `plugins` may be run where the head is one of them.
     """
     if len(sources) == 1 and (sources[0] / "cache.json").is_file():
-        head = _deciding(load(bundle).head, decisions)
+        head = _deciding(load(bundle, plugins).head, decisions)
         if head.views:
             note(
                 f"the head averages over {len(head.views)} views of each image, and a cache holds the images alone: "
@@ -36,7 +38,7 @@ def predicted(
             )
         return predict_table(head, read_table(sources[0]), prior=read_prior(prior, head))
     files = [file for path in sources for file in (_listed(path) if path.is_dir() else [path])]
-    predictor = open_predictor(bundle, weights=weights, device=device)
+    predictor = open_predictor(bundle, weights=weights, device=device, plugins=plugins)
     predictor = replace(predictor, head=_deciding(predictor.head, decisions))
     asked = read_prior(prior, predictor.head)
     remarks = list[Remarks]()

@@ -27,6 +27,8 @@ from embedcache.views.planning import Role, seed_of
 from embedcache.views.policy import Policy, View
 from embedcache.views.sets import list_views, views_folder
 from embedcache.views.transplant import Transplant
+from outputs.places import check_file, check_folder
+from outputs.writing import new_file
 
 SIDE = 160
 """Height in pixels of a picture in a drawing."""
@@ -49,6 +51,7 @@ def make_set(
 ) -> None:
     """Make a view set with a progress bar."""
     asked = read_policy(policy, settings_of(changes))
+    check_folder(views_folder(cache, name))
     split_spec = SplitSpec() if bench is None else parse(BenchSpec, load_yaml(bench)).split
     table = read_table(cache, stored=True)
     split = load_or_make_split(cache, table, split_spec)
@@ -119,11 +122,11 @@ def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *
     """Write a PNG with a row for each image: itself, then its views.
 
     Raises:
-        ValueError: the policy is unknown or needs a second image; an image cannot be read; or the file is no PNG.
+        ValueError: the policy is unknown or needs a second image; an image cannot be read; or the file is no PNG, or
+            cannot be written.
     """
     policy = read_policy(kind, settings_of(changes))
-    if out.suffix.lower() != ".png":
-        raise ValueError(f"views are drawn as .png, however: {out.name!r} came. Change its ending.")
+    check_file(out, (".png",), "a drawing of views")
     if policy.needs_partner and len(images) < 2:
         raise ValueError(f"{policy.text} makes a view of two images, however: one came. Name another.")
     pixels = [_pixels(path) for path in images]
@@ -137,7 +140,8 @@ def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *
         rows.append(_row([image, *(view.image for view in views)]))
     width = max(row.shape[1] for row in rows)
     sheet = np.concatenate([np.pad(r, ((0, 8), (0, width - r.shape[1]), (0, 0)), constant_values=255) for r in rows])
-    Image.fromarray(sheet[:-8]).save(out)
+    with new_file(out) as partial:
+        Image.fromarray(sheet[:-8]).save(partial, "png")
 
 
 def _pixels(path: Path) -> np.ndarray:

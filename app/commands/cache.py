@@ -104,6 +104,6 @@ def import_from(
     report = import_vectors(vectors, manifest, cache, model, column)
     for warning in report.warnings:
         note(warning)
-    dims = ", ".join(f"{name} [{dim}]" for name, dim in report.dims.items())
+    dims = ", ".join(f"{name} [{dim}] {report.storage[name]}" for name, dim in report.dims.items())
     print(f"{cache}: {report.rows} rows, {dims}; largest rounding error {max(report.rounding.values()):.1e}")
     print(f"unknown in their recipe: {', '.join(report.unknown)}")

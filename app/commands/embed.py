@@ -84,7 +84,9 @@ def embed(
     from app.actions.embedding import embed_listing
     from app.actions.loading import load_backbones
     from embedcache.decode import PIXEL_LIMIT
+    from embedcache.extraction.opening import check_place
     from embedcache.sources.source import list_source
+    from outputs.places import check_folder
 
     part = chosen_part(shard, update=update, engine=engine)
     listing = list_source(
@@ -95,6 +97,8 @@ def embed(
         image_column=image_column,
         label_column=label_column,
     )
+    check_place(cache, listing)
+    check_folder(cache)
     make = partial(
         load_backbones,
         backbone or ["bundled:efficientnet_lite0"],

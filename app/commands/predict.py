@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.commands.common import Device, Weights
+from app.commands.common import Device, Plugins, Weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,18 +24,19 @@ def predict(
         Decisions,
         typer.Option(help="tuned: by the head's thresholds and shifts, if any; argmax: the largest probability."),
     ] = "tuned",
+    plugins: Plugins = None,
     weights: Weights = None,
     device: Device = "cpu",
 ) -> None:
     """Predict the class of images with an exported head; exit status 1 if none could be read."""
     from app.actions.predicting import predicted
     from app.progress import note
-    from benchmarks.inference import check_ending, write_predictions
-    from benchmarks.spreadsheets import formula_note
+    from benchmarks.inference import check_predictions, write_predictions
+    from outputs.spreadsheets import formula_note
 
     if out is not None:
-        check_ending(out)
-    table = predicted(bundle, images, prior, weights, device, decisions)
+        check_predictions(out)
+    table = predicted(bundle, images, prior, weights, device, decisions, plugins or [])
     unread = int(table["error"].notna().sum())
     if out is not None:
         write_predictions(table, out)

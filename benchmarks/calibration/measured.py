@@ -20,6 +20,7 @@ from benchmarks.compare import Role
 from benchmarks.deltas import table_of
 from benchmarks.notes import notes_of
 from benchmarks.paired import Paired
+from benchmarks.record import mean_preference
 from benchmarks.significance import interval
 from benchmarks.store import StoreError, count_runs
 from benchmarks.tuning import Tuned
@@ -138,13 +139,8 @@ def report_of(
 
 def best_row(paired: Paired) -> str:
     """The row other than the baseline with the best validation macro F1; test rows choose nothing."""
-
-    def value(row: str) -> float:
-        found = [record.selection_value for record in paired.records[row]]
-        return float(np.mean([-1.0 if one is None else one for one in found]))
-
     others = [row for row in paired.records if row != paired.baseline]
-    return max(others, key=value) if others else paired.baseline
+    return max(others, key=lambda row: mean_preference(paired.records[row])) if others else paired.baseline
 
 
 Shown = dict[str, dict[str, Confident]]

@@ -89,7 +89,7 @@ def _on_cache(spec: BenchSpec, part: ChosenRows, options: _Options, counter: _Co
     require_runs(store, part.rows, part.cache)
     runs = [run for row in rows_of(spec) for run in row.specs]
     table = read_table(cache, columns_for(cache, runs), stored=True)
-    split = load_or_make_split(cache, table, spec.split)
+    split = load_or_make_split(cache, table, spec.split, store)
     _check_split(split)
     table = with_averaged(table, split, runs)
     paired = load(store, ordered(part.rows, options.baseline), options.role)

@@ -87,7 +87,7 @@ def save(reports: Sequence[CalibrationReport], path: Path) -> None:
     """Write the lines of all reports to a .csv, .parquet or .json file; the last also holds what was judged.
 
     Raises:
-        SettingsError: the file has another ending.
+        OutputError: the file has another ending, or cannot be written.
     """
     tables = [r.table.assign(cache=r.cache, role=r.role, baseline=r.baseline) for r in reports]
     whole = pd.concat(tables, ignore_index=True)

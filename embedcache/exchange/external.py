@@ -1,36 +1,27 @@
 """Vectors that someone already has, as .npy, .pt or Parquet beside a manifest, brought into a cache."""
 
-import hashlib
-import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from embedcache.cells import column_texts
 from embedcache.exchange.external_files import read_vector_file
 from embedcache.exchange.external_join import join_rows
-from embedcache.items import Item, escape_name, group_notes, natural_key
-from embedcache.names import alike_names
-from embedcache.recipe import Recipe, unknown_fields
+from embedcache.exchange.writing import check_new, write_cache
+from embedcache.items import Item, escape_name
+from embedcache.recipe import Recipe, Storage, unknown_fields
 from embedcache.sources.manifests import EXTRAS, check_headers, ignored_columns, read_extras
 from embedcache.sources.text_tables import read_text_table
 from embedcache.sources.times import check_alike
-from embedcache.storage import store
 from embedcache.storage.files import CacheError
-from embedcache.storage.listing import check_unique
 
-SHARD_ROWS = 65_536
 MANIFEST_COLUMNS = ("id", "path", "label", "group", "split", "time")
-LARGEST = float(np.finfo(np.float16).max)
 BY_POSITION = (
     "Vectors and rows were joined by position: nothing in the files says which vector belongs to which row. Give both "
     "an id column (vectors as Parquet) to have them joined by it."
 )
-NOTABLE_ROUNDING = 1e-3
-"""float16 rounds ordinary vectors by about 3e-4; more means that many values are below its normal range."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +31,15 @@ class ImportReport:
     Attributes:
         rows: number of rows.
         dims: length of a vector, by column.
-        rounding: by column, the largest over rows of |x - float16(x)| / |x| (Euclidean norms).
+        storage: the type in which it is stored, by column.
+        rounding: by column, the largest over rows of |x - stored| / |x| (Euclidean norms).
         unknown: recipe fields that nobody can know of these vectors.
         warnings: sentences to show.
     """
 
     rows: int
     dims: dict[str, int]
+    storage: dict[str, Storage]
     rounding: dict[str, float]
     unknown: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -71,130 +64,32 @@ def import_vectors(
 
     Raises:
         CacheError: vectors, shapes or counts are not as above, a label or id is empty, the ids of the two files differ,
-            or a vector does not fit float16.
+            or a vector does not fit float32.
+        OutputError: the folder cannot be made.
         ValueError: the manifest cannot be read, a column of it holds neither text nor whole numbers, or a class has a
             blank name.
     """
-    if cache_dir.exists() and (not cache_dir.is_dir() or any(cache_dir.iterdir())):
-        found = "holds files" if cache_dir.is_dir() else "is no folder"
-        raise CacheError(f"an import needs a new or empty folder, however: {cache_dir} {found}. Choose another.")
+    check_new(cache_dir)
     arrays = read_vector_file(vectors, column)
     items, cells, told = _read_manifest(manifest, arrays if manifest == vectors else ())
     order = join_rows(vectors, manifest, cells)
     if order is not None:
         arrays = {name: x[order] for name, x in arrays.items()}
-    _check(items, arrays, vectors, manifest)
-    recipes = {name: Recipe(provider="external", model=model) for name in arrays}
-    rounding = _write(cache_dir, items, recipes, arrays, vectors)
+    _check_counts(items, arrays, vectors, manifest)
+    storage, rounding, notes = write_cache(cache_dir, items, arrays, model, escape_name(vectors.name))
     unknown = tuple(unknown_fields(Recipe(provider="external", model=model)))
-    notes = (*_warnings(items, rounding), *told, *([BY_POSITION] if order is None else []))
-    return ImportReport(len(items), {name: x.shape[1] for name, x in arrays.items()}, rounding, unknown, notes)
+    warnings = (*notes, *told, *([BY_POSITION] if order is None else []))
+    dims = {name: x.shape[1] for name, x in arrays.items()}
+    return ImportReport(len(items), dims, storage, rounding, unknown, warnings)
 
 
-def _check(items: list[Item], arrays: dict[str, np.ndarray], vectors: Path, manifest: Path) -> None:
-    """All that can be wrong with names, counts and values, before anything is written."""
-    check_unique([item.id for item in items], "items")
-    taken = sorted(set(arrays) & set(store.RESERVED))
-    if taken:
-        raise CacheError(
-            f"a column of vectors needs a name other than {store.RESERVED}, however: {taken} came. Rename it."
-        )
+def _check_counts(items: list[Item], arrays: dict[str, np.ndarray], vectors: Path, manifest: Path) -> None:
     for name, x in arrays.items():
         if len(x) != len(items):
             raise CacheError(
                 f"vectors and manifest must have one row per item, however: column {name!r} of {vectors.name} has "
                 f"{len(x)} rows and {manifest.name} has {len(items)}. Were failed images dropped from one of them?"
             )
-        _check_range(name, x, items)
-
-
-def _write(
-    cache_dir: Path,
-    items: list[Item],
-    recipes: dict[str, Recipe],
-    arrays: dict[str, np.ndarray],
-    vectors: Path,
-) -> dict[str, float]:
-    """Write a whole cache beside its place, then move it there; returns the rounding errors of `_write_rows`."""
-    target = cache_dir.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        made = Path(folder) / "cache"
-        _write_head(made, items, recipes, {name: x.shape[1] for name, x in arrays.items()}, vectors)
-        rounding = _write_rows(made, items, recipes, arrays)
-        store.write_manifest(made)
-        if target.exists():
-            target.rmdir()
-        made.rename(target)
-    return rounding
-
-
-def _check_range(name: str, x: np.ndarray, items: list[Item]) -> None:
-    for start in range(0, len(x), SHARD_ROWS):
-        part = x[start : start + SHARD_ROWS]
-        fits = np.abs(part) <= LARGEST
-        if not fits.all():
-            row, place = np.argwhere(~fits)[0]
-            raise CacheError(
-                f"vectors must be finite and within ±65504 to be stored as float16, however: column {name!r} of "
-                f"{items[start + row].id!r} holds {part[row, place]}. Drop this row, or scale the vectors."
-            )
-
-
-def _write_head(
-    cache_dir: Path, items: list[Item], recipes: dict[str, Recipe], dims: dict[str, int], vectors: Path
-) -> None:
-    cache: dict[str, Any] = {
-        "format_version": store.FORMAT_VERSION,
-        "source": {"kind": "external", "file": escape_name(vectors.name)},
-        "class_names": sorted({item.label for item in items}, key=natural_key),
-        "columns": store.describe_columns(recipes, dims),
-        "provenance": {},
-        "shard_rows": SHARD_ROWS,
-        "canary": None,
-    }
-    store.write_json(cache_dir / "cache.json", cache)
-    store.write_items(cache_dir, items)
-
-
-def _write_rows(
-    cache_dir: Path, items: list[Item], recipes: dict[str, Recipe], arrays: dict[str, np.ndarray]
-) -> dict[str, float]:
-    """Write the shards; returns the largest relative rounding error of a row, by column."""
-    dims = {name: x.shape[1] for name, x in arrays.items()}
-    rounding = dict.fromkeys(arrays, 0.0)
-    for i, start in enumerate(range(0, len(items), SHARD_ROWS)):
-        rows = slice(start, start + SHARD_ROWS)
-        ids = [item.id for item in items[rows]]
-        stored = {name: x[rows].astype(np.float16) for name, x in arrays.items()}
-        for name, x in arrays.items():
-            rounding[name] = max(rounding[name], _rounding(x[rows], stored[name]))
-        store.write_shard(cache_dir, i, ids, _row_hashes(stored, len(ids)), stored, [], recipes, dims)
-    return rounding
-
-
-def _rounding(x: np.ndarray, stored: np.ndarray) -> float:
-    """The largest over rows of |x - stored| / |x|."""
-    wide = x.astype(np.float64)
-    lengths = np.linalg.norm(wide, axis=1)
-    errors = np.linalg.norm(wide - stored.astype(np.float64), axis=1)
-    return float(np.divide(errors, lengths, out=np.zeros_like(errors), where=lengths > 0).max(initial=0.0))
-
-
-def _row_hashes(stored: dict[str, np.ndarray], n: int) -> list[bytes]:
-    rows = [np.ascontiguousarray(stored[name], dtype="<f2") for name in sorted(stored)]
-    return [hashlib.sha256(b"".join(x[r].tobytes() for x in rows)).digest() for r in range(n)]
-
-
-def _warnings(items: list[Item], rounding: dict[str, float]) -> list[str]:
-    notes = group_notes([item.group for item in items]) + alike_names(item.label for item in items)
-    for name, error in rounding.items():
-        if error > NOTABLE_ROUNDING:
-            notes.append(
-                f"Storing column {name!r} as float16 changes a vector by up to {error:.1e} of its length: "
-                "its values are very small. Scale the vectors before the import."
-            )
-    return notes
 
 
 def _read_manifest(

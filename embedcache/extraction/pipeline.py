@@ -48,6 +48,8 @@ def decode_item(item: Item, backbone: Together, pixel_limit: int) -> Outcome:
     try:
         data = read_item(item)
         digest = hashlib.sha256(data).digest()
+        if backbone.alteration is not None:
+            backbone.alteration.check(item.id, digest)
         image, remarks = decode_image(
             data, background=background, pixel_limit=pixel_limit, intensity_range=backbone.intensity_range
         )

@@ -24,6 +24,13 @@ class Alteration(Protocol):
     def text(self) -> str:
         """How a recipe states it."""
 
+    def check(self, name: str, sha256: bytes) -> None:
+        """Refuse the item of that id where its file does not have the bytes that it shall have.
+
+        Raises:
+            DecodeError: it has others.
+        """
+
     def __call__(self, name: str, image: np.ndarray) -> np.ndarray:
         """The image, uint8 [H, W, 3], that is embedded for the item of that id; called from many threads."""
 

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from flips import flips
 
 from benchmarks.canary import check_canary
 from benchmarks.inference import open_predictor, predict_images, read_prior
@@ -189,7 +190,10 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
         (["PHOTOS", "--prior", "NAN"], "shares of a prior are numbers from 0 up"),
         (["PHOTOS", "--out", "nowhere/x.csv"], "nowhere does not. Make it first"),
         (["PHOTOS", "--prior", "FILE"], "['digit 8'] are missing and ['digit 9'] are unknown"),
-        (["PHOTOS", "--out", "x.xlsx"], "written as .csv, .json or .parquet, however: 'x.xlsx' came"),
+        (
+            ["PHOTOS", "--out", "x.xlsx"],
+            "a file of predictions ends in .csv or .json or .parquet, however: 'x.xlsx'",
+        ),
         (["EMPTY"], "must hold images"),
     ],
 )
@@ -296,3 +300,13 @@ def test_a_csv_of_names_that_are_formulas_is_told(frostbench, bundle, photos, tm
     said = frostbench("predict", bundle, "=1+1.png", "--out", "x.json")
     assert "apostrophe" not in said.err
     assert pd.read_json("x.json")["image"].tolist() == ["=1+1.png"]
+
+
+def test_a_flipped_bit_of_a_cache_is_noticed_by_predict(frostbench, bundle, cache, tmp_path):
+    copy = shutil.copytree(cache, tmp_path / "cache")
+    for name in ("shards/part-00000.parquet", "items.parquet"):
+        for _ in flips(copy / name, 20):
+            said = frostbench("predict", bundle, copy, "--out", tmp_path / "out.csv")
+            assert said.status == 2
+            assert ", however: " in said.err
+    assert not (tmp_path / "out.csv").exists()

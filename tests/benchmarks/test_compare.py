@@ -11,10 +11,10 @@ from benchmarks.notes import notes_of
 from benchmarks.paired import load
 from benchmarks.plan import BenchSpec
 from benchmarks.runner import bench_rows, run_bench
-from benchmarks.settings import SettingsError
 from benchmarks.store import StoreError, read_record
 from benchmarks.tables import save, to_text
 from embedcache.splits.making import SplitSpec
+from outputs.places import OutputError
 from training.events import Chosen
 
 
@@ -255,7 +255,7 @@ class TestTables:
         assert len(tree["table"]) == len(found.table)
 
     def test_another_ending_is_refused(self, store, tmp_path):
-        with pytest.raises(SettingsError, match=r"saved as \.csv, \.parquet or \.json, however: t\.xlsx"):
+        with pytest.raises(OutputError, match=r"a table ends in \.csv or \.json or \.parquet, however: 't\.xlsx'"):
             save(compare(store, rows_of(store), resamples=5), tmp_path / "t.xlsx")
 
 

@@ -9,7 +9,7 @@ from training.run import RunSpec
 
 # Nothing is learnt at this rate, so the first epoch stays the best.
 STILL = {
-    "train": {"schedule": {"epochs": 20}, "optim": {"lr": 1e-9}, "early_stop": {"patience": 3, "metric": "accuracy"}}
+    "train": {"schedule": {"epochs": 20}, "optim": {"lr": 1e-12}, "early_stop": {"patience": 3, "metric": "accuracy"}}
 }
 INVERSE = {"class_weight": {"kind": "inverse"}}
 

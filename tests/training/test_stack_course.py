@@ -11,6 +11,7 @@ from training.data import Part
 from training.engine import fit, never
 from training.events import Epoch, Failed, Finished, Started
 from training.grouping import grouped
+from training.metrics import preference
 from training.run import RunSpec
 from training.setting import settings_of
 from training.stages import first_stage
@@ -68,7 +69,7 @@ def test_every_metric_chooses_within_one_stack():
     events = told(runs)
     for place, name in enumerate(names):
         epochs, (end,) = of(events, place, Epoch), of(events, place, Finished)
-        values = [-e.metrics[name] if name == "nll" else e.epoch if name == "last" else e.metrics[name] for e in epochs]
+        values = [(e.epoch, 0) if name == "last" else preference(e.metrics, name) for e in epochs]
         assert end.epoch == epochs[values.index(max(values))].epoch
     assert_as_alone(events, 4, runs[4])
 
@@ -123,7 +124,7 @@ def test_a_head_without_a_finite_epoch_is_told_to_lower_its_own_rate():
 
 def test_a_cancel_stops_the_heads_that_are_left_and_keeps_those_that_had_ended():
     runs = [
-        run({"train": {"early_stop": {"metric": "recall_few", "patience": 2}}}),
+        run({"train": {"early_stop": {"metric": "recall_few", "patience": 2}, "optim": {"lr": 1e-12}}}),
         run(seed=1),
         run({"train": {"loss": {"class_weight": {"kind": "inverse"}}}}, seed=2),
     ]

@@ -52,6 +52,7 @@ class TestComparing:
         for row in ("plain @ lr=1e-06", "plain @ lr=0.1"):
             for key in bench_rows(bench)[0].rows[row]:
                 change_metric(folder, key, "macro_f1_fg", 0.25)
+                change_metric(folder, key, "nll", 1.5)
         notes = "\n".join(self.found(SimpleNamespace(folder=folder)).notes)
         assert (
             "All settings of these rows are equally good, so the first listed stands for them, and what they change "
