@@ -10,7 +10,7 @@ import numpy.typing as npt
 from benchmarks.bootstrap import HIGHER_IS_BETTER
 from benchmarks.changes import Change, data_changes, head_parameters, option_changes
 from benchmarks.class_deltas import CellChange, ClassRow, class_rows, confusion_change
-from benchmarks.compare import FEWEST_RESAMPLES, Comparison, Role, comparison_of
+from benchmarks.compare import RESAMPLES, Comparison, Role, comparison_of
 from benchmarks.paired import Paired, join
 from benchmarks.record import RunRecord
 from benchmarks.reliability import Bins, bins_of
@@ -82,8 +82,8 @@ class Pair:
         classes: every class.
         confusion: cells of the confusion matrix that differ, those that changed most first.
         flips: images that changed.
-        resolution: about the smallest difference of the main metric that these images could have shown: half the width
-            of its interval, as a share; NaN where it has none.
+        resolution: about the smallest difference of the main metric that these images and seeds could have shown: half
+            the width of its interval, as a share; NaN where it has none.
         options: options in which B differs from A.
         left_out: sentences on runs that were not compared.
     """
@@ -105,7 +105,7 @@ def pair(
     b_keys: Sequence[str],
     role: Role = "select",
     *,
-    resamples: int = FEWEST_RESAMPLES,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Pair:
     """Compare the runs of side A with those of side B, on the seeds that both have.
@@ -132,7 +132,7 @@ def pair(
         comparison=comparison,
         sides=(_side(store, paired, "A", role), _side(store, paired, "B", role)),
         class_names=paired.facts.class_names,
-        classes=class_rows(paired, SIDES, drawn.class_deltas),
+        classes=class_rows(paired, SIDES, drawn.classes),
         confusion=confusion_change(paired, SIDES),
         flips=_flips(paired),
         resolution=(line["high"] - line["low"]) / 2,

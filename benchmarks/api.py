@@ -87,7 +87,7 @@ def fit(
             (head,) = refitted_on(bench, bench.caches[0], [record], device)
         else:
             head = load_head(run_folder(Path(bench.store), key) / "head")
-        return Fitted(_known(head, x), record, warnings, given.classes, refit)
+        return Fitted(_known(head, x), record, (*warnings, *head.warnings), given.classes, refit)
 
 
 def compare(

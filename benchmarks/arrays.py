@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.settings import SettingsError
+from embedcache.cells import known_cells
 from embedcache.exchange.writing import write_cache
-from embedcache.given.cells import cell_text, read_cells
 from embedcache.given.classes import Labels, read_labels
+from embedcache.given.columns import read_cells, read_texts
 from embedcache.given.vectors import check_finite, check_lengths, read_vectors
 from embedcache.items import NO_GROUPS, Item
 from embedcache.splits.making import ROLES
@@ -73,12 +74,12 @@ def cache_of(
         return _of_table(x, roles, folder)
     columns = vector_columns(x, "features")
     found = read_labels(labels, class_names)
-    cells = None if groups is None else read_cells(groups, "groups")
+    cells, words = (None, []) if groups is None else known_cells(read_texts(groups, "groups"), "groups")
     check_lengths(_named(label=found.names, group=cells, split=roles) | columns)
     for name, vectors in columns.items():
         check_finite(vectors, f"vectors of column {name!r}" if len(columns) > 1 else "vectors")
     ids = [f"row-{row:08d}" for row in range(len(found.names))]
-    return _write(columns, found, folder, ids, group=None if cells is None else map(cell_text, cells), split=roles)
+    return _write(columns, found, folder, ids, group=cells, split=roles, told=words)
 
 
 def vector_columns(x: Vectors, name: str, *, tokens: bool = False) -> dict[str, npt.NDArray[Any]]:
@@ -134,7 +135,12 @@ def _of_table(table: FeatureTable, roles: Sequence[str] | None, folder: Path) ->
 
 
 def _write(
-    columns: Mapping[str, npt.NDArray[Any]], labels: Labels, folder: Path, ids: Sequence[str], **cells: Any
+    columns: Mapping[str, npt.NDArray[Any]],
+    labels: Labels,
+    folder: Path,
+    ids: Sequence[str],
+    told: Sequence[str] = (),
+    **cells: Any,
 ) -> Given:
     """The cache of rows with these ids and cells; what a fit says anyway is left out of its notes."""
     parts = {name: list(values) for name, values in cells.items() if values is not None}
@@ -143,4 +149,4 @@ def _write(
         for row, (one, label) in enumerate(zip(ids, labels.names, strict=True))
     ]
     *_, notes = write_cache(folder, rows, columns, "arrays in memory", "arrays", labels.class_names)
-    return Given(folder, labels.values, tuple(note for note in notes if note != NO_GROUPS))
+    return Given(folder, labels.values, tuple(note for note in [*told, *notes] if note != NO_GROUPS))

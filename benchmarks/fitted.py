@@ -1,5 +1,6 @@
 """What the Python API returns: a trained head with its run, and a comparison in words."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from benchmarks.arrays import Vectors, vector_columns
 from benchmarks.compare import ROLE_WORDS, Comparison
 from benchmarks.deltas import BETTER, REASONS, WORSE
 from benchmarks.record import RunRecord
-from benchmarks.tables import MAIN, to_text
+from benchmarks.tables import MAIN, settling_words, to_text
 from heads.trained import TrainedHead
 
 
@@ -91,7 +92,7 @@ class Compared:
     """What a comparison found; printed, it is a sentence for each row and the tables.
 
     Attributes:
-        comparison: the lines by row and metric, with delta, interval, p and verdict.
+        comparison: the lines by row and metric, with delta, interval, p, verdict and what would settle it.
         warnings: what is to be said of the data, their split and the options.
     """
 
@@ -103,11 +104,14 @@ class Compared:
         line, made = self.comparison.line(row, metric), self.comparison
         told = str(line["verdict"])
         word = {BETTER: "is better than", WORSE: "is worse than"}.get(told, "cannot be told from")
+        known = math.isfinite(line["low"])
+        span = f"95 % interval {line['low']:+.4f} to {line['high']:+.4f}" if known else "no interval"
+        settling = settling_words(made, row, metric)
+        more = f"; were it as large as it looks, {settling} would settle it" if settling else ""
         why = "".join(f"; {reason}" for key, reason in REASONS.items() if told.endswith(f"({key})"))
         return (
             f"{row!r} {word} {made.baseline!r} on {metric}: {line['value']:.4f}, difference {line['delta']:+.4f} "
-            f"(95 % interval {line['low']:+.4f} to {line['high']:+.4f}; {made.n_groups} groups, "
-            f"{len(made.seeds)} seeds{why})."
+            f"({span}; {made.n_groups} groups, {len(made.seeds)} seeds{why}){more}."
         )
 
     def __str__(self) -> str:

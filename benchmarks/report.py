@@ -18,7 +18,7 @@ from benchmarks.page import write_page
 from benchmarks.paired import Paired, load
 from benchmarks.record import RunRecord, mean_preference
 from benchmarks.resampled import resample
-from benchmarks.tables import MAIN, number, reasons_in, signed
+from benchmarks.tables import MAIN, SETTLING, chance_words, number, reasons_in, settling_words, signed
 from training.conflicts import check
 from training.metrics import NOTHING, Preference
 from training.run import RunSpec
@@ -85,6 +85,8 @@ def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
         "table": [_table_row(comparison, name) for name in comparison.rows],
         "changes": {name: _changes(view.first, records[0]) for name, records in paired.records.items()},
         "reasons": reasons_in(comparison),
+        "chance": chance_words(comparison),
+        "settling": SETTLING,
         "classes": classes,
         "charts": {name: [Markup(svg) for svg in drawn] for name, drawn in _charts(view, classes).items()},
         "warnings": _warnings(paired),
@@ -121,9 +123,10 @@ def _table_row(comparison: Comparison, name: str) -> dict[str, Any]:
         "is_base": base,
         "value": number(cell["value"]),
         "delta": signed(cell["delta"]),
-        "span": "" if math.isnan(cell["delta"]) else f"{signed(cell['low'])} … {signed(cell['high'])}",
+        "span": f"{signed(cell['low'])} … {signed(cell['high'])}" if math.isfinite(cell["low"]) else "",
         "sd": number(cell["seed_sd"]),
         "verdict": cell["verdict"],
+        "settling": settling_words(comparison, name, MAIN),
         "mark": MARKS.get(cell["verdict"], ""),
         "others": [
             {"shown": number(o["value"]) if base else signed(o["delta"]), "mark": MARKS.get(o["verdict"], "")}
@@ -144,7 +147,7 @@ def _class_rows(view: _View) -> list[ClassRow]:
     """Per class, those with most training rows first: F1 of the baseline and of the best row, and their difference."""
     sides = (view.base, view.best)
     drawn = resample(view.paired, view.comparison.resamples, 0, sides)
-    return sorted(class_rows(view.paired, sides, drawn.class_deltas), key=lambda row: -row.train)
+    return sorted(class_rows(view.paired, sides, drawn.classes), key=lambda row: -row.train)
 
 
 def _charts(view: _View, classes: Sequence[ClassRow]) -> dict[str, list[str]]:

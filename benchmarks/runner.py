@@ -23,6 +23,7 @@ from benchmarks.events import (
     RunEpoch,
     RunFailed,
     RunFold,
+    RunNoted,
     RunSkipped,
 )
 from benchmarks.failures import mark_failed
@@ -42,9 +43,9 @@ from training.crossfit import Answers
 from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
-from training.events import Epoch, Event, Failed, Finished
+from training.events import Epoch, Event, Failed, Finished, Noted
 from training.joining import stepped_rows
-from training.notes import notes_for, order_notes, posthoc_notes
+from training.notes import epoch_notes, notes_for, order_notes, posthoc_notes
 from training.run import RunSpec
 
 
@@ -146,6 +147,7 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
     for number, row in enumerate(rows, start=1):
         stepped = rows_of_pass(work.table, row.specs[0], len(labels))
         notes = row.warnings + notes_for(row.specs[0], stepped) + order_notes(row.specs[0], labels)
+        notes += epoch_notes(row.specs[0], *_selection(work, row.specs[0]))
         notes += posthoc_notes(row.specs[0], _posthoc_labels(work, row.specs[0]))
         yield RowStarted(work.cache, row.name, number, told, notes)
         for spec in row.specs:
@@ -153,6 +155,13 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
                 yield RunSkipped(work.cache, row.name, spec.seed, key)
     if data is not None:
         yield from _train(work, list(missing.values()), data, stop)
+
+
+def _selection(work: _Work, spec: RunSpec) -> tuple[Tensor, tuple[int, ...]]:
+    """Labels of the rows that epochs are chosen by, and indices of the background classes."""
+    chosen = work.split.roles == ("select" if work.split.folds is None else "train")
+    background = tuple(work.table.class_names.index(n) for n in spec.background if n in work.table.class_names)
+    return torch.from_numpy(work.table.labels[chosen]), background
 
 
 def _posthoc_labels(work: _Work, spec: RunSpec) -> Tensor:
@@ -195,6 +204,8 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
             curve.append(event)
             epochs = run.spec.epochs_for(stepped_rows(run.spec, data))
             yield RunEpoch(*where, seed, event.epoch, epochs, event.loss, event.metrics, event.best_epoch)
+        elif isinstance(event, Noted):
+            yield RunNoted(*where, seed, event.message)
         elif isinstance(event, FoldFitted):
             yield RunFold(*where, seed, event.done, event.fits)
         elif isinstance(event, Failed):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from heads.attention_pool import Pool
 from heads.calibrators.rows import Calibration as Calibration
+from heads.calibrators.told import told_of_calibration
 from heads.head import Head, HeadSpec
 from heads.layers import Layers
 from heads.vectors import joined
@@ -105,6 +106,11 @@ class TrainedHead:
     def temperature(self) -> float:
         """What logits are divided by; 1 where they are not calibrated, or in another way."""
         return self.layers.temperature
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before trusting its probabilities."""
+        return told_of_calibration(self.layers.spec, self.temperature, self.calibration)
 
     def features(self, columns: Mapping[str, Tensor]) -> Tensor:
         """The head's input, [N, D] or tokens [N, T, D]: its columns joined.

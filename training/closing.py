@@ -15,6 +15,7 @@ from training.losses.loss import objective
 from training.metrics import Preference, all_metrics, preference
 from training.second import TauNorm
 from training.setting import Setting
+from training.stage_spec import metric_of_strengths
 
 POWERS = tuple(k / 10 for k in range(21))
 """Powers that tau-normalisation chooses from (Kang et al., ICLR 2020)."""
@@ -83,7 +84,7 @@ def normalised(setting: Setting, epochs: tuple[int, ...]) -> Finished | Failed:
     def value(power: float) -> Preference:
         logits = (x @ tau_normalised(weight, power).T).masked_fill(counts == 0, -torch.inf)
         found = all_metrics(logits.log_softmax(1).cpu(), labels, counts.cpu(), setting.background)
-        return preference(found, "macro_f1_fg" if metric == "last" else metric)
+        return preference(found, metric_of_strengths(metric))
 
     power = max(POWERS, key=value) if spec.tau is None else spec.tau
     linear.weight.copy_(tau_normalised(weight, power))

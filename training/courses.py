@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from heads.posthoc import PosthocSpec, PriorAdjustment
 from training.events import Epoch
+from training.measurable import epochs_metric
 from training.metrics import NOTHING, Preference, preferred, to_raise
 from training.run import RunSpec
 from training.second import Crt, Lws, NoSecondStage, SecondStageSpec, TauNorm, metric_of
@@ -77,13 +80,19 @@ def _plain(run: RunSpec, stop: EarlyStop, second: object, power: float = 0.0, ta
 
 
 def kept_epoch(
-    run: RunSpec, stage: int, courses: Sequence[Sequence[Epoch]], rows: Sequence[int], judged: dict[int, int]
+    run: RunSpec,
+    stage: int,
+    metric: str,
+    courses: Sequence[Sequence[Epoch]],
+    rows: Sequence[int],
+    judged: dict[int, int],
 ) -> Kept:
     """The epoch of a stage to keep, by the courses of all folds; with that for each judged fold, by the others of them.
 
     Args:
         run: as it was asked for; an epoch that it states is kept.
         stage: 0 or 1.
+        metric: that epochs of this stage are chosen by.
         courses: of each fold, what was told of its epochs.
         rows: held-out rows of each fold.
         judged: fold number to its place among the courses.
@@ -91,7 +100,6 @@ def kept_epoch(
     Raises:
         ValueError: no fold has a class that the metric counts.
     """
-    metric = watched_metric(run, stage)
     values = [[_value(event, metric) for event in course] for course in courses]
     nlls = [[event.metrics["nll"] for event in course] for course in courses]
     second = run.second.epoch if isinstance(run.second, Crt | Lws) else None
@@ -107,10 +115,11 @@ def kept_epoch(
     return Kept(best_epoch(values, nlls, rows), without)
 
 
-def watched_metric(run: RunSpec, stage: int) -> str:
-    """The metric that an epoch of a stage, 0 or 1, is chosen by."""
+def watched_metric(run: RunSpec, stage: int, labels: Tensor, background: Sequence[int]) -> str:
+    """The metric that an epoch of a stage, 0 or 1, is chosen by on the held-out rows of all folds, with labels [N]."""
     first = run.train.early_stop.metric
-    return metric_of(run.second, first) if stage and isinstance(run.second, Crt | Lws) else first
+    metric = metric_of(run.second, first) if stage and isinstance(run.second, Crt | Lws) else first
+    return epochs_metric(metric, labels, background)
 
 
 def _value(event: Epoch, metric: str) -> float | None:

@@ -15,6 +15,7 @@ from training.losses.loss import LossSpec
 from training.metrics import all_metrics, preference
 from training.posthoc_checks import posthoc_part
 from training.setting import Setting
+from training.stage_spec import metric_of_strengths
 
 TAUS = tuple(k / 20 for k in range(31))
 """Strengths that the tuned post-hoc adjustment chooses from."""
@@ -91,7 +92,7 @@ def tuned_tau(setting: Setting, head: TrainedHead, carried: Tensor, facts: Facts
     logits = head.logits(select.seen_by(head.reads))
     full = torch.zeros(logits.shape[1], dtype=logits.dtype)
     full[facts.present.cpu()] = carried.to(logits.dtype).cpu()
-    name = "macro_f1_fg" if metric == "last" else metric
+    name = metric_of_strengths(metric)
     values = []
     for tau in TAUS:
         log_p = (logits - tau * full).log_softmax(1)

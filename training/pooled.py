@@ -18,6 +18,7 @@ from training.finish import TAUS
 from training.metrics import Preference, all_metrics, preference
 from training.run import RunSpec
 from training.second import TauNorm
+from training.stage_spec import metric_of_strengths
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,7 @@ def pooled(run: RunSpec, held: HeldOut) -> Pooled:
         ValueError: no held-out row belongs to a class that the metric counts, or to one that was trained without it, or
             a wanted recall or precision cannot be reached, in all or without a fold.
     """
-    chosen = run.train.early_stop.metric
-    metric = "macro_f1_fg" if chosen == "last" else chosen
+    metric = metric_of_strengths(run.train.early_stop.metric)
     is_power_free = isinstance(run.second, TauNorm) and run.second.tau is None
     powers = POWERS if is_power_free else (0.0,)
     taus = TAUS if run.posthoc.adjustment.rule == "tuned" else (run.posthoc.adjustment.tau,)

@@ -11,7 +11,7 @@ from training.optim import AdamW, Schedule
 from training.samplers import Sampler
 from training.stage_spec import StopMetric
 
-SecondMetric = Literal["as_first", "macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"]
+SecondMetric = Literal["as_first", "auto", "macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"]
 
 
 class NoSecondStage(Spec):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from heads.head import Core
 from training.checkpoint import Keeper, key_of
-from training.events import Epoch, Reason
+from training.events import Epoch, Noted, Reason
 from training.inputs import Moment
 from training.metrics import NOTHING, Preference, preference
 from training.selection import selection_metrics
@@ -81,7 +81,7 @@ class _Head:
 
 def run_stage(
     stage: Stage, done: Sequence[int], stop: Callable[[], bool], keeper: Keeper | None = None
-) -> Iterator[Epoch | Ended]:
+) -> Iterator[Epoch | Ended | Noted]:
     """Train the heads of a stack by gradient steps, after as many done epochs as each has.
 
     A head that ends is left as it was after its best epoch, and the others go on. With a keeper, a stage that was cut
@@ -92,6 +92,8 @@ def run_stage(
     waiting: list[dict[str, Any]] = []
     last, first = stage.epochs, 1
     state = keeper.load(stage.settings) if keeper else None
+    if keeper and keeper.note_on_load:
+        yield Noted(stage.settings[0].number, keeper.note_on_load)
     if keeper and state:
         first, waiting = state["epoch"] + 1, state["waiting"]
         heads = yield from _resumed(stage, heads, state, keeper)
@@ -154,9 +156,7 @@ def _epoch(
                 keeper.note(head.setting, after)
             yield after
     is_stopped = is_cut or (epoch < last and stop())
-    # What comes in late, such as deferred class weights, would never act if patience ended training before.
-    ripe = int(stage.stack.objectives[0].spec.full_from * last)
-    return [_reason(head, epoch, losses[i], is_stopped, epoch == last, ripe) for i, head in enumerate(heads)]
+    return [_reason(stage, head, epoch, losses[i], is_stopped) for i, head in enumerate(heads)]
 
 
 def _ended(stage: Stage, place: int, head: _Head, reason: Reason, last: int) -> Ended:
@@ -207,12 +207,12 @@ def _after_epoch(
     return Epoch(head.setting.number, head.done + epoch, loss, metrics, head.best_epoch)
 
 
-def _reason(head: _Head, epoch: int, loss: float, is_stopped: bool, is_last: bool, ripe: int) -> Reason | None:
+def _reason(stage: Stage, head: _Head, epoch: int, loss: float, is_stopped: bool) -> Reason | None:
     """Why a head ends after a pass; None where it goes on."""
     if not math.isfinite(loss):
         return "diverged"
     if epoch == head.early_stop.epoch:
         return "given_epoch"
-    if epoch - max(head.best_pass, ripe) >= head.early_stop.patience:
+    if epoch - max(head.best_pass, stage.ripe) >= stage.stretched(head.early_stop.patience):
         return "early_stop"
-    return "stopped" if is_stopped else "all_epochs" if is_last else None
+    return "stopped" if is_stopped else "all_epochs" if epoch == stage.epochs else None

@@ -21,6 +21,7 @@ from benchmarks.events import (
     RunEpoch,
     RunFailed,
     RunFold,
+    RunNoted,
     RunSkipped,
 )
 from benchmarks.plan import BenchSpec, expand
@@ -153,6 +154,8 @@ def _log(event: BenchEvent) -> None:
     if isinstance(event, RunDone):
         record = event.record
         print(f"seed {record.seed}: run {record.key}, {record.reason}, epoch {record.epoch}, {record.seconds:.1f} s")
+    if isinstance(event, RunNoted):
+        print(f"note: seed {event.seed}: {event.message}")
     if isinstance(event, RunFailed):
         print(f"seed {event.seed}: FAILED, {event.message}")
     if isinstance(event, BenchDone) and event.unreadable:

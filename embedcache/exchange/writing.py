@@ -10,7 +10,7 @@ import numpy as np
 from embedcache.given.classes import told_of_classes
 from embedcache.given.vectors import check_finite
 from embedcache.items import Item, group_notes, natural_key
-from embedcache.names import alike_names
+from embedcache.names import check_names
 from embedcache.recipe import Recipe, Storage
 from embedcache.storage import store
 from embedcache.storage.files import CacheError
@@ -65,17 +65,19 @@ def write_cache(
     Raises:
         OutputError: the folder cannot be made.
         CacheError: ids are repeated, a column has a reserved name, or a vector does not fit float32.
+        ValueError: the name of a class is blank.
     """
     check_new(cache_dir)
     names = sorted({item.label for item in items}, key=natural_key) if class_names is None else list(class_names)
     _check(items, arrays)
+    alike = check_names(names, source)
     kinds = {name: storage_of(x) for name, x in arrays.items()}
     recipes = {name: Recipe(provider="external", model=model, storage=kind) for name, kind in kinds.items()}
     with new_folder(cache_dir.resolve(), "an import") as made:
         _write_head(made, items, recipes, {name: x.shape[1] for name, x in arrays.items()}, source, names)
         rounding = _write_rows(made, items, recipes, arrays)
         store.write_manifest(made)
-    return kinds, rounding, _notes(items, names, rounding)
+    return kinds, rounding, _notes(items, names, alike, rounding)
 
 
 def storage_of(x: np.ndarray) -> Storage:
@@ -173,10 +175,12 @@ def _row_hashes(stored: dict[str, np.ndarray], n: int) -> list[bytes]:
     return [hashlib.sha256(b"".join(x[r].tobytes() for x in rows)).digest() for r in range(n)]
 
 
-def _notes(items: Sequence[Item], class_names: Sequence[str], rounding: Mapping[str, float]) -> tuple[str, ...]:
+def _notes(
+    items: Sequence[Item], class_names: Sequence[str], alike: Sequence[str], rounding: Mapping[str, float]
+) -> tuple[str, ...]:
     notes = group_notes([item.group for item in items])
     notes += told_of_classes([item.label for item in items], class_names)
-    notes += alike_names(class_names)
+    notes += alike
     for name, error in rounding.items():
         if error > NOTABLE_ROUNDING:
             notes.append(

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from embedcache.given.cells import Cell, cell_text, first_missing, kept_type, read_cells
+from embedcache.cells import UNKNOWN_WORDS
+from embedcache.given.columns import Cell, first_missing, kept_type, read_cells
 from embedcache.items import natural_key
-
-MISSING_AS_TEXT = frozenset({"nan", "none", "<na>", "nat", "null"})
-"""What missing labels become where something turns them into text, in small letters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +89,9 @@ def told_of_classes(names: Sequence[str], class_names: Sequence[str]) -> list[st
             f"{len(empty)} of {len(class_names)} classes {has} no row; heads keep a place for {it}, with probability "
             f"0: {', '.join(empty[:10])}{' …' if len(empty) > 10 else '.'}"
         )
-    if odd := [name for name in class_names if name in there and name.casefold() in MISSING_AS_TEXT]:
+    if odd := [name for name in class_names if name in there and name in UNKNOWN_WORDS]:
         told.append(
-            f"The class {', '.join(map(repr, odd))} is named as a missing label is when it becomes text. Drop these "
+            f"The class {', '.join(map(repr, odd))} is named as programs write a label that is missing. Drop these "
             "rows if their class is unknown."
         )
     return told
@@ -116,4 +114,4 @@ def _by_list(labels: Any, cells: list[Cell], listed: list[Cell]) -> Labels:
             f"labels are entries of class_names, however: {unknown[:5]} are not among the {len(names)} of "
             f"{listed[:5]}{' …' if len(names) > 5 else ''}. Name every class, in the type of the labels."
         )
-    return Labels([str(cell_text(cell)) for cell in cells], names, kept_type(labels, listed))
+    return Labels([str(cell) for cell in cells], names, kept_type(labels, listed))

@@ -15,7 +15,7 @@ from embedcache.splits.files import SPLIT_KEY, hash_facts
 from embedcache.splits.files import SplitReport as SplitReport
 from embedcache.splits.files import hash_roles as hash_roles
 from embedcache.splits.files import read_split as read_split
-from embedcache.splits.folds import make_folds, single_groups, small_classes, unlearnt
+from embedcache.splits.folds import advice, make_folds, single_groups, small_classes, unlearnt
 from embedcache.splits.given_roles import read_roles, start_roles
 from embedcache.splits.near_copies import near_column, near_in_cache, with_near_copies
 from embedcache.splits.role_names import ROLES as ROLES
@@ -114,17 +114,12 @@ def _cut(
     roles, small = cut_roles(labels, groups, start, shares, spec.seed, stated)
     movable = [role for role in ROLES if role not in set(start)]
     roles, forced = keep_classes_in_train(labels, groups, roles, movable)
-    _check_filled([role for role in movable if shares[role]], roles)
-    return roles, (forced, sorted(small))
-
-
-def _check_filled(wanted: list[str], roles: np.ndarray) -> None:
-    """Refuse a split in which a role that was asked for has no row."""
-    empty = [role for role in wanted if not (roles == role).any()]
+    empty = [role for role in movable if shares[role] and not (roles == role).any()]
     if empty:
-        raise CacheError(
-            f"each share above 0 needs rows, however: {empty} got none. State finer groups, or set it to 0."
-        )
+        pool, beside = roles != "test", "test=0 and " if "test" in empty else ""
+        told = advice(labels[pool], groups[pool], spec.seed, stated, before=beside)
+        raise CacheError(f"each share above 0 needs rows, however: {empty} got none. {told}")
+    return roles, (forced, sorted(small))
 
 
 def _cross_validated(

@@ -63,21 +63,30 @@ def test_an_export_survives_a_kill_and_a_full_disk_at_every_point(
 
 
 @pytest.mark.parametrize("stops", [dies, runs_full])
+@pytest.mark.parametrize(("is_trained", "step"), [(False, 9), (True, 2)])
 def test_training_into_a_bundle_goes_on_after_a_kill_and_a_full_disk(
-    cache: Path, tmp_path: Path, stops: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+    cache: Path,
+    tmp_path: Path,
+    is_trained: bool,
+    step: int,
+    stops: Callable[..., bool],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     torch.set_num_threads(1)
-    store, out, at, times = tmp_path / "store", tmp_path / "head", 1, 0
+    store, out, at = tmp_path / "store", tmp_path / "head", 1
     monkeypatch.setattr("app.actions.benches.print", lambda *told: None, raising=False)
+    if is_trained:
+        train(cache, store, None)
     while stops(lambda: train(cache, store, out), at):
-        assert not out.exists() or load(out)
-        times, at = times + 1, at + 7
         if out.exists():
+            load(out)
             remove(out)
+        at += step
     load(out)
-    assert times > 4
+    assert at > 4 * step
     if stops is dies:
         train(cache, store, tmp_path / "again")
+        load(tmp_path / "again")
     assert [name for name in names(tmp_path) + names(store) + names(store / "runs") if ".tmp" in name] == []
 
 

@@ -242,6 +242,16 @@ def test_a_backbone_that_changed_is_noticed_by_the_canary(bundle, predictor):
         check_canary(moved, predictor.backbones)
 
 
+def test_a_flipped_bit_of_a_cache_is_noticed_by_predict(frostbench, bundle, cache, tmp_path):
+    copy = shutil.copytree(cache, tmp_path / "cache")
+    for name in ("shards/part-00000.parquet", "items.parquet"):
+        for _ in flips(copy / name, 20):
+            said = frostbench("predict", bundle, copy, "--out", tmp_path / "out.csv")
+            assert said.status == 2
+            assert ", however: " in said.err
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_an_intensity_range_goes_from_the_command_into_the_bundle(frostbench, tmp_path):
     from PIL import Image
 
@@ -300,13 +310,3 @@ def test_a_csv_of_names_that_are_formulas_is_told(frostbench, bundle, photos, tm
     said = frostbench("predict", bundle, "=1+1.png", "--out", "x.json")
     assert "apostrophe" not in said.err
     assert pd.read_json("x.json")["image"].tolist() == ["=1+1.png"]
-
-
-def test_a_flipped_bit_of_a_cache_is_noticed_by_predict(frostbench, bundle, cache, tmp_path):
-    copy = shutil.copytree(cache, tmp_path / "cache")
-    for name in ("shards/part-00000.parquet", "items.parquet"):
-        for _ in flips(copy / name, 20):
-            said = frostbench("predict", bundle, copy, "--out", tmp_path / "out.csv")
-            assert said.status == 2
-            assert ", however: " in said.err
-    assert not (tmp_path / "out.csv").exists()

@@ -1,5 +1,7 @@
 """Arrays as callers have them, through fit and compare."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -206,3 +208,44 @@ def test_what_even_float32_loses_is_told_to_users_of_the_api(arrays):
     with pytest.warns(UserWarning, match="its values are very small"):
         head = fit(arrays[0] * 1e-44, arrays[1], SOLVED)
     assert any("very small" in warning for warning in head.warnings)
+
+
+@pytest.mark.parametrize("images", [2, 3, 4, 6])
+@pytest.mark.parametrize("preset", ["plain", "baseline"])
+def test_advice_for_few_images_of_a_class_trains_a_head(images, preset):
+    labels = np.repeat(np.arange(4), images)
+    x = 8 * np.eye(4)[labels] + np.random.default_rng(0).normal(0, 1, (len(labels), 4))
+    quick = {"train.schedule.min_steps": 20, "train.schedule.epochs": 2}
+    for asked in (None, {"test": 0}, {"folds": 9, "test": 0}):
+        with pytest.raises(ValueError, match=r"Cross-validate: set") as told:
+            fit(x, labels, quick, preset=preset, split=asked)
+        advised = dict(re.findall(r"(test|folds)=(\d+)(?= and | of the split)", str(told.value)))
+        head = fit(x, labels, quick, preset=preset, split=(asked or {}) | {k: int(v) for k, v in advised.items()})
+        assert head.metrics["accuracy"] is not None
+
+
+@pytest.mark.parametrize("spec", KINDS, ids=lambda spec: str(next(iter(spec.values()))))
+def test_one_class_is_nothing_to_learn(arrays, spec):
+    x = arrays[0]
+    with pytest.raises(ValueError, match=r"all .* training rows are of the class '7'"):
+        fit(x, np.full(90, 7), spec)
+    with pytest.raises(ValueError, match="a head tells classes apart"):
+        compare(x, np.full(90, "a"), {"a": {}, "b": SOLVED}, seeds=(0,))
+    with pytest.warns(UserWarning, match="has no row"), pytest.raises(ValueError, match="a head tells classes apart"):
+        fit(x, np.zeros(90, int), spec, class_names=["a", "b"])
+
+
+def test_a_temperature_without_an_optimum_is_told_by_fit_and_compare(arrays):
+    x, labels = arrays
+    spec = SOLVED | {"posthoc.calibration.kind": "temperature"}
+    head = fit(x, labels, spec)
+    (told,) = [warning for warning in head.warnings if "calibration rows are classified right" in warning]
+    assert told in str(head)
+    found = compare(x, labels, {"solved": spec, "plain": {"posthoc.calibration.kind": "none"}}, seeds=(0, 1))
+    (note,) = [note for note in found.comparison.notes if "calibration rows are classified right" in note]
+    assert note == f"solved, seed 0, 1: {told}."
+    assert "set no limit to how sure a temperature of 0." in told
+    assert note in str(found)
+    generator = np.random.default_rng(0)
+    near = x + generator.normal(0, 4, x.shape)
+    assert not any("calibration rows" in warning for warning in fit(near, labels, spec).warnings)

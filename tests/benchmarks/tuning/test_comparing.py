@@ -74,7 +74,7 @@ class TestComparing:
         long = long.model_copy(update={"train": parse_epochs(long, 99)})
         both = {name: with_schedules(rows.tuned[name], long) for name in ("plain", "smooth")}
         alone = {"plain": both["plain"], "smooth": rows.tuned["smooth"]}
-        told = ["\n".join(notes_of(paired, "select", 2000, (), tuned)) for tuned in (both, alone)]
+        told = ["\n".join(notes_of(paired, "select", (), tuned)) for tuned in (both, alone)]
         assert ["Rows differ in schedule or patience" in notes for notes in told] == [False, True]
 
     def test_the_report_and_the_saved_table_list_every_setting(self, trained, tmp_path):

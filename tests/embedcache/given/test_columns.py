@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from embedcache.given.cells import read_cells
 from embedcache.given.classes import read_labels, told_of_classes
+from embedcache.given.columns import read_cells
 
 TEXTS = ["b", "a", "b"]
 
@@ -151,7 +151,7 @@ def test_classes_without_rows_and_names_of_missing_values_are_told():
     assert note.startswith("2 of 3 classes have no row")
     assert note.endswith("b, c.")
     (note,) = told_of_classes(["nan", "b"], ["b", "nan"])
-    assert "'nan' is named as a missing label" in note
+    assert "'nan' is named as programs write a label that is missing" in note
 
 
 def test_groups_may_be_missing_and_numbers_with_gaps_stay_whole():

@@ -53,16 +53,19 @@ def test_the_epoch_of_a_fold_is_chosen_by_the_others_of_its_repeat():
     # Two repeats of two folds; the second repeat is judged.
     courses = [course(0.0, 0.0, 0.9), course(0.0, 0.0, 0.9), course(0.9, 0.1, 0.2), course(0.1, 0.8, 0.2)]
     asked = run(train=SHORT | {"early_stop": {"metric": "accuracy"}})
-    kept = kept_epoch(asked, 0, courses, [1, 1, 1, 1], {0: 2, 1: 3})
+    kept = kept_epoch(asked, 0, "accuracy", courses, [1, 1, 1, 1], {0: 2, 1: 3})
     # Means of all four: 0.25, 0.225, 0.55.
     assert (kept.final, kept.without) == (3, {0: 2, 1: 1})
     told = mean_course(7, courses, [1, 1, 1, 1], 20, "accuracy")
     assert [(e.run, e.epoch, e.loss, e.best_epoch) for e in told] == [(7, 21, 10, 21), (7, 22, 20, 21), (7, 23, 30, 23)]
     assert [e.metrics["accuracy"] for e in told] == pytest.approx([0.25, 0.225, 0.55])
     asked = run(train=SHORT | {"early_stop": {"metric": "accuracy", "epoch": 2}})
-    assert kept_epoch(asked, 0, courses, [1, 1, 1, 1], {0: 2, 1: 3}).without == {0: 2, 1: 2}
+    assert kept_epoch(asked, 0, "accuracy", courses, [1, 1, 1, 1], {0: 2, 1: 3}).without == {
+        0: 2,
+        1: 2,
+    }
     asked = run(train=SHORT | {"early_stop": {"metric": "last"}})
-    assert kept_epoch(asked, 0, courses, [1, 1, 1, 1], {0: 2, 1: 3}).final == 3
+    assert kept_epoch(asked, 0, "last", courses, [1, 1, 1, 1], {0: 2, 1: 3}).final == 3
 
 
 def test_a_stepped_head_keeps_the_epoch_of_the_mean_and_is_fitted_to_all_rows(data, folds):

@@ -47,13 +47,13 @@ def read_cells(column: Any, what: str) -> list[Cell]:
     return found
 
 
-def cell_text(cell: Cell) -> str | None:
-    """A cell as it is stored, which is as text.
+def read_texts(column: Any, what: str) -> list[str | None]:
+    """As `read_cells`, with the cells as they are stored, which is as text.
 
-    >>> [cell_text(cell) for cell in ("a", 7, True, None)]
-    ['a', '7', 'True', None]
+    >>> read_texts([7, None], "groups"), read_texts([True], "groups")
+    (['7', None], ['True'])
     """
-    return None if cell is None else str(cell)
+    return [None if cell is None else str(cell) for cell in read_cells(column, what)]
 
 
 def first_missing(cells: Sequence[Cell]) -> tuple[int, int]:
