@@ -249,3 +249,55 @@ def test_a_temperature_without_an_optimum_is_told_by_fit_and_compare(arrays):
     generator = np.random.default_rng(0)
     near = x + generator.normal(0, 4, x.shape)
     assert not any("calibration rows" in warning for warning in fit(near, labels, spec).warnings)
+
+
+def test_predictions_are_moved_to_a_prior_by_label_or_in_order(arrays):
+    x, labels = arrays
+    named = np.array([30, 10, 20])[labels]
+    head = fit(x, named, SOLVED)
+    plain, moved = head.predict_proba(x), head.predict_proba(x, {10: 0, 20: 1, 30: 1})
+    assert (moved[:, 0] == 0).all()
+    np.testing.assert_allclose(moved[:, 1:], plain[:, 1:] / plain[:, 1:].sum(1, keepdims=True), atol=1e-3)
+    np.testing.assert_array_equal(head.predict_proba(x, [0, 1, 1]), moved)
+    np.testing.assert_array_equal(head.predict_proba(x, {"10": 0, "20": 1, "30": 1}), moved)
+    assert set(head.predict(x, np.array([0, 1, 1])).tolist()) == {20, 30}
+    with pytest.raises(ValueError, match=r"\['30'\] are missing"):
+        head.predict(x, {10: 1, 20: 1})
+    with pytest.raises(ValueError, match="shares of at least 0"):
+        head.predict_proba(x, [1, 1])
+
+
+PAIRS = [
+    ("caf\u00e9", "cafe\u0301"),
+    ("elm tree", "elm\u00a0tree"),
+    ("fir", "fir\u200b"),
+    ("oak", "oak "),
+    ("Ash", "ash"),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=ascii)
+def test_names_that_look_alike_are_told_with_the_pair(arrays, pair):
+    x, labels = arrays
+    with pytest.warns(UserWarning, match="differ only by case"):
+        head = fit(x, [(*pair, "other")[label] for label in labels], SOLVED)
+    (told,) = [warning for warning in head.warnings if "differ only by case" in warning]
+    assert all(ascii(name) in told for name in pair)
+    assert set(head.predict(x).tolist()) == {*pair, "other"}
+
+
+@pytest.mark.parametrize("blank", [" ", "\u00a0", "\u200b", "\ufeff\t"], ids=ascii)
+def test_labels_and_class_names_that_show_nothing_are_missing(arrays, blank):
+    x, labels = arrays
+    with pytest.raises(ValueError, match="30 of 90 are missing"):
+        fit(x, [("a", "b", blank)[label] for label in labels], SOLVED)
+    with pytest.raises(ValueError, match="entry 2 is blank"):
+        fit(x, labels, SOLVED, class_names=["a", "b", blank])
+
+
+def test_words_for_unknown_groups_are_told(arrays):
+    x, labels = arrays
+    groups = ["NA" if row < 30 else f"g{row // 2}" for row in range(90)]
+    with pytest.warns(UserWarning, match="30 × NA were taken as unknown|30 of 90 images have no group"):
+        head = fit(x, labels, SOLVED, groups=groups)
+    assert sum(head.record.data.groups.values()) == 60
