@@ -128,4 +128,5 @@ class Compared:
 
     def __str__(self) -> str:
         rows = [row for row in self.comparison.rows if row != self.comparison.baseline]
-        return "\n".join(map(self.verdict, rows)) + "\n\n" + "\n".join([to_text(self.comparison), *self.warnings])
+        told = [warning for warning in self.warnings if warning not in self.comparison.notes]
+        return "\n".join(map(self.verdict, rows)) + "\n\n" + "\n".join([to_text(self.comparison), *told])
