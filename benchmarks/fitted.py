@@ -1,6 +1,7 @@
 """What the Python API returns: a trained head with its run, and a comparison in words."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from benchmarks.compare import ROLE_WORDS, Comparison
 from benchmarks.deltas import BETTER, REASONS, WORSE
 from benchmarks.record import RunRecord
 from benchmarks.tables import MAIN, settling_words, to_text
+from heads.shares import Prior
 from heads.trained import TrainedHead
 
 
@@ -50,15 +52,21 @@ class Fitted:
         found = self.record.evaluations.get("select")
         return {} if found is None else dict(found.metrics)
 
-    def predict_proba(self, x: Vectors) -> npt.NDArray[np.float64]:
+    def predict_proba(self, x: Vectors, prior: Prior | None = None) -> npt.NDArray[np.float64]:
         """Probabilities [N, C] of vectors x [N, D], or of columns by name where the head reads several.
 
-        Raises:
-            ValueError: they are no vectors of the head's columns and dimensions, or a row is not finite.
-        """
-        return np.asarray(self._log_p(x).double().exp().numpy())
+        Args:
+            x: the vectors, as `fit` takes them.
+            prior: class prior where they come from, a share by class or [C]; None is that of the training rows, or what
+                the head was fitted for.
 
-    def predict(self, x: Vectors) -> npt.NDArray[Any]:
+        Raises:
+            ValueError: they are no vectors of the head's columns and dimensions, a row is not finite, or the prior is
+                none.
+        """
+        return np.asarray(self._log_p(self._under(prior), x).double().exp().numpy())
+
+    def predict(self, x: Vectors, prior: Prior | None = None) -> npt.NDArray[Any]:
         """Predicted classes [N] of vectors x [N, D], by the head's thresholds and shifts where it has any.
 
         They are what the labels were that the head was trained on: integers for integers, text for text.
@@ -66,13 +74,21 @@ class Fitted:
         Raises:
             ValueError: as `predict_proba`.
         """
-        return np.asarray(self.classes[self.head.decide(self._log_p(x)).numpy()])
+        head = self._under(prior)
+        return np.asarray(self.classes[head.decide(self._log_p(head, x)).numpy()])
 
-    def _log_p(self, x: Vectors) -> Tensor:
+    def _under(self, prior: Prior | None) -> TrainedHead:
+        """The head for a prior, whose shares may be named by what the caller calls the classes."""
+        if isinstance(prior, Mapping):
+            names = dict(zip(self.classes.tolist(), self.class_names, strict=True))
+            prior = {names.get(own, str(own)): share for own, share in prior.items()}
+        return self.head.under(prior)
+
+    def _log_p(self, head: TrainedHead, x: Vectors) -> Tensor:
         columns = vector_columns(x, self.head.columns[0], tokens=True)
         with np.errstate(over="ignore"):
             single = {name: torch.from_numpy(np.array(value, dtype=np.float32)) for name, value in columns.items()}
-        log_p = self.head.log_probabilities(single)
+        log_p = head.log_probabilities(single)
         if log_p.isnan().any():
             row = int(log_p.isnan().any(1).nonzero()[0])
             raise ValueError(
@@ -116,4 +132,5 @@ class Compared:
 
     def __str__(self) -> str:
         rows = [row for row in self.comparison.rows if row != self.comparison.baseline]
-        return "\n".join(map(self.verdict, rows)) + "\n\n" + "\n".join([to_text(self.comparison), *self.warnings])
+        told = [warning for warning in self.warnings if warning not in self.comparison.notes]
+        return "\n".join(map(self.verdict, rows)) + "\n\n" + "\n".join([to_text(self.comparison), *told])

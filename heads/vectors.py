@@ -1,7 +1,9 @@
 """The vectors that a head is given to predict: joined, of its width, and finite."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,7 +15,7 @@ def joined(columns: Mapping[str, Tensor], names: Sequence[str], width: int, toke
     """The named columns side by side, float32 [N, D], or tokens [N, T, D].
 
     Args:
-        columns: vectors by column, of any real type.
+        columns: vectors by column, tensors or arrays of any real type.
         names: of the columns, in order.
         width: D, the sum of the columns' dimensions.
         tokens: whether the columns hold tokens.
@@ -28,7 +30,7 @@ def joined(columns: Mapping[str, Tensor], names: Sequence[str], width: int, toke
             f"this head reads the columns {list(names)}, however: {missing} came not among "
             f"{sorted(columns)}. Pass the table the head was trained on, or one of the same recipe."
         )
-    found = [columns[name] for name in names]
+    found = [_as_tensor(name, columns[name]) for name in names]
     shapes = {name: list(x.shape) for name, x in zip(names, found, strict=True)}
     form = "[N, T, D] of tokens" if tokens else "[N, D]"
     if any(x.ndim != (3 if tokens else 2) or x.shape[:-1] != found[0].shape[:-1] for x in found):
@@ -47,6 +49,24 @@ def joined(columns: Mapping[str, Tensor], names: Sequence[str], width: int, toke
             f"{rows[0]}. Mend what made them, or leave these rows out."
         )
     return x
+
+
+def _as_tensor(name: str, x: Any) -> Tensor:
+    """Vectors as a tensor; arrays in any byte order and layout are copied to float32.
+
+    Raises:
+        ValueError: they hold something else than real numbers.
+    """
+    if isinstance(x, Tensor) and not x.is_complex():
+        return x
+    found = None if isinstance(x, Tensor) else np.asarray(x)
+    if found is None or found.dtype.kind not in "fiub":
+        kind = x.dtype if found is None else found.dtype
+        raise ValueError(
+            f"this head reads vectors of real numbers, however: column {name!r} holds {kind}. Convert it to float32."
+        )
+    with np.errstate(over="ignore"):
+        return torch.from_numpy(np.array(found, dtype=np.float32))
 
 
 def finite_rows(columns: Sequence[Tensor]) -> Tensor:

@@ -21,7 +21,7 @@ from training.posthoc_checks import check_posthoc
 from training.run import RunSpec
 from training.second import Refit
 from training.streamable import check_streams
-from training.view_checks import check_views
+from training.view_checks import check_finite_views, check_views
 
 MOST_PROTOTYPES = 2000
 """Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""
@@ -51,6 +51,7 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
         _check_classes(run, data)
         _check_parts(run, data)
         check_views(run, data)
+        check_finite_views(run, columns, data)
         check_metrics(run, data, background)
         _check_text_weights(run, columns, data)
         _check_packages(run)

@@ -72,14 +72,14 @@ def kept_type(column: Any, values: Sequence[Any]) -> npt.NDArray[Any]:
     >>> kept_type(np.array([1, 0], np.uint8), [0, 1]).dtype, kept_type(["a", "b"], ["a", "b"]).tolist()
     (dtype('uint8'), ['a', 'b'])
     """
-    given = np.array([]) if isinstance(column, list | tuple) else _as_array(column, "values")
-    if isinstance(column, np.ndarray) and given.dtype == object:
-        found = np.empty(len(values), dtype=object)
-        found[:] = values
-        return found
     plain = np.array(values)
-    if given.dtype.kind in "iubf" and plain.dtype.kind in "iubf" and not isinstance(column, list | tuple):
-        converted = plain.astype(given.dtype.newbyteorder("="))
+    if isinstance(column, list | tuple):
+        return plain
+    kind = column.dtype if isinstance(column, np.ndarray) else _as_array(column, "values").dtype
+    if isinstance(column, np.ndarray) and kind.kind == "O":
+        return _of_objects(values)
+    if kind.kind in "iubf" and plain.dtype.kind in "iubf":
+        converted = plain.astype(kind.newbyteorder("="))
         return converted if (converted == plain).all() else plain
     return plain
 
@@ -122,7 +122,7 @@ def _missing(values: npt.NDArray[Any]) -> list[bool]:
     if values.dtype.kind in "iub":
         return [False] * len(values)
     gone: list[bool] = np.asarray(pd.isna(values)).tolist()
-    if values.dtype.kind not in "OU":
+    if values.dtype.kind not in "OUT":
         return gone
     return [lost or (isinstance(v, str) and is_blank(v)) for v, lost in zip(values.tolist(), gone, strict=True)]
 

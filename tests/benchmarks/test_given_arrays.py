@@ -26,8 +26,9 @@ def arrays():
 def test_the_class_list_is_the_order_of_the_columns_and_keeps_classes_without_rows(arrays):
     x, labels = arrays
     names = ["pear", "absent", "apple", "fig"]
-    with pytest.warns(UserWarning, match="1 of 4 classes has no row.*absent"):
+    with pytest.warns(UserWarning, match="1 of 4 classes has no row.*absent") as told:
         head = fit(x, 2 * (labels > 0) + (labels > 1), SOLVED, class_names=names)
+    assert told[0].filename == __file__
     assert head.class_names == tuple(names)
     assert any("absent" in warning for warning in head.warnings)
     p = head.predict_proba(x)
@@ -245,7 +246,60 @@ def test_a_temperature_without_an_optimum_is_told_by_fit_and_compare(arrays):
     (note,) = [note for note in found.comparison.notes if "calibration rows are classified right" in note]
     assert note == f"solved, seed 0, 1: {told}."
     assert "set no limit to how sure a temperature of 0." in told
-    assert note in str(found)
+    assert str(found).count(note) == 1
+    assert all(str(found).count(warning) == 1 for warning in found.warnings)
     generator = np.random.default_rng(0)
     near = x + generator.normal(0, 4, x.shape)
     assert not any("calibration rows" in warning for warning in fit(near, labels, spec).warnings)
+
+
+def test_predictions_are_moved_to_a_prior_by_label_or_in_order(arrays):
+    x, labels = arrays
+    named = np.array([30, 10, 20])[labels]
+    head = fit(x, named, SOLVED)
+    plain, moved = head.predict_proba(x), head.predict_proba(x, {10: 0, 20: 1, 30: 1})
+    assert (moved[:, 0] == 0).all()
+    np.testing.assert_allclose(moved[:, 1:], plain[:, 1:] / plain[:, 1:].sum(1, keepdims=True), atol=1e-3)
+    np.testing.assert_array_equal(head.predict_proba(x, [0, 1, 1]), moved)
+    np.testing.assert_array_equal(head.predict_proba(x, {"10": 0, "20": 1, "30": 1}), moved)
+    assert set(head.predict(x, np.array([0, 1, 1])).tolist()) == {20, 30}
+    with pytest.raises(ValueError, match=r"\['30'\] are missing"):
+        head.predict(x, {10: 1, 20: 1})
+    with pytest.raises(ValueError, match="shares of at least 0"):
+        head.predict_proba(x, [1, 1])
+
+
+PAIRS = [
+    ("caf\u00e9", "cafe\u0301"),
+    ("elm tree", "elm\u00a0tree"),
+    ("fir", "fir\u200b"),
+    ("oak", "oak "),
+    ("Ash", "ash"),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=ascii)
+def test_names_that_look_alike_are_told_with_the_pair(arrays, pair):
+    x, labels = arrays
+    with pytest.warns(UserWarning, match="differ only by case"):
+        head = fit(x, [(*pair, "other")[label] for label in labels], SOLVED)
+    (told,) = [warning for warning in head.warnings if "differ only by case" in warning]
+    assert all(ascii(name) in told for name in pair)
+    assert set(head.predict(x).tolist()) == {*pair, "other"}
+
+
+@pytest.mark.parametrize("blank", [" ", "\u00a0", "\u200b", "\ufeff\t"], ids=ascii)
+def test_labels_and_class_names_that_show_nothing_are_missing(arrays, blank):
+    x, labels = arrays
+    with pytest.raises(ValueError, match="30 of 90 are missing"):
+        fit(x, [("a", "b", blank)[label] for label in labels], SOLVED)
+    with pytest.raises(ValueError, match="entry 2 is blank"):
+        fit(x, labels, SOLVED, class_names=["a", "b", blank])
+
+
+def test_words_for_unknown_groups_are_told(arrays):
+    x, labels = arrays
+    groups = ["NA" if row < 30 else f"g{row // 2}" for row in range(90)]
+    with pytest.warns(UserWarning, match="30 × NA were taken as unknown|30 of 90 images have no group"):
+        head = fit(x, labels, SOLVED, groups=groups)
+    assert sum(head.record.data.groups.values()) == 60

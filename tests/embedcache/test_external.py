@@ -73,6 +73,14 @@ def test_every_kind_of_file_gives_the_same_table(tmp_path: Path, write: Any) -> 
     assert "NO GROUPS" in report.warnings[0]
 
 
+@pytest.mark.parametrize("kind", [">f4", np.longdouble, np.int16, np.uint8, bool])
+def test_number_types_that_are_not_stored_are_converted(tmp_path: Path, kind: Any) -> None:
+    x = np.abs(8 * X).astype(kind)
+    np.save(tmp_path / "x.npy", x)
+    import_vectors(tmp_path / "x.npy", manifest(tmp_path), tmp_path / "c", "m")
+    np.testing.assert_array_equal(read_table(tmp_path / "c").columns["features"], x.astype(np.float16))
+
+
 def test_a_dict_of_tensors_gives_several_columns(tmp_path: Path) -> None:
     x = torch.from_numpy(X.copy())
     torch.save({"cls": x.bfloat16(), "mean": x.half()}, tmp_path / "x.pt")

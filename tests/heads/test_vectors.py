@@ -1,7 +1,6 @@
 """What a head is given to predict: every kind of head refuses rows that are no numbers, and names the first."""
 
-from dataclasses import replace
-
+import numpy as np
 import pytest
 import torch
 
@@ -94,6 +93,12 @@ def test_numbers_that_float32_cannot_hold_are_not_finite():
         head_of(dim=1).log_probabilities({"a": torch.tensor([[1e300], [1.0]], dtype=torch.float64)})
 
 
-def test_other_number_types_are_read():
+def test_other_number_types_and_arrays_are_read():
     head, x = head_of(), torch.randint(0, 5, (3, 4))
-    assert torch.equal(head.logits({"a": x}), replace(head).logits({"a": x.float()}))
+    wanted = head.logits({"a": x.float()})
+    assert torch.equal(head.logits({"a": x}), wanted)
+    for kind in (np.float16, ">f4", np.longdouble, np.int8):
+        assert torch.equal(head.logits({"a": x.numpy().astype(kind)}), wanted)
+    for other in (x.numpy().astype(str), x.to(torch.complex64), x.numpy().astype(complex)):
+        with pytest.raises(ValueError, match="vectors of real numbers, however: column 'a' holds"):
+            head.logits({"a": other})

@@ -10,7 +10,7 @@ import torch
 from benchmarks.settings import parse, with_changes
 from training import checks
 from training.checks import check_data
-from training.data import Data, Part
+from training.data import Data, Part, Views
 from training.notes import notes_for
 from training.run import RunSpec
 
@@ -195,3 +195,20 @@ def test_matrices_of_mahalanobis_are_too_large_before_training(body, width):
     changes = {"second": {"kind": "refit", "classifier": classifier}} if body else {"head.classifier": classifier}
     with pytest.raises(ValueError, match=rf"3 classes of width {width} need 0\.0 GB"):
         check_data([run_of(body | changes)], data_of())
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_views_that_are_not_finite_are_refused(value):
+    rows = torch.arange(12)
+    x = torch.randn(12, 8)
+    broken = x.clone()
+    broken[[3, 5], 1] = value
+    views = {name: Views({"avg": v}, rows, rows % 3, torch.ones(12)) for name, v in (("flip", x), ("cut", broken))}
+    data = replace(data_of(), views=views, averaged={"turn": {"turn#0": {}}})
+    check_data([RunSpec(view_sets=("flip",))], data)
+    with pytest.raises(ValueError, match=r"2 rows of column 'avg' of view set 'cut' .* first is row 3"):
+        check_data([RunSpec(view_sets=("flip", "cut"))], data)
+    seen = replace(data.select, also={"avg@turn#0": broken[:6]})
+    with pytest.raises(ValueError, match=r"2 rows of 'avg@turn#0' of select rows"):
+        check_data([RunSpec(tta=("turn",))], replace(data, select=seen))
+    check_data([RunSpec()], replace(data, select=seen))
