@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.jobs import queue
+from app.jobs.ending import reserve_end
 from app.jobs.files import (
     SIDES,
     UNFINISHED,
@@ -17,11 +18,10 @@ from app.jobs.files import (
     asked_to_stop,
     folder_of,
     is_started,
-    new_id,
     read_request,
-    reserve_end,
     write_json,
 )
+from app.jobs.ids import new_id
 from app.jobs.process import ask_to_stop
 from app.jobs.state import settled, unfinished
 from app.jobs.words import NOT_BEGUN, found_all

@@ -9,30 +9,24 @@
     STORE/jobs/ID/end.json        room for its last words, for when the disk is full
     STORE/jobs/ID/cancel          it is asked to stop, and since when
 
-An ID is the time in UTC and four random digits, so that jobs sort by age: 20261128-034512-123456-a1b2.
+An ID (`app.jobs.ids`) is like 20261128-034512-123456-a1b2.
 """
 
 import json
 import os
-import re
-import secrets
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
+
+from app.jobs.ids import is_id
 
 SIDES = ("A", "B")
 UNFINISHED = ("queued", "running")
 State = Literal["queued", "running", "done", "cancelled", "failed", "lost"]
 T = TypeVar("T", "Request", "Status", "Process", "Asked")
 
-_STAMP = "%Y%m%d-%H%M%S-%f"
-END_BYTES, LONGEST_WORDS = 4096, 300
-"""Room for a job's last words, and letters of them: as ASCII in JSON a letter takes up to twelve bytes."""
 LATER = ("holds", "folder", "keys")
 """Fields that files of earlier versions lack."""
-_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9a-f]{4}")
 
 
 class JobError(ValueError):
@@ -114,15 +108,9 @@ class Status:
     def __post_init__(self) -> None:
         if self.state not in get_args(State):
             raise ValueError(f"the state of a job is one of {get_args(State)}, however: {self.state!r} came.")
-        # JSON knows neither numbers as keys nor tuples; and what somebody wrote in place of a number is not shown.
-        object.__setattr__(self, "keys", {int(seed): str(key) for seed, key in self.keys.items()})
-        object.__setattr__(self, "warnings", tuple(map(str, self.warnings)))
-        for name in ("seed_number", "seeds", "epoch", "epochs", "best_epoch", "trained", "found", "holds"):
-            object.__setattr__(self, name, int(getattr(self, name)))
-        for name in ("began", "ended", "best", "pace"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else float(value))
-        object.__setattr__(self, "message", str(self.message))
+        # JSON knows neither numbers as keys nor tuples.
+        object.__setattr__(self, "keys", {int(seed): key for seed, key in self.keys.items()})
+        object.__setattr__(self, "warnings", tuple(self.warnings))
 
 
 @dataclass(frozen=True)
@@ -154,31 +142,6 @@ class Asked:
     boot: str
     seconds: float
     force: bool = False
-
-
-def new_id(created: float, after: str = "") -> str:
-    """An ID for a job that was asked for at a time, in seconds since 1970.
-
-    IDs are the order of the queue. Where the clock was set back and a job of a later time is there already, the new
-    one comes a microsecond after it.
-
-    >>> new_id(0.0, "20261128-034512-999999-a1b2")[:22]
-    '20261128-034513-000000'
-    """
-    stamp = datetime.fromtimestamp(created, UTC)
-    # Digits need not be a time: a name that is none stands before every other.
-    with suppress(ValueError, OverflowError):
-        stamp = max(stamp, datetime.strptime(after[:22], _STAMP).replace(tzinfo=UTC) + timedelta(microseconds=1))
-    return f"{stamp:{_STAMP}}-{secrets.token_hex(2)}"
-
-
-def is_id(name: str) -> bool:
-    """Whether a name has exactly the form of an ID.
-
-    >>> is_id("20261128-034512-123456-a1b2"), is_id("../20261128-034512-123456-a1b2")
-    (True, False)
-    """
-    return _ID.fullmatch(name) is not None
 
 
 def folder_of(store: Path, job_id: str) -> Path:
@@ -220,25 +183,6 @@ def write_json(path: Path, content: Request | Status | Process | Asked) -> None:
     partial = path.with_name(f".{path.name}-{os.getpid()}")
     partial.write_text(json.dumps(asdict(content)), encoding="ascii")
     partial.replace(path)
-
-
-def reserve_end(folder: Path) -> None:
-    """Set room aside for the last words of a job: spaces, which `write_end` writes over."""
-    (folder / "end.json").write_bytes(b" " * END_BYTES)
-
-
-def write_end(folder: Path, status: Status) -> None:
-    """Write the status with which a job ends; where nothing more can be written, its last words into their room.
-
-    Raises:
-        OSError: there is no room either.
-    """
-    try:
-        write_json(folder / "status.json", status)
-    except OSError:
-        said = asdict(Status(state=status.state, message=status.message[:LONGEST_WORDS], ended=status.ended))
-        with (folder / "end.json").open("r+b") as file:
-            file.write(json.dumps(said).encode("ascii").ljust(END_BYTES))
 
 
 def read_end(folder: Path) -> Status | None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from app.jobs.files import UNFINISHED, JobError, Status, is_id, is_started, read_request, write_json
+from app.jobs.files import UNFINISHED, JobError, Status, is_started, read_request, write_json
+from app.jobs.ids import is_id
 from app.jobs.process import start
 from app.jobs.state import settled, unfinished
 

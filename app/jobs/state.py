@@ -9,12 +9,12 @@ from app.jobs.files import (
     JobError,
     Status,
     asked_to_stop,
-    is_id,
     is_started,
     read_asked,
     read_end,
     read_status,
 )
+from app.jobs.ids import is_id
 from app.jobs.process import is_of_this_boot, is_starting, kill, process_of, seconds_since
 from app.jobs.words import FORCED, LOST, RESTARTED, with_finished
 

@@ -104,6 +104,8 @@ def where(job: Job) -> str:
 
 def _took(job: Job) -> str:
     took = f"in {_span(job.ended - job.began)}" if job.ended is not None and job.began is not None else ""
+    if job.found and not job.trained:
+        return f"{job.found} found in the store, none to train"
     found = f"{job.found} found in the store, {job.trained} trained" if job.found else f"{job.trained} trained"
     return f"{found} {took}".strip()
 

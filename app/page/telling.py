@@ -65,15 +65,25 @@ def _word(value: Any) -> str:
 
 
 def when(job: Job) -> str:
-    """When a job ended or was asked for, in the server's time."""
-    return f"{datetime.fromtimestamp(job.ended or job.created):%d %b %Y, %H:%M}"
+    """What became of a job and when, in the server's time.
+
+    >>> when(Job(id="", side="A", state="done", found=3, ended=0.0)).split()[0]
+    'found'
+    """
+    if job.ended is None:
+        return f"asked for {_time(job.created)}"
+    return f"{'found' if job.found and not job.trained else 'ended'} {_time(job.ended)}"
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds):%d %b %Y, %H:%M}"
 
 
 def runs_html(found: Mapping[str, Job]) -> str:
     """Which runs a result is of: a line for each side, and a note that is shown when the form says something else."""
     lines = "".join(
         f'<p><b class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</b>'
-        f"<span>{escape(told_bench(found[side].bench))} · trained {when(found[side])}</span></p>"
+        f"<span>{escape(told_bench(found[side].bench))} · {when(found[side])}</span></p>"
         for side in SIDES
         if side in found
     )

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from app.jobs import log_tail, read
-from app.jobs.files import Request, Status, new_id, read_process, write_json
+from app.jobs.files import Request, Status, read_process, write_json
+from app.jobs.ids import new_id
 from app.jobs.process import identity
 
 ENDLESS = {

@@ -9,7 +9,8 @@ import pytest
 from queued_jobs import another_process, bench_of, made_by_hand, this_process
 
 from app.jobs import cancel, process, read, submit
-from app.jobs.files import is_id, new_id, read_asked, write_json
+from app.jobs.files import read_asked, write_json
+from app.jobs.ids import is_id, new_id
 from app.jobs.process import ask_to_stop, identity, process_of
 
 HOUR = 3600.0

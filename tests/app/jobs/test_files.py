@@ -15,7 +15,8 @@ from queued_jobs import (
 )
 
 from app.jobs import JobError, cancel, curves, jobs, log_tail, newest, read
-from app.jobs.files import Status, is_id, new_id, write_json
+from app.jobs.files import Status, write_json
+from app.jobs.ids import is_id, new_id
 from app.jobs.process import identity
 
 

@@ -22,7 +22,9 @@ from queued_jobs import (
 
 from app import worker
 from app.jobs import JobError, advance, cancel, jobs, listed, queue, read, submit, submit_found
-from app.jobs.files import Status, is_started, new_id, read_request, write_end, write_json
+from app.jobs.ending import write_end
+from app.jobs.files import Status, is_started, read_request, write_json
+from app.jobs.ids import new_id
 from app.jobs.progress import Progress
 from app.jobs.state import settled
 
@@ -189,7 +191,7 @@ def test_on_a_full_disk_a_job_says_so(tmp_path, started, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("app.jobs.files.write_json", full)
+    monkeypatch.setattr("app.jobs.ending.write_json", full)
     monkeypatch.setattr("app.jobs.progress.write_json", full)
     monkeypatch.setattr(worker, "write_process", full)
     monkeypatch.setattr(worker, "_call_next", lambda folder: None)
@@ -203,7 +205,7 @@ def test_on_a_full_disk_a_job_says_so(tmp_path, started, monkeypatch):
 def test_the_longest_last_words_fit_into_their_room(tmp_path, started, monkeypatch):
     folder = tmp_path / "jobs" / asked(tmp_path, 1)[0]
     size = (folder / "end.json").stat().st_size
-    monkeypatch.setattr("app.jobs.files.write_json", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    monkeypatch.setattr("app.jobs.ending.write_json", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
     write_end(folder, Status(state="failed", message="\N{GRINNING FACE}" * 2000, warnings=("x" * 9000,), ended=1.5))
     assert (folder / "end.json").stat().st_size == size
     write_json(folder / "process.json", another_process())

@@ -75,7 +75,7 @@ def test_runs_of_the_command_line_are_found_at_once_and_used(server, browse):
     state(page, "job-A", "done")
     state(page, "job-B", "done")
     took = time.monotonic() - began
-    expect(page.get_by_test_id("job-B")).to_contain_text("3 found")
+    expect(page.get_by_test_id("job-B")).to_contain_text("3 found in the store, none to train")
     expect(page.get_by_test_id("card-A")).to_contain_text("in elsewhere/kept too")
     state(page, "compare", "done")
     assert took < 10, took
@@ -94,7 +94,7 @@ def test_results_name_their_own_runs_and_are_out_of_date_when_the_form_changes(s
     state(page, "compare", "done")
     runs = page.locator("#compare").get_by_test_id("runs")
     expect(runs).to_contain_text("plain with train.schedule.epochs=5, train.schedule.min_steps=0 · seeds 0, 1, 2")
-    expect(runs).to_contain_text(re.compile(r"cache \w+ · trained \d\d \w+ \d{4}"))
+    expect(runs).to_contain_text(re.compile(r"cache \w+ · ended \d\d \w+ \d{4}"))
     old = page.locator("#compare").get_by_test_id("outdated")
     expect(old).to_be_hidden()
     fill(page, "B", {"Schedule: epochs": "6"})
