@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from heads.posthoc import PosthocSpec, PriorAdjustment
+from heads.posthoc import NoCalibration, PosthocSpec, PriorAdjustment
 from training.events import Epoch
 from training.measurable import epochs_metric
 from training.metrics import NOTHING, Preference, preferred, to_raise
@@ -75,7 +75,7 @@ def _plain(run: RunSpec, stop: EarlyStop, second: object, power: float = 0.0, ta
     if isinstance(second, TauNorm) and second.tau is None:
         second = second.model_copy(update={"tau": power})
     train = run.train.model_copy(update={"early_stop": stop})
-    posthoc = PosthocSpec(adjustment=PriorAdjustment(tau=tau))
+    posthoc = PosthocSpec(adjustment=PriorAdjustment(tau=tau), calibration=NoCalibration())
     return run.model_copy(update={"train": train, "second": second, "posthoc": posthoc})
 
 

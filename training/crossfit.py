@@ -8,7 +8,7 @@ from torch import Tensor
 
 from heads.calibrators.rows import Calibration
 from heads.layers import Layers
-from heads.posthoc import PosthocSpec
+from heads.posthoc import NoCalibration, PosthocSpec
 
 FOLDS = 5
 
@@ -97,7 +97,7 @@ def _fitted_without(layers: Layers, rows: Calibration, prior: Tensor | None, fol
     if not layers.spec.reads_rows:
         return layers
     if len(rows.labels) == 0:
-        return Layers.of(PosthocSpec(shift=layers.spec.shift), layers.class_names)
+        return Layers.of(PosthocSpec(calibration=NoCalibration(), shift=layers.spec.shift), layers.class_names)
     try:
         return layers.fitted_to(rows, prior)
     except ValueError as error:

@@ -52,7 +52,8 @@ NEUTRAL = {
     "posthoc.adjustment.rule": "fixed",
     "posthoc.adjustment.tau": 0,
     "posthoc.deploy_prior": {},
-    "posthoc.calibration.kind": "none",
+    # Auto takes away nothing: a temperature moves no prediction.
+    "posthoc.calibration.kind": "auto",
     "posthoc.thresholds.kind": "none",
     "posthoc.shift.kind": "none",
 }

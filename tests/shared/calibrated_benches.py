@@ -5,6 +5,7 @@ from benchmarks.plan import BenchSpec
 
 def bench_of(folder, cache, **changes):
     base = {"train.schedule": {"epochs": 6, "min_steps": 0, "batch_size": 32}, "train.optim.lr": 0.03}
+    base["posthoc.calibration.kind"] = "none"
     toggles = {
         "smooth": {"train.loss.smoothing.epsilon": 0.5},
         "scaled": {"posthoc.calibration.kind": "temperature"},

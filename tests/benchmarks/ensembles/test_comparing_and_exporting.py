@@ -51,7 +51,7 @@ def test_an_ensemble_is_exported_for_the_best_seed_or_for_all(ran, tmp_path):
     store, rows = Path(bench.store), chosen_rows(bench)[0].rows
     records = [read_record(store, key) for key in rows["both"]]
     best = max(records, key=lambda record: record.selection_value)
-    told = export_row(bench, "both", tmp_path / "one")
+    told = export_row(bench, "both", tmp_path / "one", refit=False)
     assert told == f"{tmp_path / 'one'}: row 'both', seed {best.seed}, run {best.key}"
     bundle = load(tmp_path / "one")
     mean = by_hand(bench, ENSEMBLES["both"], best.seed, "select")[0]
@@ -62,13 +62,14 @@ def test_an_ensemble_is_exported_for_the_best_seed_or_for_all(ran, tmp_path):
     assert bundle.head.facts["metrics"]["select"] == best.evaluations["select"].metrics
     assert bundle.head.facts["runs"] == list(best.members)
 
-    assert export_row(bench, "plain", tmp_path / "all", seeds="all").endswith("row 'plain', mean of seeds 0, 1")
+    told = export_row(bench, "plain", tmp_path / "all", seeds="all", refit=False)
+    assert told.endswith("row 'plain', mean of seeds 0, 1")
     both = [by_hand(bench, ["plain"], seed, "select")[0] for seed in (0, 1)]
     heads = load(tmp_path / "all").head
     assert torch.allclose(heads.log_probabilities(x).exp(), sum(both) / 2, atol=1e-9)
     assert "was not judged" in heads.facts["note"]
     assert "metrics" not in heads.facts
-    export_row(bench, "both", tmp_path / "four", seeds="all")
+    export_row(bench, "both", tmp_path / "four", seeds="all", refit=False)
     assert len(load(tmp_path / "four").head.members) == 4
     with pytest.raises(ValueError, match="the bench has seed 0 alone"):
         export_row(bench.model_copy(update={"seeds": (0,)}), "plain", tmp_path / "no", seeds="all")
@@ -76,7 +77,7 @@ def test_an_ensemble_is_exported_for_the_best_seed_or_for_all(ran, tmp_path):
 
 def test_an_ensemble_is_refitted_member_by_member(ran, tmp_path):
     bench, _ = ran
-    told = export_row(bench, "both", tmp_path / "refit", refit=True)
+    told = export_row(bench, "both", tmp_path / "refit")
     assert told.endswith(", refitted to 186 rows")
     head = load(tmp_path / "refit").head
     assert [int(member.counts.sum()) for member in head.members] == [186, 186]

@@ -103,7 +103,7 @@ class TestComparing:
         assert not re.search(r"settings|lie beyond|Won:", to_text(found).split("Note: ", 1)[1])
 
     def test_the_winner_is_exported(self, trained, tmp_path):
-        told = export_row(tuned_bench(trained.folder), "plain", tmp_path / "head")
+        told = export_row(tuned_bench(trained.folder), "plain", tmp_path / "head", refit=False)
         assert "row 'plain' with lr=0.1, seed " in told
         facts = load_bundle(tmp_path / "head").head.facts
         assert facts["run"]["train"]["optim"]["lr"] == 0.1

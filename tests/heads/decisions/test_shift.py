@@ -124,7 +124,7 @@ def test_a_shift_by_hand_moves_decisions_alone():
 
 def test_a_shift_comes_after_the_thresholds():
     log_p, labels = rows()
-    tuned = {"thresholds": {"kind": "coordinate_ascent"}}
+    tuned = {"calibration": {"kind": "none"}, "thresholds": {"kind": "coordinate_ascent"}}
     wanted = {"shift": {"kind": "wanted", "targets": {"cedar": 0.97}}}
     both = Layers.of(PosthocSpec.model_validate(tuned | wanted), NAMES).fitted_to(Calibration(log_p, labels))
     alone = Layers.of(PosthocSpec.model_validate(tuned), NAMES).fitted_to(Calibration(log_p, labels))
