@@ -8,8 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.progress import note
+from embedcache.names import one_line
 from outputs import tables
 from outputs.places import check_file
+from outputs.spreadsheets import formula_note
 from outputs.tables import TABLES as TABLES
 
 WIDE = 2000
@@ -26,7 +29,7 @@ def print_frame(frame: pd.DataFrame, most: int) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     numbers = {name for name in frame if pd.api.types.is_numeric_dtype(frame[name]) and frame[name].dtype != bool}
     for name in frame:
-        table.add_column(Text(str(name)), justify="right" if name in numbers else "left", overflow="fold")
+        table.add_column(Text(one_line(str(name))), justify="right" if name in numbers else "left", overflow="fold")
     for line in frame.head(most).itertuples(index=False):
         table.add_row(*(Text(_cell(value)) for value in line))
     console.print(table)
@@ -38,7 +41,7 @@ def _cell(value: object) -> str:
     """A value in words: four digits of a fraction, and nothing for False."""
     if isinstance(value, float):
         return f"{value:.4f}"
-    return {"True": "yes", "False": ""}.get(str(value), str(value))
+    return {"True": "yes", "False": ""}.get(str(value), one_line(str(value)))
 
 
 def check_out(out: Path | None, endings: tuple[str, ...]) -> None:
@@ -53,6 +56,9 @@ def check_out(out: Path | None, endings: tuple[str, ...]) -> None:
 
 def write_frame(frame: pd.DataFrame, out: Path | None) -> None:
     """Write a table as .csv, .json (records) or .parquet, by the file's ending; nothing where there is no file."""
-    if out is not None:
-        tables.write_frame(frame, out)
-        print(f"{out}: {len(frame)} rows")
+    if out is None:
+        return
+    tables.write_frame(frame, out)
+    print(f"{out}: {len(frame)} rows")
+    if out.suffix.lower() == ".csv" and (told := formula_note(frame)):
+        note(told)

@@ -31,13 +31,15 @@ class Switch:
         name: the method, as people call it.
         help: what it does, in one sentence.
         sets: dotted options and their recommended values, the one that switches it first.
-        needs: options of other parts that it cannot do without; switching off leaves them.
+        needs: options of other parts that it cannot do without.
+        instead: dotted options that it takes the place of, and sets to their neutral values.
     """
 
     name: str
     help: str
     sets: Mapping[str, Any]
     needs: Mapping[str, Any]
+    instead: Sequence[str] = ()
 
     def is_on(self, spec: RunSpec) -> bool:
         """Whether a run uses it."""
@@ -49,7 +51,10 @@ def switches() -> tuple[Switch, ...]:
     """The master switches, in the order of configs/switches/switches.yaml."""
     with resources.as_file(resources.files("configs") / "switches" / "switches.yaml") as path:
         tree = load_yaml(path)
-    return tuple(Switch(name, each["help"], each["sets"], each.get("needs", {})) for name, each in tree.items())
+    return tuple(
+        Switch(name, each["help"], each["sets"], each.get("needs", {}), each.get("instead", ()))
+        for name, each in tree.items()
+    )
 
 
 def at(spec: BaseModel, path: str) -> Any:
@@ -86,18 +91,40 @@ def with_switch(values: Mapping[str, Any], switch: Switch, on: bool) -> Values:
     Raises:
         SettingsError: a value of the side is not allowed.
     """
-    if on:
-        needed = {path: value for path, value in switch.needs.items() if at(run_of(values), path) != value}
-        changes = needed | dict(switch.sets)
-    else:
-        neutral = {path: at(RunSpec(), path) for path in switch.sets}
-        changes = {
-            path: value.model_dump() if isinstance(value, BaseModel) else value for path, value in neutral.items()
-        }
-        changes = {path: value for path, value in changes.items() if value is not None}
+    changes = _on(run_of(values), switch) if on else _neutral(switch.sets)
     run = parse(RunSpec, with_changes(merge(RunSpec().model_dump(mode="json"), tree_of(ROWS, values)), changes))
     shown = values_of(ROWS, run)
     return {row.key: shown[row.key] if row.is_active(shown) else values[row.key] for row in ROWS}
+
+
+def _on(run: RunSpec, switch: Switch) -> Tree:
+    """The options of a run that switching on changes, with their values."""
+    needed = {path: value for path, value in switch.needs.items() if at(run, path) != value}
+    there = [path for path in switch.instead if at(run, path) is not None]
+    replaced = {path: value for path, value in _neutral(there).items() if at(run, path) != value}
+    return needed | replaced | dict(switch.sets)
+
+
+def _neutral(paths: Iterable[str]) -> Tree:
+    """Dotted options at their neutral values, as settings; without those under kinds that are not neutral."""
+    found = {path: at(RunSpec(), path) for path in paths}
+    plain = {path: value.model_dump() if isinstance(value, BaseModel) else value for path, value in found.items()}
+    return {path: value for path, value in plain.items() if value is not None}
+
+
+Changed = Mapping[str, Sequence[Any]]
+"""Rows that a switch changed, by key: what each held before and what it was given."""
+
+
+def changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The rows in which a side's controls differ from before, each with both values."""
+    return {row.key: [before[row.key], after[row.key]] for row in ROWS if before[row.key] != after[row.key]}
+
+
+def given_back(values: Mapping[str, Any], changed: Changed) -> Values:
+    """The rows that a switch changed as they were before, save those that were set otherwise since."""
+    keys = {row.key for row in ROWS}
+    return {key: old for key, (old, new) in changed.items() if key in keys and values[key] == new}
 
 
 def nearest_preset(run: RunSpec) -> tuple[str, bool]:

@@ -46,18 +46,18 @@ def best_run(store: Path, keys: Mapping[int, str]) -> str:
     return best_of([read_record(store, key) for key in keys.values()]).key
 
 
-def try_image(image: str, store: Path, keys: Mapping[int, str], device: str) -> Trial:
-    """Embed an image with the backbone of a side's best run, and give it to the head.
+def try_image(image: str, store: Path, keys: Mapping[int, str], device: str, plugins: tuple[Path, ...] = ()) -> Trial:
+    """Embed an image with the backbone of a side's best run, and give it to the head; `plugins` may be run.
 
     Raises:
         ValueError: the image cannot be decoded, or the head's backbone cannot be loaded or gives other vectors here.
     """
     key = best_run(store, keys)
-    predictor = _predictor(run_folder(store, key) / "head", device)
+    predictor = _predictor(run_folder(store, key) / "head", device, plugins)
     head = predictor.head
     if isinstance(head, Ensemble):
         raise ValueError(f"one head is tried at a time, however: run {key} is an ensemble. Choose one of its members.")
-    pixels = decode_file(Path(image), background=predictor.background)
+    pixels = decode_file(Path(image), background=predictor.background, intensity_range=predictor.intensity_range)
     logits = head.logits(predictor.vectors([predictor.look(Path(image).name, pixels)]))[0].double()
     return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers)
 
@@ -77,5 +77,5 @@ def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]
 
 
 @lru_cache(maxsize=4)
-def _predictor(folder: Path, device: str) -> Predictor:
-    return open_predictor(folder, device=device)
+def _predictor(folder: Path, device: str, plugins: tuple[Path, ...]) -> Predictor:
+    return open_predictor(folder, device=device, plugins=plugins)

@@ -11,12 +11,13 @@ from benchmarks.ensembles import ensemble_of
 from benchmarks.evaluate import environment
 from benchmarks.plan import BenchSpec
 from benchmarks.record import RunRecord, best_of
-from benchmarks.refit import refitted_on
+from benchmarks.refit import refitted_if_possible
 from benchmarks.settings import SettingsError
 from benchmarks.store import read_record, require_runs, run_folder
 from benchmarks.tuning import chosen_rows
 from heads import export
 from heads.ensemble import Ensemble, Predictive
+from heads.trained import TrainedHead
 from outputs.places import check_new_folder
 from outputs.writing import new_folder
 
@@ -39,7 +40,7 @@ def export_row(
     cache: str | None = None,
     *,
     seeds: Seeds = "best",
-    refit: bool = False,
+    refit: bool | None = None,
     device: str = "cpu",
 ) -> str:
     """Write the bundle of a row to a new folder; returns a sentence about it.
@@ -50,7 +51,8 @@ def export_row(
         out: a new folder.
         cache: which cache, where the bench has several.
         seeds: the run that is best on the selection rows, or an ensemble of those of all seeds.
-        refit: train each run anew on training and selection rows (see `benchmarks.refit`).
+        refit: train each run anew on training and selection rows (see `benchmarks.refit`); where that is left open,
+            this is done if it can be, and the sentence says why not.
         device: where a refit happens.
 
     Raises:
@@ -66,15 +68,19 @@ def export_row(
     _check_several(seeds, taken)
     runs = _runs(Path(bench.store), taken)
     told = f"{out}: row {row!r}{found.setting}, {_seeds_in_words(seeds, taken)}"
-    if len(runs) == 1 and not refit:
+    again, why_not = (
+        refitted_if_possible(bench, found.cache, runs, device, is_asked=bool(refit)) if refit is not False else ((), "")
+    )
+    told += f", not refitted: {why_not}" if why_not else ""
+    if len(runs) == 1 and not again:
         with new_folder(out) as partial:
             shutil.copytree(run_folder(Path(bench.store), runs[0].key) / "head", partial, dirs_exist_ok=True)
         return told
-    head = _refitted(bench, found.cache, runs, device) if refit else ensemble_of(Path(bench.store), runs)
+    head = _one(again) if again else ensemble_of(Path(bench.store), runs)
     if isinstance(head, Ensemble):
-        head = replace(head, facts=_facts(row, taken, runs, head if refit else None))
+        head = replace(head, facts=_facts(row, taken, runs, head if again else None))
     export.save(head, out, canary_for(canary_of(Path(found.cache)), head.columns))
-    return told + (f", refitted to {int(head.counts.sum())} rows" if refit else "")
+    return told + (f", refitted to {int(head.counts.sum())} rows" if again else "")
 
 
 def _found(bench: BenchSpec, row: str, cache: str | None) -> _Row:
@@ -112,8 +118,7 @@ def _seeds_in_words(seeds: Seeds, records: Sequence[RunRecord]) -> str:
     return f"seed {best.seed}{unchosen}, run {best.key}"
 
 
-def _refitted(bench: BenchSpec, cache: str, runs: Sequence[RunRecord], device: str) -> Predictive:
-    heads = refitted_on(bench, cache, runs, device)
+def _one(heads: tuple[TrainedHead, ...]) -> Predictive:
     return heads[0] if len(heads) == 1 else Ensemble(heads)
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from benchmarks.evaluate import environment, part_of, table_to_data, with_recipes
 from benchmarks.keys import key_of, rows_of
@@ -15,7 +16,7 @@ from benchmarks.view_sets import with_averaged, with_views
 from embedcache.backbones import resolve_device
 from embedcache.splits.making import Split
 from embedcache.table import FeatureTable
-from heads.posthoc import PriorAdjustment
+from heads.posthoc import NoCalibration, PriorAdjustment
 from heads.trained import TrainedHead
 from training.courses import fixed, paced
 from training.data import Data
@@ -24,6 +25,19 @@ from training.events import Chosen, Failed, Finished
 from training.joining import stepped_rows
 from training.losses.adafocal import AdaFocal
 from training.run import RunSpec
+
+
+class RefitError(ValueError):
+    """A run that cannot be refitted.
+
+    Attributes:
+        why: the rule and what came, without what to do.
+    """
+
+    def __init__(self, why: str, cure: str) -> None:
+        super().__init__(f"{why} {cure}")
+        self.why = why
+
 
 CUT_SHORT = ("stopped", "diverged")
 """Ends of a run that never did all that its settings say, so that it cannot be repeated."""
@@ -35,11 +49,29 @@ def refitted_on(
     """Heads of runs of a bench on one of its caches, trained anew as `refitted` does it.
 
     Raises:
-        ValueError: as `refitted`, the cache is damaged, or there is no such device here.
+        RefitError: as `refitted`.
+        ValueError: the cache is damaged, or there is no such device here.
     """
     where = str(resolve_device(device))
     table, split, _ = opened_to_train(cache, bench, rows_of(bench), where)
     return refitted(records, table, split, where)
+
+
+def refitted_if_possible(
+    bench: BenchSpec, cache: str, records: Sequence[RunRecord], device: str = "cpu", *, is_asked: bool = False
+) -> tuple[tuple[TrainedHead, ...], str]:
+    """Heads of runs trained anew as `refitted_on` does it, or none and why that cannot be done.
+
+    Raises:
+        RefitError: it is asked for, and cannot be done.
+        ValueError: as in `refitted_on`.
+    """
+    try:
+        return refitted_on(bench, cache, records, device), ""
+    except RefitError as error:
+        if is_asked:
+            raise
+        return (), error.why
 
 
 def refitted(
@@ -60,7 +92,7 @@ def refitted(
         device: where training happens, such as cpu or cuda.
 
     Raises:
-        ValueError: the split is cross-validated or has no selection rows, a run is of another table or split or did not
+        RefitError: the split is cross-validated or has no selection rows, a run is of another table or split or did not
             end by itself, or training fails.
     """
     _check(records, table, split)
@@ -72,17 +104,28 @@ def refitted(
     seen = [rows["train"] + stepped_rows(run, data) - len(data.train) for run in asked]
     each = zip(asked, records, seen, strict=True)
     runs = [repeated(run, record.chosen, count) for run, record, count in each]
-    heads = _trained(runs, data)
+    heads = map(_with_temperature, _trained(runs, data), asked, records)
     return tuple(
         replace(with_recipes(head, table), facts=_facts(record, head, rows, device))
         for record, head in zip(records, heads, strict=True)
     )
 
 
+def _with_temperature(head: TrainedHead, run: RunSpec, record: RunRecord) -> TrainedHead:
+    """The head with the automatic temperature of its run, where selection rows had a part in it: they now train."""
+    found = record.chosen.temperature
+    if found is None:
+        return head
+    numbers = {"temperature": torch.tensor(found, dtype=torch.float64)}
+    return replace(head, layers=replace(head.layers, spec=run.posthoc, numbers=numbers))
+
+
 def repeated(run: RunSpec, chosen: Chosen, rows: int) -> RunSpec:
     """The run with all that was chosen for it on that many training rows given, save calibration and decisions."""
     spec = fixed(paced(run, rows), chosen.epochs, chosen.power or 0.0, chosen.tau)
     posthoc = run.posthoc.model_copy(update={"adjustment": PriorAdjustment(tau=chosen.tau)})
+    if chosen.temperature is not None:
+        posthoc = posthoc.model_copy(update={"calibration": NoCalibration(), "rows": "auto"})
     return spec.model_copy(update={"posthoc": posthoc})
 
 
@@ -100,52 +143,56 @@ def joined(table: FeatureTable, split: Split, runs: Sequence[RunSpec] = (), devi
 
 def _check_views(record: RunRecord, run: RunSpec, table: FeatureTable, split: Split) -> None:
     if run.view_sets and run.train.views != "samples":
-        raise ValueError(
+        raise RefitError(
             f"selection rows have no views to train on, however: the run has train.views={run.train.views} over "
-            f"{list(run.view_sets)}, which needs those of every image. Export without --refit."
+            f"{list(run.view_sets)}, which needs those of every image.",
+            "Export with --no-refit.",
         )
     if (run.view_sets or run.tta) and key_of(table, split, run) != record.key:
-        raise ValueError(
+        raise RefitError(
             f"a refit repeats a run on the views that it saw, however: {[*run.view_sets, *run.tta]} were made again "
-            f"since run {record.key}. Run the bench again first."
+            f"since run {record.key}.",
+            "Run the bench again first.",
         )
 
 
 def _check(records: Sequence[RunRecord], table: FeatureTable, split: Split) -> None:
     if split.folds is not None:
-        raise ValueError(
+        raise RefitError(
             "a refit adds the selection rows to the training rows, however: this split is cross-validated, and its "
-            "heads were fitted to all of these rows already. Export without --refit."
+            "heads were fitted to all of these rows already.",
+            "Export with --no-refit.",
         )
     if not (split.roles == "select").any():
-        raise ValueError(
+        raise RefitError(
             "a refit adds the selection rows to the training rows, however: this split has no selection rows, so the "
-            "head has seen all that it can be trained on. Export without --refit."
+            "head has seen all that it can be trained on.",
+            "Export with --no-refit.",
         )
     for record in records:
         run = RunSpec.model_validate(record.full_spec)
         _check_views(record, run, table, split)
-        if run.posthoc.rows == "select" and run.posthoc.reads_rows:
-            raise ValueError(
+        if run.posthoc.rows in ("select", "both") and run.posthoc.needs_rows:
+            raise RefitError(
                 "calibration and decisions are fitted to rows that a head was not trained on, however: a refit trains "
-                "on the selection rows and posthoc.rows is select. Export without --refit, or give the split a "
-                "calibrate share and set posthoc.rows=calibrate."
+                f"on the selection rows and posthoc.rows is {run.posthoc.rows}.",
+                "Export with --no-refit, or give the split a calibrate share and set posthoc.rows=calibrate.",
             )
         if isinstance(run.train.loss.point, AdaFocal):
-            raise ValueError(
-                "adafocal follows the calibration of rows that it is not fitted to, however: a refit fits all of them. "
-                "Export without --refit, or use train.loss.point.kind=focal."
+            raise RefitError(
+                "adafocal follows the calibration of rows that it is not fitted to, however: a refit fits all of them.",
+                "Export with --no-refit, or use train.loss.point.kind=focal.",
             )
         if (record.data.table, record.data.split) != (table.content_hash, split.hash):
-            raise ValueError(
-                f"a refit needs the table and the split of its run, however: those of run {record.key} are others. Run "
-                "the bench again; it trains what is not there."
+            raise RefitError(
+                f"a refit needs the table and the split of its run, however: those of run {record.key} are others.",
+                "Run the bench again; it trains what is not there.",
             )
         if record.reason in CUT_SHORT:
-            raise ValueError(
+            raise RefitError(
                 f"a refit repeats a run that ended by itself, however: run {record.key} {record.reason} at epoch "
-                f"{record.epoch}. Export it without --refit, or train it again, with a lower learning rate if it "
-                "diverged."
+                f"{record.epoch}.",
+                "Export it with --no-refit, or train it again, with a lower learning rate if it diverged.",
             )
 
 
@@ -153,15 +200,15 @@ def _trained(runs: Sequence[RunSpec], data: Data) -> list[TrainedHead]:
     """The heads of the runs, in their order.
 
     Raises:
-        ValueError: one diverged.
+        RefitError: one diverged.
     """
     found: dict[int, TrainedHead] = {}
     for event in fit(runs, data):
         if isinstance(event, Failed) or (isinstance(event, Finished) and event.reason in CUT_SHORT):
             why = event.message if isinstance(event, Failed) else f"it {event.reason} after epoch {event.epoch}."
-            raise ValueError(
-                f"a refit trains to the epoch that was chosen, however, seed {runs[event.run].seed}: {why} Export "
-                "without --refit, or lower the learning rate in the bench."
+            raise RefitError(
+                f"a refit trains to the epoch that was chosen, however, seed {runs[event.run].seed}: {why}",
+                "Export with --no-refit, or lower the learning rate in the bench.",
             )
         if isinstance(event, Finished):
             found[event.run] = event.head

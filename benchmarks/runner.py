@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +24,7 @@ from benchmarks.events import (
     RunEpoch,
     RunFailed,
     RunFold,
+    RunNoted,
     RunSkipped,
 )
 from benchmarks.failures import mark_failed
@@ -33,18 +35,21 @@ from benchmarks.store import check_run_place, check_store, is_finished, save_run
 from benchmarks.streaming import Stream, opened_to_train
 from benchmarks.view_sets import data_hash, rows_of_pass, with_averaged, with_views
 from embedcache.backbones import resolve_device
+from embedcache.splits.cuts import merge_groups
 from embedcache.splits.making import Split
 from embedcache.table import FeatureTable
 from heads.export import Canary
 from training.checkpoint import Checkpoints
 from training.checks import check_data
+from training.corrections import correction_notes
 from training.crossfit import Answers
 from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
-from training.events import Epoch, Event, Failed, Finished
+from training.events import Epoch, Event, Failed, Finished, Noted
 from training.joining import stepped_rows
-from training.notes import notes_for, order_notes, posthoc_notes
+from training.notes import epoch_notes, notes_for, order_notes, posthoc_notes
+from training.posthoc_checks import ROLES, rows_of_posthoc
 from training.run import RunSpec
 
 
@@ -147,7 +152,9 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
     for number, row in enumerate(rows, start=1):
         stepped = rows_of_pass(work.table, row.specs[0], len(labels))
         notes = row.warnings + notes_for(row.specs[0], stepped) + order_notes(row.specs[0], labels)
+        notes += epoch_notes(row.specs[0], *_selection(work, row.specs[0]))
         notes += posthoc_notes(row.specs[0], _posthoc_labels(work, row.specs[0]))
+        notes += correction_notes(row.specs[0], labels, len(work.table.class_names), _train_groups(work))
         yield RowStarted(work.cache, row.name, number, told, notes)
         for spec in row.specs:
             if (key := work.key(spec)) not in missing:
@@ -156,10 +163,30 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
         yield from _train(work, list(missing.values()), data, stop)
 
 
+def _train_groups(work: _Work) -> Tensor | None:
+    """The group of each training row, numbered; None where the table states none."""
+    if not work.table.has_groups:
+        return None
+    groups = merge_groups(work.table.groups, work.table.content)[work.split.roles == "train"]
+    return torch.from_numpy(np.unique(groups, return_inverse=True)[1])
+
+
+def _selection(work: _Work, spec: RunSpec) -> tuple[Tensor, tuple[int, ...]]:
+    """Labels of the rows that epochs are chosen by, and indices of the background classes."""
+    chosen = work.split.roles == ("select" if work.split.folds is None else "train")
+    background = tuple(work.table.class_names.index(n) for n in spec.background if n in work.table.class_names)
+    return torch.from_numpy(work.table.labels[chosen]), background
+
+
 def _posthoc_labels(work: _Work, spec: RunSpec) -> Tensor:
     """Labels of the rows that calibration and decisions are fitted to."""
-    role = spec.posthoc.rows if work.split.folds is None else "train"
-    return torch.from_numpy(work.table.labels[work.split.roles == role])
+    labels, roles = work.table.labels, work.split.roles
+    if work.split.folds is not None:
+        return torch.from_numpy(labels[roles == "train"])
+    trained = np.isin(labels, labels[roles == "train"])
+    groups = len(np.unique(merge_groups(work.table.groups, work.table.content)[roles == "select"]))
+    name = rows_of_posthoc(spec.posthoc, int((trained & (roles == "calibrate")).sum()), groups)
+    return torch.from_numpy(labels[trained & np.isin(roles, ROLES[name])])
 
 
 def _missing(work: _Work, rows: Sequence[Row]) -> dict[str, _Run]:
@@ -197,6 +224,8 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
             curve.append(event)
             epochs = run.spec.epochs_for(stepped_rows(run.spec, data))
             yield RunEpoch(*where, seed, event.epoch, epochs, event.loss, event.metrics, event.best_epoch)
+        elif isinstance(event, Noted):
+            yield RunNoted(*where, seed, event.message)
         elif isinstance(event, FoldFitted):
             yield RunFold(*where, seed, event.done, event.fits)
         elif isinstance(event, Failed):

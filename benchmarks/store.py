@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
+from benchmarks.flat import joined, kept_rows, stamps_of
 from benchmarks.record import OUTCOMES, RunRecord
 from benchmarks.settings import leaves
 from heads import export
@@ -159,8 +161,10 @@ def count_runs(store: Path, split: str) -> tuple[int, tuple[str, ...]]:
 
     The hash of a split names its images and their roles, so runs of several caches of the same images count together.
     """
-    paths = {key: run_folder(store, key) / "record.json" for key in _keys(store)}
-    splits = {key: _split_of(path, path.stat().st_mtime_ns) for key, path in paths.items()}
+    paths, stamps = _records(store)
+    kept = kept_rows(store / "records.parquet", stamps, ["split"])
+    told = {} if kept is None else dict(zip(kept["key"].to_pylist(), kept["split"].to_pylist(), strict=True))
+    splits = {key: told.get(key) or _split_of(paths[key], written) for key, (written, _) in stamps.items()}
     unreadable = tuple(key for key, found in splits.items() if found is None)
     return sum(found == split for found in splits.values()), unreadable
 
@@ -188,22 +192,39 @@ def _keys(store: Path) -> list[str]:
     return sorted(name for name in found if name[0] != "." and not is_half_written(name))
 
 
+def _records(store: Path) -> tuple[dict[str, Path], dict[str, tuple[int, int]]]:
+    """The records of a store and their stamps, by run key."""
+    paths = {key: run_folder(store, key) / "record.json" for key in _keys(store)}
+    return paths, stamps_of(paths)
+
+
 def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
-    """Refresh STORE/records.parquet, the flat view of all runs; returns it and the keys that could not be read."""
+    """Refresh STORE/records.parquet, the flat view of all runs; returns it and the keys that could not be read.
+
+    Only records that are new or were changed are read; the rows of the others are kept.
+    """
+    _, stamps = _records(store)
     path = store / "records.parquet"
+    kept = kept_rows(path, stamps)
+    known = set() if kept is None else set(kept["key"].to_pylist())
     rows, unreadable = [], []
-    for key in _keys(store):
+    for key in sorted(stamps.keys() - known):
         try:
-            rows.append(_flat(read_record(store, key)))
+            rows.append(_settings_as_json(_flat(read_record(store, key))))
         except (StoreError, OSError):
             unreadable.append(key)
-    frame = pd.DataFrame(rows)
-    # One setting may be a number here and a list there, and Parquet wants one type: settings are kept as JSON.
-    for name in [str(column) for column in frame.columns if str(column).startswith("spec.")]:
-        frame[name] = frame[name].map(json.dumps, na_action="ignore")
     with new_file(path) as partial:
-        frame.to_parquet(partial, index=False)
-    return path, tuple(unreadable)
+        pq.write_table(joined(kept, pd.DataFrame(rows), stamps), partial)
+    return path, tuple(sorted(unreadable))
+
+
+def _settings_as_json(row: dict[str, Any]) -> dict[str, Any]:
+    """A flat row for Parquet, which wants one type: a setting may be a number here and a list there.
+
+    Before they stand in a column, where a row without the setting would make a 7 a 7.0.
+    """
+    is_setting = {name: name.startswith("spec.") and value is not None for name, value in row.items()}
+    return {name: json.dumps(value) if is_setting[name] else value for name, value in row.items()}
 
 
 def _read(path: Path) -> RunRecord:

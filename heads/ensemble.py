@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heads.shares import Prior
 from heads.trained import TrainedHead
 
 
@@ -107,15 +108,16 @@ class Ensemble:
         """Log [N, C] of the mean of the members' probabilities before any calibration; it serves as logits."""
         return _log_mean([member.logits(columns).double().log_softmax(1) for member in self.members])
 
-    def log_probabilities(self, columns: Mapping[str, Tensor], prior: Tensor | None = None) -> Tensor:
+    def log_probabilities(self, columns: Mapping[str, Tensor], prior: Prior | None = None) -> Tensor:
         """Log [N, C] of the mean of the members' probabilities, in float64; -inf for classes that none was trained on.
 
         Args:
             columns: named vectors [N, D]; each member takes its own.
-            prior: class prior [C] that each member predicts under; None keeps the one that each carries.
+            prior: class prior, by name or [C], that each member predicts under; None keeps the one that each carries.
 
         Raises:
-            ValueError: a column is missing, or the prior is none for a member (see `TrainedHead.prior_shift`).
+            ValueError: the vectors are not those that a member reads, a row is not finite, or the prior is none for a
+                member (see `TrainedHead.prior_shift`).
         """
         return _log_mean([member.log_probabilities(columns, prior).double() for member in self.members])
 
@@ -132,8 +134,8 @@ class Ensemble:
         """The same ensemble, which predicts the class with the largest probability."""
         return replace(self, members=tuple(member.without_decisions() for member in self.members))
 
-    def under(self, prior: Tensor | None) -> "Ensemble":
-        """The ensemble with each member moved to a class prior [C]; itself where it is None.
+    def under(self, prior: Prior | None) -> "Ensemble":
+        """The ensemble with each member moved to a class prior, by name or [C]; itself where it is None.
 
         Raises:
             ValueError: see `TrainedHead.under`.

@@ -10,18 +10,18 @@ The bundle of an ensemble holds ensemble.json, and in member-0, member-1 … a b
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import torch
-from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensor_bytes
 from torch import Tensor
 
+from heads.bundle_code import check_named_files, run_named
 from heads.card import ENSEMBLE_FORMAT, HEAD_FORMAT, Card, EnsembleCard, card_of, ensemble_card_of
 from heads.ensemble import Ensemble, Predictive
 from heads.tensors import head_from, tensors_of
@@ -107,16 +107,24 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def load(folder: Path) -> Bundle:
+def load(folder: Path, plugins: Sequence[str | Path] = ()) -> Bundle:
     """Read a bundle; its files must have the digests of its card, and its canary the logits it was exported with.
+
+    No code of a bundle is run, nor any that it names. A head whose classifier is a plugin needs its file among
+    `plugins`, with the SHA-256 that the card states; one that was run in this process before need not be named again.
+
+    Args:
+        folder: of the bundle.
+        plugins: .py files that may be run, wherever they are; those that the bundle does not need are not.
 
     Raises:
         BundleError: the folder is no bundle, of another format version, or was changed.
+        PluginError: the head is a plugin whose file was not named, or a file that was named is missing or does not run.
     """
-    return _load_ensemble(folder) if (folder / ENSEMBLE).is_file() else _load_one(folder)[1]
+    return _load_ensemble(folder, plugins) if (folder / ENSEMBLE).is_file() else _load_one(folder, plugins)[1]
 
 
-def load_head(folder: Path) -> TrainedHead:
+def load_head(folder: Path, plugins: Sequence[str | Path] = ()) -> TrainedHead:
     """Read a bundle of one head, as `load` does.
 
     Raises:
@@ -124,14 +132,15 @@ def load_head(folder: Path) -> TrainedHead:
     """
     if (folder / ENSEMBLE).is_file():
         raise BundleError(f"one head is needed here, however: {folder} holds an ensemble. Give one of its members.")
-    return _load_one(folder)[0]
+    return _load_one(folder, plugins)[0]
 
 
-def _load_ensemble(folder: Path) -> Bundle:
+def _load_ensemble(folder: Path, plugins: Sequence[str | Path]) -> Bundle:
     card = _read_card(folder, EnsembleCard)
     for name, digest in card.members.items():
         _read_file(folder, f"{name}/{CARD}", digest)
-    found = [_load_one(folder / name) for name in sorted(card.members, key=lambda name: int(name.split("-")[1]))]
+    names = sorted(card.members, key=lambda name: int(name.split("-")[1]))
+    found = [_load_one(folder / name, plugins) for name in names]
     try:
         ensemble = Ensemble(tuple(head for head, _ in found), card.facts)
     except ValueError as error:
@@ -148,8 +157,9 @@ def _load_ensemble(folder: Path) -> Bundle:
     return Bundle(ensemble, Canary(known[0].png, {name: v for each in known for name, v in each.vectors.items()}))
 
 
-def _load_one(folder: Path) -> tuple[TrainedHead, Bundle]:
+def _load_one(folder: Path, plugins: Sequence[str | Path]) -> tuple[TrainedHead, Bundle]:
     card = _read_card(folder, Card)
+    run_named(card.head.classifier, plugins, folder)
     files = {name: _read_file(folder, name, digest) for name, digest in card.sha256.items()}
     try:
         tensors = load_tensors(files[TENSORS])
@@ -176,13 +186,16 @@ def _read_card(folder: Path, kind: type[AnyCard]) -> AnyCard:
                 f"this version reads bundles of format {' and '.join(map(str, known))}, however: {folder} has format "
                 f"{version!r}. Export it again, or install the version that wrote it."
             )
+        check_named_files(tree)
         return kind.model_validate(tree)
     except OSError as error:
         raise BundleError(
             f"a bundle is a folder with {CARD} and {TENSORS}, however: {folder} has no {file} that can be read. "
             "Give the folder that `frostbench export` wrote."
         ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
+    except BundleError:
+        raise
+    except ValueError as error:
         raise BundleError(
             f"{file} must be as `frostbench export` wrote it, however: that of {folder} is not ({error}). "
             "Export it again."

@@ -7,6 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from heads.calibrators.auto import AutoTemperature
 from heads.calibrators.isotonic import Isotonic
 from heads.calibrators.matrix import Matrix
 from heads.calibrators.none import NoCalibration as NoCalibration
@@ -19,7 +20,7 @@ from heads.decisions.thresholds import CoordinateAscent, NoThresholds
 from heads.spec import Spec
 
 CalibrationSpec = Annotated[
-    NoCalibration | Temperature | Vector | Matrix | Isotonic,
+    AutoTemperature | NoCalibration | Temperature | Vector | Matrix | Isotonic,
     Field(discriminator="kind"),
 ]
 ThresholdSpec = Annotated[NoThresholds | CoordinateAscent, Field(discriminator="kind")]
@@ -48,20 +49,25 @@ class PosthocSpec(Spec):
     """Shift of the class prior."""
     deploy_prior: dict[ClassName, Share] = Field(default_factory=dict, max_length=100_000)
     """Share of each class by name where the head will be used; probabilities are moved to it, and none leaves them."""
-    calibration: CalibrationSpec = NoCalibration()
-    """How probabilities are calibrated, after the shift."""
+    calibration: CalibrationSpec = AutoTemperature()
+    """How probabilities are calibrated, after the shift; auto is a temperature where there are rows to fit it to."""
     thresholds: ThresholdSpec = NoThresholds()
     """Whether each class has a threshold of its own in decisions; probabilities stay."""
     shift: ShiftSpec = NoShift()
     """Whether some classes are favoured in decisions, after the thresholds; probabilities stay."""
-    rows: Literal["calibrate", "select"] = "calibrate"
-    """Rows that calibration and decisions are fitted to; on select, figures for these rows are cross-fitted."""
+    rows: Literal["auto", "calibrate", "select", "both"] = "auto"
+    """Rows that calibration and decisions are fitted to; auto adds selection rows where calibrate has few."""
 
     @property
     def reads_rows(self) -> bool:
-        """Whether something is fitted to labelled rows."""
+        """Whether something is fitted to labelled rows, if there are any."""
+        return not isinstance(self.calibration, NoCalibration) or self.needs_rows
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether something must be fitted to labelled rows."""
         is_decided = isinstance(self.thresholds, CoordinateAscent) or isinstance(self.shift, WantedShift)
-        return is_decided or not isinstance(self.calibration, NoCalibration)
+        return is_decided or not isinstance(self.calibration, AutoTemperature | NoCalibration)
 
     @property
     def decides(self) -> bool:

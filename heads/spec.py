@@ -12,6 +12,11 @@ SWEPT: dict[str, JsonValue] = {"swept": True}
 """Marks a number that may differ between heads trained together in one stack (as json_schema_extra of its field)."""
 
 
+def empty(words: str) -> dict[str, JsonValue]:
+    """Says, as json_schema_extra of a field that may be None, what leaving it empty means; a form shows it there."""
+    return {"empty": words}
+
+
 class Spec(BaseModel):
     """One immutable choice. Its fields are the YAML keys, the controls and the rows of docs/options.md.
 

@@ -7,9 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heads.attention_pool import Pool
 from heads.calibrators.rows import Calibration as Calibration
+from heads.calibrators.told import told_of_calibration
 from heads.head import Head, HeadSpec
 from heads.layers import Layers
+from heads.shares import Prior, shares_of
+from heads.vectors import joined
 
 
 @dataclass(frozen=True)
@@ -104,19 +108,19 @@ class TrainedHead:
         """What logits are divided by; 1 where they are not calibrated, or in another way."""
         return self.layers.temperature
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before trusting its probabilities."""
+        return told_of_calibration(self.layers.spec, self.temperature, self.calibration)
+
     def features(self, columns: Mapping[str, Tensor]) -> Tensor:
         """The head's input, [N, D] or tokens [N, T, D]: its columns joined.
 
         Raises:
-            ValueError: a column is missing.
+            ValueError: they are not the vectors that it reads (see `heads.vectors.joined`), or a row is not finite.
         """
-        missing = [name for name in self.columns if name not in columns]
-        if missing:
-            raise ValueError(
-                f"this head reads the columns {list(self.columns)}, however: {missing} came not among "
-                f"{sorted(columns)}. Pass the table the head was trained on, or one of the same recipe."
-            )
-        return torch.cat([columns[name].float() for name in self.columns], -1)
+        width = len(self.head.preprocess.mean)
+        return joined(columns, self.columns, width, isinstance(self.head.body, Pool))
 
     @torch.inference_mode()
     def logits(self, columns: Mapping[str, Tensor]) -> Tensor:
@@ -130,12 +134,15 @@ class TrainedHead:
             raw = torch.stack([raw, *each]).mean(0)
         return (raw - self.shift).masked_fill(~self.priors.present, -torch.inf)
 
-    def log_probabilities(self, columns: Mapping[str, Tensor], prior: Tensor | None = None) -> Tensor:
+    def log_probabilities(self, columns: Mapping[str, Tensor], prior: Prior | None = None) -> Tensor:
         """Log-probabilities [N, C], calibrated where the head is.
 
         Args:
             columns: named vectors [N, D].
-            prior: class prior [C] to predict under; None keeps the one the head carries.
+            prior: class prior, by name or [C], to predict under; None keeps the one the head carries.
+
+        Raises:
+            ValueError: see `features` and `under`.
         """
         head = self.under(prior)
         return head.layers.log_probabilities(head.logits(columns))
@@ -155,8 +162,8 @@ class TrainedHead:
         """The same head, which predicts the class with the largest probability."""
         return replace(self, layers=self.layers.without_decisions())
 
-    def under(self, prior: Tensor | None) -> "TrainedHead":
-        """The head for a class prior [C]; itself where it is None.
+    def under(self, prior: Prior | None) -> "TrainedHead":
+        """The head for a class prior, shares by name or [C]; itself where it is None.
 
         A shift of the logits invalidates what was fitted to them, so calibration and decisions are fitted anew, on the
         calibration rows weighted as if they came from that prior. Where it leaves no calibration row any weight, they
@@ -167,7 +174,8 @@ class TrainedHead:
         """
         if prior is None:
             return self
-        moved, target = self.prior_shift(prior), torch.where(self.priors.present, prior.double(), 0.0)
+        moved = self.prior_shift(prior)
+        target = torch.where(self.priors.present, shares_of(prior, self.class_names), 0.0)
         target = target / target.sum()
         head = replace(self, shift=self.shift - moved, priors=replace(self.priors, implied=target), calibration=None)
         if self.calibration is None:
@@ -187,23 +195,23 @@ class TrainedHead:
         """
         return replace(self, layers=self.layers.fitted_to(rows, prior), calibration=rows)
 
-    def prior_shift(self, prior: Tensor | None) -> Tensor:
-        """What is added to the logits to predict under a class prior [C]; 0 where prior is None.
+    def prior_shift(self, prior: Prior | None) -> Tensor:
+        """What is added to the logits [C] to predict under a class prior, shares by name or [C]; 0 where it is None.
 
         Raises:
-            ValueError: the prior has another length, an entry that is negative or not finite, or nothing on the
-                trained classes.
+            ValueError: the prior is none (see `heads.shares.shares_of`), has nothing on the trained classes, or gives a
+                share to a class that an earlier one ruled out.
         """
         if prior is None:
             return torch.zeros_like(self.shift)
         present = self.priors.present
-        sound = len(prior) == len(self.class_names) and bool(prior.isfinite().all() and (prior >= 0).all())
-        if not sound or prior[present].sum() <= 0:
+        target = torch.where(present, shares_of(prior, self.class_names), 0.0)
+        if target.sum() <= 0:
+            names = [name for name, kept in zip(self.class_names, present.tolist(), strict=True) if kept]
             raise ValueError(
-                f"a class prior needs {len(self.class_names)} shares of at least 0, some of them above 0 for trained "
-                f"classes, however: {prior.tolist()[:8]} came. Give one share for each class name of the head."
+                f"a class prior has a share above 0 for some class that was trained, however: none of {names[:8]} has "
+                "one. Give it to one of them."
             )
-        target = torch.where(present, prior.double(), 0.0)
         lost = (target > 0) & (self.priors.implied == 0)
         if lost.any():
             names = [name for name, gone in zip(self.class_names, lost.tolist(), strict=True) if gone]

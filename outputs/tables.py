@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from outputs.places import OutputError
+from outputs.spreadsheets import write_csv
 from outputs.writing import new_file
 
 TABLES = (".csv", ".json", ".parquet")
@@ -12,6 +13,8 @@ TABLES = (".csv", ".json", ".parquet")
 
 def write_frame(frame: pd.DataFrame, out: Path) -> None:
     """Write a table as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
+
+    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see `outputs.spreadsheets`.
 
     Raises:
         OutputError: it has another ending.
@@ -21,7 +24,7 @@ def write_frame(frame: pd.DataFrame, out: Path) -> None:
         raise OutputError(f"a table ends in {' or '.join(TABLES)}, however: {out.name!r} came. Change its ending.")
     with new_file(out) as partial:
         if ending == ".csv":
-            frame.to_csv(partial, index=False)
+            write_csv(frame, partial)
         elif ending == ".json":
             frame.to_json(partial, orient="records", indent=1, force_ascii=False)
         else:

@@ -1,6 +1,6 @@
 """Cross-fitting what follows training: each row is judged by layers that were fitted without its fold."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,7 +28,14 @@ class Answers:
     predicted: Tensor
 
 
-def cross_fitted(layers: Layers, logits: Tensor, labels: Tensor, folds: Tensor, prior: Tensor | None = None) -> Answers:
+def cross_fitted(
+    layers: Layers,
+    logits: Tensor,
+    labels: Tensor,
+    folds: Tensor,
+    prior: Tensor | None = None,
+    also: Calibration | None = None,
+) -> Answers:
     """Answers for rows by layers fitted to those of the other folds.
 
     A fold whose others have no row of a trained class gets no calibration and no tuned decision.
@@ -39,15 +46,21 @@ def cross_fitted(layers: Layers, logits: Tensor, labels: Tensor, folds: Tensor, 
         labels: [N].
         folds: [N] number of each row's fold.
         prior: class prior [C] that rows are weighted to stand for.
+        also: further rows that all layers are fitted to, and that are not judged.
 
     Raises:
         ValueError: a wanted recall or precision cannot be reached without a fold.
     """
-    return crossed(layers, lambda _: logits, labels, folds, prior)
+    return crossed(layers, lambda _: logits, labels, folds, prior, also)
 
 
 def crossed(
-    layers: Layers, without: Callable[[int], Tensor], labels: Tensor, folds: Tensor, prior: Tensor | None = None
+    layers: Layers,
+    without: Callable[[int], Tensor],
+    labels: Tensor,
+    folds: Tensor,
+    prior: Tensor | None = None,
+    also: Calibration | None = None,
 ) -> Answers:
     """As `cross_fitted`, where the adjustment of the logits is a choice that each fold has no part in.
 
@@ -57,6 +70,7 @@ def crossed(
         labels: [N].
         folds: [N] number of each row's fold.
         prior: class prior [C] that rows are weighted to stand for.
+        also: further rows that all layers are fitted to, and that are not judged.
 
     Raises:
         ValueError: a wanted recall or precision cannot be reached without a fold.
@@ -64,12 +78,19 @@ def crossed(
     parts, places = [], []
     for fold in sorted(set(folds.tolist())):
         held, logits = folds == fold, without(fold)
-        own = _fitted_without(layers, Calibration(logits[~held], labels[~held]).known(), prior, fold)
+        others = Calibration(logits[~held], labels[~held])
+        rows = others if also is None else together((others, also))
+        own = _fitted_without(layers, rows.known(), prior, fold)
         log_p = own.log_probabilities(logits[held])
         parts.append((logits[held], log_p, own.decide(log_p)))
         places.append(held.nonzero().squeeze(1))
     order = torch.cat(places).argsort()
     return Answers(*(torch.cat(each)[order] for each in zip(*parts, strict=True)))
+
+
+def together(rows: Sequence[Calibration]) -> Calibration:
+    """The rows of several as one."""
+    return Calibration(torch.cat([each.logits for each in rows]), torch.cat([each.labels for each in rows]))
 
 
 def _fitted_without(layers: Layers, rows: Calibration, prior: Tensor | None, fold: int) -> Layers:

@@ -53,6 +53,7 @@ class Chosen:
         epochs: the kept epoch of each stage of gradient steps, 1 for the stage's first; none for heads without steps.
         power: of tau-normalisation; None where there is none.
         tau: strength of the post-hoc shift, whether tuned or given; 0 where there is none.
+        temperature: an automatic one that selection rows had a part in, 1 where they were too few; else None.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -60,6 +61,7 @@ class Chosen:
     epochs: tuple[int, ...] = ()
     power: float | None = None
     tau: float = 0.0
+    temperature: float | None = None
 
 
 @dataclass(frozen=True)
@@ -103,4 +105,17 @@ class Failed:
     message: str
 
 
-Event = Started | Epoch | Finished | Failed
+@dataclass(frozen=True)
+class Noted:
+    """Something that a person should know of a run that goes on.
+
+    Attributes:
+        run: place of the run.
+        message: a sentence.
+    """
+
+    run: int
+    message: str
+
+
+Event = Started | Epoch | Finished | Failed | Noted

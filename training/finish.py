@@ -5,16 +5,18 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from heads.calibrators.auto import AutoTemperature
 from heads.head import Head
 from heads.layers import Layers
 from heads.trained import Calibration, Priors, TrainedHead
-from training.crossfit import Answers, cross_fitted, folds_of
+from training.crossfit import Answers, cross_fitted, together
 from training.events import Chosen, Failed, Finished, Reason
 from training.facts import Facts
 from training.losses.loss import LossSpec
-from training.metrics import all_metrics, to_raise
-from training.posthoc_checks import posthoc_part
+from training.metrics import all_metrics, preference
+from training.posthoc_checks import fitted_to, posthoc_parts, select_folds
 from training.setting import Setting
+from training.stage_spec import metric_of_strengths
 
 TAUS = tuple(k / 20 for k in range(31))
 """Strengths that the tuned post-hoc adjustment chooses from."""
@@ -57,7 +59,8 @@ def finished(
         whole, held_out = _with_layers(setting, _with_shift(setting, head, facts, carried, tau))
     except ValueError as error:
         return Failed(setting.number, str(error))
-    chosen = Chosen(epochs, power, tau)
+    is_shared = isinstance(run.posthoc.calibration, AutoTemperature) and held_out is not None
+    chosen = Chosen(epochs, power, tau, whole.temperature if is_shared else None)
     return Finished(
         setting.number, whole, reason, epoch, setting.seconds, gradient_norm, chosen=chosen, held_out=held_out
     )
@@ -80,7 +83,9 @@ def _with_shift(setting: Setting, head: Head, facts: Facts, carried: Tensor, tau
 
 
 def tuned_tau(setting: Setting, head: TrainedHead, carried: Tensor, facts: Facts) -> float:
-    """The strength of the post-hoc adjustment with the best early_stop.metric of the selection rows, the least of them.
+    """The strength of the post-hoc adjustment with the best early_stop.metric of the selection rows.
+
+    Of equals the one with the lowest NLL is taken, and then the least.
 
     Raises:
         ValueError: there are no selection rows, or none of a class that the metric counts.
@@ -89,12 +94,12 @@ def tuned_tau(setting: Setting, head: TrainedHead, carried: Tensor, facts: Facts
     logits = head.logits(select.seen_by(head.reads))
     full = torch.zeros(logits.shape[1], dtype=logits.dtype)
     full[facts.present.cpu()] = carried.to(logits.dtype).cpu()
-    name = "macro_f1_fg" if metric == "last" else metric
+    name = metric_of_strengths(metric)
     values = []
     for tau in TAUS:
         log_p = (logits - tau * full).log_softmax(1)
         found = all_metrics(log_p, select.labels.cpu(), setting.rows.counts.cpu(), setting.background)
-        values.append(to_raise(found, name))
+        values.append(preference(found, name))
     return TAUS[max(range(len(TAUS)), key=values.__getitem__)]
 
 
@@ -123,11 +128,17 @@ def _with_layers(setting: Setting, head: TrainedHead) -> tuple[TrainedHead, Answ
     moved = replace(head.under(prior), layers=Layers.of(spec, head.class_names, tuple(setting.background)))
     if not spec.reads_rows:
         return moved, None
-    part = posthoc_part(setting.run, setting.data)
-    labels = part.labels.cpu()
-    logits = moved.logits(part.seen_by(head.reads))
-    whole = moved.fitted_to(Calibration(logits, labels).known(), prior)
-    if spec.rows == "calibrate":
+    data, name = setting.data, fitted_to(setting.run, setting.data)
+    parts = [part for part in posthoc_parts(name, data) if len(part.labels) > 0]
+    if not parts:
+        return moved, None
+    moved = replace(moved, layers=replace(moved.layers, spec=spec.model_copy(update={"rows": name})))
+    rows = [Calibration(moved.logits(part.seen_by(head.reads)), part.labels.cpu()) for part in parts]
+    known = together(rows).known()
+    if len(known.labels) == 0 and not spec.needs_rows:
+        return moved, None
+    whole = moved.fitted_to(known, prior)
+    if parts[-1] is not data.select:
         return whole, None
-    folds = folds_of(labels, None if part.groups is None else part.groups.cpu())
-    return whole, cross_fitted(moved.layers, logits, labels, folds, prior)
+    also = rows[0] if len(rows) > 1 else None
+    return whole, cross_fitted(moved.layers, rows[-1].logits, rows[-1].labels, select_folds(data), prior, also)

@@ -1,20 +1,53 @@
 """Whether what follows training can be fitted to the rows there are: asked before the first step."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from heads.calibrators.matrix import Matrix
 from heads.decisions.shift import WantedShift
+from heads.posthoc import PosthocSpec
 from training.crossfit import folds_of
 from training.data import Data, Part
 from training.run import RunSpec
 
-WORDS = {"calibrate": "calibration", "select": "selection"}
+WORDS = {"calibrate": "calibration", "select": "selection", "both": "calibration and selection"}
+ENOUGH_ROWS = 100
+"""Calibration rows from which an automatic temperature is fitted to them alone; below, selection rows take part."""
+ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"calibrate": ("calibrate",), "select": ("select",), "both": ("calibrate", "select")}
+)
+"""The roles of the rows that each name stands for."""
+FittedTo = Literal["calibrate", "select", "both"]
 
 
-def posthoc_part(run: RunSpec, data: Data) -> Part:
+def rows_of_posthoc(posthoc: PosthocSpec, calibrate: int, select_groups: int) -> FittedTo:
+    """Which rows calibration and decisions are fitted to: those asked for, or what `auto` means by how many there are.
+
+    Args:
+        posthoc: what is asked for.
+        calibrate: how many calibration rows of trained classes there are.
+        select_groups: how many groups the selection rows are of.
+    """
+    if posthoc.rows != "auto":
+        return posthoc.rows
+    return "calibrate" if posthoc.needs_rows or calibrate >= ENOUGH_ROWS or select_groups < 2 else "both"
+
+
+def fitted_to(run: RunSpec, data: Data) -> FittedTo:
+    """Which rows the calibration and decisions of a run are fitted to."""
+    present = torch.bincount(data.train.labels.cpu(), minlength=len(data.class_names)) > 0
+    select = data.select
+    groups = len(select) if select.groups is None else len(torch.unique(select.groups))
+    return rows_of_posthoc(run.posthoc, int(present[data.calibrate.labels.cpu()].sum()), groups)
+
+
+def posthoc_parts(rows: FittedTo, data: Data) -> tuple[Part, ...]:
     """The rows that calibration and decisions are fitted to."""
-    return data.select if run.posthoc.rows == "select" else data.calibrate
+    return tuple(getattr(data, role) for role in ROLES[rows])
 
 
 def check_posthoc(run: RunSpec, data: Data) -> None:
@@ -26,16 +59,17 @@ def check_posthoc(run: RunSpec, data: Data) -> None:
     """
     present = torch.bincount(data.train.labels.cpu(), minlength=len(data.class_names)) > 0
     _check_names(run, data, present)
-    if not run.posthoc.reads_rows:
+    if not run.posthoc.needs_rows:
         return
-    part, word = posthoc_part(run, data), WORDS[run.posthoc.rows]
-    labels = part.labels.cpu()
+    rows = fitted_to(run, data)
+    word = WORDS[rows]
+    labels = torch.cat([part.labels.cpu() for part in posthoc_parts(rows, data)])
     if len(labels) == 0:
-        instead = "posthoc.rows=select, or " if run.posthoc.rows == "calibrate" and len(data.select) > 0 else ""
+        instead = "posthoc.rows=select, or " if rows == "calibrate" and len(data.select) > 0 else ""
+        share = "calibrate or select" if rows == "both" else rows
         raise ValueError(
-            f"calibration and decisions are fitted on {word} rows, however: there are none. Give the split a "
-            f"{run.posthoc.rows} share above 0, or set {instead}posthoc.calibration.kind, thresholds.kind and "
-            "shift.kind to none."
+            f"calibration and decisions are fitted on {word} rows, however: there are none. Give the split a {share} "
+            f"share above 0, or set {instead}posthoc.calibration.kind, thresholds.kind and shift.kind to none."
         )
     known = labels[present[labels]]
     if len(known) == 0:
@@ -48,8 +82,18 @@ def check_posthoc(run: RunSpec, data: Data) -> None:
         run.posthoc.calibration.check_size(len(known), int(present.sum()))
     if isinstance(run.posthoc.shift, WantedShift):
         _check_targets(run.posthoc.shift, known, data, word)
-    if run.posthoc.rows == "select":
-        folds_of(labels, None if part.groups is None else part.groups.cpu())
+    if rows != "calibrate" and len(data.select) > 0:
+        select_folds(data)
+
+
+def select_folds(data: Data) -> Tensor:
+    """Folds [N] of the selection rows, each judged by layers that were fitted without it.
+
+    Raises:
+        ValueError: they are of one group.
+    """
+    groups = data.select.groups
+    return folds_of(data.select.labels.cpu(), None if groups is None else groups.cpu())
 
 
 def _check_names(run: RunSpec, data: Data, present: Tensor) -> None:

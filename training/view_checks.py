@@ -1,7 +1,10 @@
 """Whether the views that a run asks for are there, and fit it."""
 
+from collections.abc import Sequence
+
 from heads.head import Closed, Placed
 from heads.multi_prototype import Prototype
+from heads.trained import view_column
 from training.conflicts import check
 from training.data import Data
 from training.joining import joined_images
@@ -33,6 +36,29 @@ def check_views(run: RunSpec, data: Data) -> None:
             "views come together where an image has several, however: each image has one row. Pass more views, or set "
             "train.views=samples."
         )
+
+
+def check_finite_views(run: RunSpec, columns: Sequence[str], data: Data) -> None:
+    """Refuse views that a run trains on or averages over, and that hold NaN or infinity.
+
+    Raises:
+        ValueError: a row of a view does; the message counts such rows and names the first.
+    """
+    found = {
+        f"column {column!r} of view set {name!r}": data.views[name].columns[column]
+        for name in run.view_sets
+        for column in columns
+    }
+    seen = [view_column(column, view) for one in run.tta for view in data.averaged[one] for column in columns]
+    for role, part in (("select", data.select), ("calibrate", data.calibrate)):
+        found |= {f"{name!r} of {role} rows": part.also[name] for name in seen if name in part.also}
+    for what, x in found.items():
+        rows = (~x.isfinite().flatten(1).all(1)).nonzero().squeeze(1).tolist()
+        if rows:
+            raise ValueError(
+                f"vectors of views are finite, however: {len(rows)} rows of {what} hold NaN or infinity, the first is "
+                f"row {rows[0]}. Make the views anew."
+            )
 
 
 def _check_sets(run: RunSpec, data: Data) -> None:

@@ -13,9 +13,11 @@ from benchmarks.compare import compare as compare_rows
 from benchmarks.events import BenchDone, RowStarted, RunDone, RunEpoch, RunFailed, RunFold, RunSkipped
 from benchmarks.exporting import export_row
 from benchmarks.plan import BenchSpec
+from benchmarks.record import RunRecord
 from benchmarks.report import write_report
 from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import load_yaml, parse, read_overrides
+from benchmarks.simple_heads import better_simple_head
 from benchmarks.store import read_record, require_runs
 from benchmarks.streaming import Stream
 from benchmarks.tables import save
@@ -126,8 +128,14 @@ def train_one(
     plugins: Sequence[Path] = (),
     split: Sequence[str] = (),
     stream: Stream = "auto",
+    refit: bool | None = None,
+    simple: bool | None = None,
 ) -> None:
-    """Train one run as a bench of one row, print its metrics on the selection rows, and export it if asked."""
+    """Train one run as a bench of one row, print its metrics on the selection rows, and export it if asked.
+
+    What is exported is refitted to training and selection rows where it can be, unless `refit` says otherwise. A simple
+    head that does better by cross-validation on the training rows is named, unless `simple` says otherwise.
+    """
     base = read_overrides(overrides)
     tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
     plugged = {"plugins": [str(file) for file in plugins]}
@@ -140,5 +148,27 @@ def train_one(
     found = record.evaluations.get("select")
     for name, value in (found.metrics if found is not None else {}).items():
         print(f"  {name:20} {shown(value)}")
+    if simple is not False:
+        _name_better(bench, record, device, is_asked=bool(simple))
     if out is not None:
-        print(export_row(bench, preset, out))
+        print(export_row(bench, preset, out, refit=refit, device=device))
+
+
+QUICK_SECONDS = 5.0
+"""A run that took longer is cross-validated beside simple heads only where that is asked for."""
+
+
+def _name_better(bench: BenchSpec, record: RunRecord, device: str, is_asked: bool) -> None:
+    """Say which simple head does better than a run, if one does, or why they were not compared."""
+    if record.seconds > QUICK_SECONDS and not is_asked:
+        note("not compared with simple heads, for which it would be trained five times more: add --compare-simple")
+        return
+    try:
+        better = better_simple_head(bench, record, device)
+    except ValueError as error:
+        note(f"not compared with simple heads: {error}")
+        return
+    if better is not None:
+        note(str(better))
+    elif is_asked:
+        print("no simple head does better in cross-validation on the training rows")

@@ -19,6 +19,7 @@ from embedcache.sources.source import list_source
 from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
 from heads.removal import remove
+from training.metrics import Preference, preferred
 
 SHOWN = 6
 """Held-out images that are predicted."""
@@ -66,7 +67,12 @@ def _bench(out: Path) -> BenchSpec:
 
 
 def _winner(comparison: Comparison) -> str:
-    return max(comparison.rows, key=lambda row: comparison.line(row, MAIN)["value"])
+    """The row with the best validation macro F1; of equals the one of lower NLL."""
+    return max(comparison.rows, key=lambda row: _preference(comparison, row))
+
+
+def _preference(comparison: Comparison, row: str) -> Preference:
+    return preferred(comparison.line(row, MAIN)["value"], comparison.line(row, "nll")["value"])
 
 
 def _reveal(bench: BenchSpec, baseline: str, winner: str) -> None:

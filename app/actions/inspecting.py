@@ -13,6 +13,7 @@ from embedcache import index
 from embedcache.index.maps import MapMethod
 from embedcache.index.pairs import MARGIN
 from embedcache.index.search import Method
+from embedcache.names import one_line
 from embedcache.splits.making import SplitSpec, load_or_make_split
 from embedcache.storage.files import CacheError
 from embedcache.table import FeatureTable, read_table
@@ -51,7 +52,7 @@ def tell_neighbours(
     _notes(found.warnings)
     if ids or images:
         for name, rows in found.rows.groupby("id", sort=False):
-            print(f"{name}{_labelled(rows['label'].iloc[0])}")
+            print(one_line(f"{name}{_labelled(rows['label'].iloc[0])}"))
             print_frame(rows[["rank", "cosine", "neighbour_label", "neighbour"]], k)
     write_frame(found.rows, out)
 

@@ -15,6 +15,7 @@ from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import DecodeError, decode_file
 from embedcache.extraction.events import BatchDone, Finished, Started
 from embedcache.extraction.together import Together
+from embedcache.names import one_line
 from embedcache.splits.making import load_or_make_split
 from embedcache.splits.spec import SplitSpec
 from embedcache.storage.state import read_quarantine, read_state
@@ -77,7 +78,7 @@ def make_set(
             elif isinstance(event, Finished):
                 print(f"{views_folder(cache, name)}: {event.n_ok} views by {asked.text}, {event.n_bad} quarantined")
     for row in read_quarantine(views_folder(cache, name))[:5]:
-        print(f"  not embedded: {row['id']}: {row['reason']}")
+        print(one_line(f"  not embedded: {row['id']}: {row['reason']}"))
     print(f"Train on them: view_sets=[{name}]" if role == "train" else f"Average over them: tta=[{name}]")
 
 

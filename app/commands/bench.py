@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.commands.common import Device, Plugins, Stream
+from app.commands.common import Device, Plugins, Refit, Stream
 
 app = typer.Typer(help="Train the rows of a bench.", no_args_is_help=True)
 BenchFile = Annotated[Path, typer.Argument(help="YAML file of a bench.")]
@@ -66,9 +66,7 @@ def export(
         Literal["best", "all"],
         typer.Option(help="The seed that is best on the selection rows, or all: an ensemble of their heads."),
     ] = "best",
-    refit: Annotated[
-        bool, typer.Option("--refit", help="Train it anew on training and selection rows, with all that was chosen.")
-    ] = False,
+    refit: Refit = None,
     overrides: Overrides = None,
     device: Device = "cpu",
     plugins: Plugins = None,

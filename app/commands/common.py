@@ -14,3 +14,10 @@ Stream = Annotated[
     typer.Option(help="Whether vectors stay on disk while heads train: where they do not fit into memory, or as said."),
 ]
 Weights = Annotated[Path | None, typer.Option(help="File or folder of the backbone's weights, instead of the hub.")]
+Refit = Annotated[
+    bool | None,
+    typer.Option(
+        "--refit/--no-refit",
+        help="Whether what is exported is trained anew on training and selection rows; default: if possible.",
+    ),
+]

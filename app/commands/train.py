@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.common import Device, Plugins, Stream
+from app.commands.common import Device, Plugins, Refit, Stream
 
 
 def train(
@@ -22,6 +22,14 @@ def train(
     seed: Annotated[int, typer.Option(help="Seeds initialisation, batch order and dropout.")] = 0,
     store: Annotated[str, typer.Option(help="Folder of the run store.")] = "results",
     out: Annotated[Path | None, typer.Option(help="New folder for the head's bundle.")] = None,
+    refit: Refit = None,
+    simple: Annotated[
+        bool | None,
+        typer.Option(
+            "--compare-simple/--no-compare-simple",
+            help="Whether lda, logreg and ridge are cross-validated beside it; default: where that is quick.",
+        ),
+    ] = None,
     device: Device = "cpu",
     plugins: Plugins = None,
     stream: Stream = "auto",
@@ -29,4 +37,17 @@ def train(
     """Train one head on a cache and say how it does on the selection rows."""
     from app.actions.benches import train_one
 
-    train_one(cache, preset, overrides or [], seed, store, out, device, plugins or [], split or [], stream)
+    train_one(
+        cache,
+        preset,
+        overrides or [],
+        seed,
+        store,
+        out,
+        device,
+        plugins or [],
+        split or [],
+        stream,
+        refit=refit,
+        simple=simple,
+    )

@@ -1,30 +1,32 @@
 """The folder of a job, and what its files hold.
 
     STORE/jobs/ID/request.json    what is to be trained, written by whoever asked for it
+    STORE/jobs/ID/starter.json    which process started its worker
     STORE/jobs/ID/process.json    which process works on it
     STORE/jobs/ID/status.json     how far it is, written by the worker only
     STORE/jobs/ID/epochs.jsonl    one line for each epoch
     STORE/jobs/ID/log.txt         what the worker printed
-    STORE/jobs/ID/cancel          an empty file: it is asked to stop
+    STORE/jobs/ID/end.json        room for its last words, for when the disk is full
+    STORE/jobs/ID/cancel          it is asked to stop, and since when
 
-An ID is the time in UTC and four random digits, so that jobs sort by age: 20261128-034512-123456-a1b2.
+An ID (`app.jobs.ids`) is like 20261128-034512-123456-a1b2.
 """
 
 import json
 import os
-import re
-import secrets
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
+
+from app.jobs.ids import is_id
 
 SIDES = ("A", "B")
 UNFINISHED = ("queued", "running")
 State = Literal["queued", "running", "done", "cancelled", "failed", "lost"]
-T = TypeVar("T", "Request", "Status", "Process")
+T = TypeVar("T", "Request", "Status", "Process", "Asked")
 
-_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9a-f]{4}")
+LATER = ("holds", "folder", "keys")
+"""Fields that files of earlier versions lack."""
 
 
 class JobError(ValueError):
@@ -42,6 +44,8 @@ class Request:
         slots: how many jobs of the store may train at a time.
         device: where training happens, such as cpu or cuda.
         created: when it was asked for, in seconds since 1970.
+        folder: the current directory of whoever asked for it, from which relative paths count.
+        keys: the runs that it stands for by seed; empty where they were not known.
     """
 
     side: str
@@ -50,6 +54,12 @@ class Request:
     slots: int
     device: str
     created: float
+    folder: str = ""
+    keys: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # JSON knows no numbers as keys.
+        object.__setattr__(self, "keys", {int(seed): str(key) for seed, key in self.keys.items()})
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,7 @@ class Status:
         trained: runs that it trained to their end.
         found: runs that were in the store already.
         pace: seconds for an epoch of the seed at work.
+        holds: runs at work that have finished an epoch, the best of which is kept when the job is stopped.
 
     Raises:
         ValueError: there is no such state, or a seed is no number.
@@ -92,6 +103,7 @@ class Status:
     trained: int = 0
     found: int = 0
     pace: float | None = None
+    holds: int = 0
 
     def __post_init__(self) -> None:
         if self.state not in get_args(State):
@@ -103,24 +115,33 @@ class Status:
 
 @dataclass(frozen=True)
 class Process:
-    """A process: a pid is given away again, so the time of its creation (psutil's, in seconds) tells it apart."""
+    """A process, told apart from a later one with the same pid by values that a change of the clock leaves alone.
+
+    Attributes:
+        pid: its number.
+        boot: the start of the machine that it belongs to; empty where the system does not name it.
+        start: when it was started: in ticks since that start of the machine, or in seconds since 1970 where boot is
+            empty.
+    """
 
     pid: int
-    create_time: float
+    boot: str
+    start: float
 
 
-def new_id(created: float) -> str:
-    """An ID for a job that was asked for at a time, in seconds since 1970."""
-    return f"{datetime.fromtimestamp(created, UTC):%Y%m%d-%H%M%S-%f}-{secrets.token_hex(2)}"
+@dataclass(frozen=True)
+class Asked:
+    """When a job was asked to stop, by a clock that only goes forward while the machine runs.
 
-
-def is_id(name: str) -> bool:
-    """Whether a name has exactly the form of an ID.
-
-    >>> is_id("20261128-034512-123456-a1b2"), is_id("../20261128-034512-123456-a1b2")
-    (True, False)
+    Attributes:
+        boot: the start of the machine, as of `Process`.
+        seconds: of `time.monotonic`, which all processes of a machine share; when it was asked last.
+        force: whether it was asked again, which means not to wait for what could be kept.
     """
-    return _ID.fullmatch(name) is not None
+
+    boot: str
+    seconds: float
+    force: bool = False
 
 
 def folder_of(store: Path, job_id: str) -> Path:
@@ -139,22 +160,38 @@ def folder_of(store: Path, job_id: str) -> Path:
     return folder
 
 
+def is_started(folder: Path) -> bool:
+    """Whether somebody has started a worker for a job."""
+    return (folder / "starter.json").exists() or (folder / "process.json").exists()
+
+
 def asked_to_stop(folder: Path) -> bool:
     """Whether a job was asked to stop."""
     return (folder / "cancel").exists()
 
 
-def ask_to_stop(folder: Path) -> None:
-    """Ask a job to stop; a second time changes nothing, so that the file's age tells since when."""
-    if not asked_to_stop(folder):
-        (folder / "cancel").touch()
+def read_asked(folder: Path) -> Asked | None:
+    """Since when a job is asked to stop; None where it is not, or where the file does not say."""
+    try:
+        return _read(folder / "cancel", Asked)
+    except JobError:
+        return None
 
 
-def write_json(path: Path, content: Request | Status | Process) -> None:
+def write_json(path: Path, content: Request | Status | Process | Asked) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part of it."""
     partial = path.with_name(f".{path.name}-{os.getpid()}")
     partial.write_text(json.dumps(asdict(content)), encoding="ascii")
     partial.replace(path)
+
+
+def read_end(folder: Path) -> Status | None:
+    """The last words of a job that could not write its status any more; None where there are none."""
+    path = folder / "end.json"
+    try:
+        return _read(path, Status) if path.read_bytes().strip() else None
+    except (FileNotFoundError, JobError):
+        return None
 
 
 def read_request(folder: Path) -> Request:
@@ -187,10 +224,19 @@ def read_process(folder: Path) -> Process | None:
     return _read(folder / "process.json", Process)
 
 
+def read_starter(folder: Path) -> Process | None:
+    """The process that was about to start that of a job; None where nobody was yet.
+
+    Raises:
+        JobError: it is damaged.
+    """
+    return _read(folder / "starter.json", Process)
+
+
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
         tree = json.loads(path.read_bytes())
-        return kind(**{f.name: tree[f.name] for f in fields(kind)})
+        return kind(**{f.name: tree[f.name] for f in fields(kind) if f.name in tree or f.name not in LATER})
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:

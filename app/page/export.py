@@ -12,22 +12,25 @@ from app import jobs
 from app.command_lines import command_lines
 from app.page.common import QUIET
 from app.page.state import SIDES
+from app.page.telling import runs_html
 from app.workspace import Workspace
 from benchmarks.store import run_folder
 
-UNTRAINED = "Train A and B first: then the commands that do the same stand here."
+UNTRAINED = "When A and B are trained, the commands that do the same stand here."
 
 
 @dataclass(frozen=True)
 class Export:
-    """A download for each side, and the commands."""
+    """Which runs they are of, a download for each side, and the commands."""
 
+    runs: gr.HTML
     download: dict[str, gr.DownloadButton]
     commands: gr.Code
 
 
 def build_export() -> Export:
     """Lay out the section."""
+    runs = gr.HTML("", elem_id="taken", apply_default_css=False)
     with gr.Row(elem_classes="fp-buttons"):
         download = {
             side: gr.DownloadButton(f"Download head {side}", interactive=False, size="md", elem_id=f"download-{side}")
@@ -36,7 +39,7 @@ def build_export() -> Export:
     commands = gr.Code(
         UNTRAINED, language="shell", label="The same from the command line", interactive=False, elem_id="commands"
     )
-    return Export(download, commands)
+    return Export(runs, download, commands)
 
 
 def wire_export(export: Export, ready: gr.State, workspace: Workspace) -> None:
@@ -45,14 +48,14 @@ def wire_export(export: Export, ready: gr.State, workspace: Workspace) -> None:
     def offered(known: Mapping[str, str] | None) -> list[Any]:
         if known is None:
             none = [gr.update(value=None, interactive=False, label=f"Download head {side}") for side in SIDES]
-            return [*none, UNTRAINED]
+            return ["", *none, UNTRAINED]
         from app.trial import best_run
 
         found = {side: jobs.read(workspace.store, known[side]) for side in SIDES}
         offers = [_offer(workspace, best_run(workspace.store, found[side].keys), side) for side in SIDES]
-        return [*offers, command_lines(found["A"].bench, found["B"].bench)]
+        return [runs_html(found), *offers, command_lines(found["A"].bench, found["B"].bench)]
 
-    ready.change(offered, ready, [*export.download.values(), export.commands], **QUIET)
+    ready.change(offered, ready, [export.runs, *export.download.values(), export.commands], **QUIET)
 
 
 def _offer(workspace: Workspace, key: str, side: str) -> Any:

@@ -1,12 +1,24 @@
 """What the page's controls hold, and all that follows from it; no gradio here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.forms import Values, spec_of, values_of
 from app.rows import Row, rows_of
-from app.sides import ROWS, Difference, differences, disabled, met, nearest_preset, run_of, switches, with_preset
+from app.sides import (
+    ROWS,
+    Changed,
+    Difference,
+    bench_of,
+    differences,
+    disabled,
+    met,
+    nearest_preset,
+    run_of,
+    switches,
+    with_preset,
+)
 from app.workspace import Workspace
 from benchmarks.settings import SettingsError, Tree
 from embedcache.splits.making import SplitSpec
@@ -34,21 +46,28 @@ class Form:
         sides: for A and B, the control values by row key, and the cache under "cache".
         seeds: how many seeds both sides are trained with, 0 first.
         split: the values of the split's rows; the split is the same for both sides.
+        switched: for each side, the rows that a master switch changed when it was switched on, by its name.
     """
 
     sides: Mapping[str, Values]
     seeds: int
     split: Values
+    switched: Mapping[str, Mapping[str, Changed]] = field(default_factory=dict)
 
     def with_side(self, side: str, values: Mapping[str, Any]) -> "Form":
         """The form with other values on one side."""
         return replace(self, sides={**self.sides, side: {**self.sides[side], **values}})
+
+    def with_switched(self, side: str, switched: Mapping[str, Changed]) -> "Form":
+        """The form that remembers what the switches of one side have changed."""
+        return replace(self, switched={**self.switched, side: switched})
 
     def as_tree(self) -> Tree:
         """The form as JSON."""
         return {"sides": {side: dict(values) for side, values in self.sides.items()}} | {
             "seeds": self.seeds,
             "split": dict(self.split),
+            "switched": {side: dict(names) for side, names in self.switched.items()},
         }
 
     def split_changes(self) -> Tree:
@@ -79,7 +98,8 @@ def read_form(tree: Any) -> Form:
     """
     try:
         sides = {side: {row.key: tree["sides"][side][row.key] for row in (CACHE_ROW, *ROWS)} for side in SIDES}
-        return Form(sides, tree["seeds"], {row.key: tree["split"][row.key] for row in SPLIT_ROWS})
+        split = {row.key: tree["split"][row.key] for row in SPLIT_ROWS}
+        return Form(sides, tree["seeds"], split, _switched(tree))
     except (KeyError, TypeError) as error:
         raise SettingsError(
             f"a page must send every option that there is, however: {error} is missing. Reload the page."
@@ -98,7 +118,21 @@ def restored(tree: Any, workspace: Workspace) -> Form:
                 form = form.with_side(side, {row.key: kept[row.key]})
     split = tree["split"] if isinstance(tree.get("split"), dict) else {}
     split = {key: split.get(key, value) for key, value in form.split.items()}
-    return Form(form.sides, tree.get("seeds", form.seeds), split)
+    return Form(form.sides, tree.get("seeds", form.seeds), split, _switched(tree))
+
+
+def _switched(tree: Mapping[str, Any]) -> dict[str, dict[str, Changed]]:
+    """What the switches have changed by what a page sent, without what does not read as that."""
+    found: dict[str, dict[str, Changed]] = {}
+    for side, names in _items(tree.get("switched")):
+        for name, rows in _items(names):
+            pairs = {key: pair for key, pair in _items(rows) if isinstance(pair, list) and len(pair) == 2}
+            found.setdefault(side, {})[name] = pairs
+    return {side: names for side, names in found.items() if side in SIDES}
+
+
+def _items(tree: Any) -> list[tuple[str, Any]]:
+    return list(tree.items()) if isinstance(tree, dict) else []
 
 
 @dataclass(frozen=True)
@@ -152,16 +186,29 @@ class _Side:
     disabled: dict[str, str]
 
 
-def _side(values: Mapping[str, Any]) -> _Side:
+def runs_of(form: Form) -> tuple[dict[str, RunSpec | None], dict[str, str]]:
+    """For each side its run, None where a value is not allowed, and why it cannot be trained, empty where it can."""
+    found = {side: _run(form.sides[side]) for side in SIDES}
+    runs, errors = ({side: pair[i] for side, pair in found.items()} for i in (0, 1))
+    return runs, {side: error or _shared_error(form) for side, error in errors.items()}
+
+
+def _run(values: Mapping[str, Any]) -> tuple[RunSpec | None, str]:
     try:
         run = run_of(values)
     except ValueError as error:
-        return _Side(None, str(error).removesuffix("\nSee `frostbench options`."), (), ("", False), {}, {})
+        return None, str(error).removesuffix("\nSee `frostbench options`.")
     refused = "; ".join(rule.sentence for rule in met(run, ("refuse",)))
-    no_cache = "" if values.get("cache") else "choose a cache"
+    return run, refused or ("" if values.get("cache") else "choose a cache")
+
+
+def _side(values: Mapping[str, Any]) -> _Side:
+    run, error = _run(values)
+    if run is None:
+        return _Side(None, error, (), ("", False), {}, {})
     return _Side(
         run=run,
-        error=refused or no_cache,
+        error=error,
         warnings=tuple(rule.sentence for rule in met(run, ("idle", "warn"))),
         preset=nearest_preset(run),
         switches={switch.name: switch.is_on(run) for switch in switches()},
@@ -177,6 +224,16 @@ def _shared_error(form: Form) -> str:
     except ValueError as error:
         return f"split: {error}".removesuffix("\nSee `frostbench options`.")
     return ""
+
+
+def bench_for(form: Form, run: RunSpec, side: str, workspace: Workspace) -> Tree:
+    """The bench of one row that trains a side.
+
+    Raises:
+        SettingsError: the side's cache is none that the page may use, or a share of the split is not allowed.
+    """
+    cache = str(workspace.cache(form.sides[side]["cache"]))
+    return bench_of(cache, run, seeds_of(form), str(workspace.store), form.split_changes(), side)
 
 
 def seeds_of(form: Form) -> Sequence[int]:

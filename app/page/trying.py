@@ -86,7 +86,8 @@ def _tried(path: str, job: str, workspace: Workspace) -> "Trial | str":
     from app.trial import try_image
 
     try:
-        return try_image(path, workspace.store, jobs.read(workspace.store, job).keys, workspace.device)
+        keys = jobs.read(workspace.store, job).keys
+        return try_image(path, workspace.store, keys, workspace.device, workspace.plugins)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         return str(error)
 

@@ -99,11 +99,12 @@ def said_by(record: RunRecord, place: Place) -> Said:
         )
     head = _head(place.store, record)
     answers, rows = _judged(head, place)
-    after = scaled(rows, _apart(head, place))
+    apart = _apart(head, place)
+    after = scaled(rows, apart)
     judged = {"before": place.ordered(answers.logits.double().log_softmax(1))}
     if after is not None:
         judged["after"] = place.ordered(after.log_p)
-    own = _as_is(head, answers, rows, place.role)
+    own = _as_is(head, answers, rows, place.role, apart)
     if own is not None:
         as_is = place.ordered(own)
         judged["as_is"] = next((side for side in judged.values() if _is_same(side, as_is)), as_is)
@@ -136,22 +137,22 @@ def _apart(head: Predictive, place: Place) -> Calibration | None:
     return Calibration(predictions(head, place.table, chosen).logits, torch.from_numpy(place.table.labels[chosen]))
 
 
-def _as_is(head: Predictive, answers: Answers, rows: Rows, role: str) -> Tensor | None:
+def _as_is(head: Predictive, answers: Answers, rows: Rows, role: str, apart: Calibration | None) -> Tensor | None:
     """Log-probabilities [N, C] with the head's own calibration; cross-fitted where that was fitted to these rows.
 
     None of an ensemble whose members were fitted to these rows.
     """
     members = head.members if isinstance(head, Ensemble) else (head,)
     fitted_here = role == "select" and any(
-        one.layers.spec.rows == "select" and one.layers.spec.reads_rows for one in members
+        one.layers.spec.rows in ("select", "both") and one.layers.spec.reads_rows for one in members
     )
     if not fitted_here:
         return answers.log_p.double()
     if isinstance(head, Ensemble):
         return None
     prior = head.layers.spec.deployed(head.class_names, head.priors.present)
-    folds = folds_of(rows.labels, rows.groups)
-    return cross_fitted(head.layers, rows.logits, rows.labels, folds, prior).log_p.double()
+    folds, also = folds_of(rows.labels, rows.groups), apart if head.layers.spec.rows == "both" else None
+    return cross_fitted(head.layers, rows.logits, rows.labels, folds, prior, also).log_p.double()
 
 
 def _is_same(one: Judged, other: Judged) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from embedcache.checking.findings import Finding, described, edited_recipes, shard_findings
+from embedcache.checking.findings import Finding, described, edited_recipes, seal_findings, shard_findings
 from embedcache.checking.verify import verify_cache
 from embedcache.extraction.embed_command import embed_command
 from embedcache.hashes import file_sha256
@@ -19,6 +19,7 @@ from embedcache.storage.own import FOLDERS, HOLDER, UPDATE, foreign_passing, nam
 from embedcache.storage.staging import committed_names, finish_update, is_committed
 from embedcache.storage.state import read_cache, read_manifest
 from embedcache.storage.store import FILES
+from embedcache.views.sets import list_views, views_folder
 
 
 def diagnose(cache_dir: Path) -> list[Finding]:
@@ -84,6 +85,10 @@ def _diagnose(cache_dir: Path) -> list[Finding]:
         return found + edited
     manifest, damaged = _manifest(cache_dir)
     found += damaged
+    seals = [] if manifest is None else [*seal_findings(cache_dir, manifest)]
+    if any(not one.harmless for one in seals):
+        # Shards that look foreign may be those of the cache.json that was exchanged, and must not be deleted.
+        return found + seals
     layout, listing = _listing(cache_dir, cache, manifest)
     found += listing
     if layout is not None:
@@ -92,7 +97,7 @@ def _diagnose(cache_dir: Path) -> list[Finding]:
         found.append(_unfinished(cache_dir, cache))
     if manifest is not None and not found:
         found += _failed_checks(cache_dir)
-    return found + _splits(cache_dir, layout) + _strangers(cache_dir)
+    return found + seals + _unsealed_views(cache_dir) + _splits(cache_dir, layout) + _strangers(cache_dir)
 
 
 def _left_over(cache_dir: Path) -> Iterator[Finding]:
@@ -212,6 +217,14 @@ def _failed_checks(cache_dir: Path) -> list[Finding]:
     """What the checks of `verify_cache` find beyond this; a wrong split has a finding of its own."""
     checks = verify_cache(cache_dir).checks
     return [Finding(*described(CacheError(one.detail))) for one in checks if not one.ok and one.name != "splits"]
+
+
+def _unsealed_views(cache_dir: Path) -> list[Finding]:
+    """View sets whose manifests do not state all digests; what else is wrong with one is found by `verify_cache`."""
+    folders = [views_folder(cache_dir, name) for name in list_views(cache_dir)]
+    known = [(folder, _manifest(folder)[0]) for folder in folders]
+    found = [one for folder, manifest in known if manifest is not None for one in seal_findings(folder, manifest)]
+    return [one for one in found if one.harmless]
 
 
 def _strangers(cache_dir: Path) -> list[Finding]:

@@ -26,7 +26,7 @@ def export_cache(
     Args:
         cache_dir: the cache.
         out: for "list" one Parquet file with id, label, group and a list<float32> column for each vector column,
-            which pandas, polars and duckdb read; for "npy" a folder with COLUMN.npy (float16 [N, D]) and rows.csv.
+            which pandas, polars and duckdb read; for "npy" a folder with COLUMN.npy ([N, D] as stored) and rows.csv.
         to: the form.
         overwrite: whether files that exist may be replaced.
 

@@ -31,8 +31,11 @@ TEMPERATURE_RANGE = (1 / 20, 20.0)
 """Bounds of the search; rows that are all right or all wrong have no optimum within them."""
 
 
-def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> float:
+def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None, spread: float | None = None) -> float:
     """The temperature with the lowest weighted negative log-likelihood of logits [N, C] and labels [N].
+
+    With a spread, log T has a normal prior of mean 0 and that standard deviation, so that (log T / spread)² / 2 is
+    added to the sum over the rows: the most probable temperature.
 
     Brent's method on log T; the objective is convex in 1/T, so its minimum is the only one. Columns of -inf (absent
     classes) are allowed as long as no label lies in them.
@@ -49,11 +52,16 @@ def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None
         scaled = exact / math.exp(log_t)
         return float((share * (scaled.logsumexp(1) - own / math.exp(log_t))).sum())
 
+    strength = 0.0 if spread is None else 0.5 / (spread**2 * len(labels))
+
+    def objective(log_t: float) -> float:
+        return loss(log_t) + strength * log_t**2
+
     low, high = (math.log(t) for t in TEMPERATURE_RANGE)
     from scipy.optimize import minimize_scalar
 
-    best = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
-    return math.exp(float(best.x)) if float(best.fun) < loss(0.0) else 1.0
+    best = minimize_scalar(objective, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
+    return math.exp(float(best.x)) if float(best.fun) < objective(0.0) else 1.0
 
 
 def at_bound(temperature: float) -> bool:

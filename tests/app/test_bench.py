@@ -127,6 +127,23 @@ def test_folds_are_given_on_the_command_line(frostbench, cache, tmp_path, monkey
     assert "cross-validation has no rows apart to select and calibrate" in refused.err
 
 
+def test_train_names_a_simple_head_that_does_better_and_refits_what_it_exports(
+    frostbench, cache, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    hardly = ("--preset", "plain", "--set", "train.schedule={epochs: 1, min_steps: 0}", "--set", "train.optim.lr=1e-6")
+    ran = frostbench("train", cache, *hardly, "--out", "head")
+    assert ran.status == 0, ran.err
+    assert "note: a simple head does better in 5-fold cross-validation on the training rows: macro F1 " in ran.err
+    assert "Try --preset " in ran.err
+    assert ", refitted to " in ran.out
+    again = frostbench("train", cache, *hardly, "--out", "plain", "--no-refit", "--no-compare-simple")
+    assert "simple head" not in again.err
+    assert "refitted" not in again.out
+    before, after = (json.loads((tmp_path / name / "card.json").read_text()) for name in ("plain", "head"))
+    assert after["facts"]["metrics_before"] == before["facts"]["metrics"]
+
+
 def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench, bench_file, tmp_path, monkeypatch):
     import benchmarks.runner as runner
     from training.events import Failed, Finished
@@ -161,8 +178,9 @@ def test_a_run_that_needs_a_second_look_is_told():
         seconds=2.0,
         together=4,
         members=(),
+        warnings=("a temperature of 20 lies at the bound of its search",),
     )
     said = told(SimpleNamespace(record=record, row="full"))
     assert "DIVERGED, the best epoch before is kept" in said
-    assert "its temperature lies at the bound of the search" in said
+    assert "a temperature of 20 lies at the bound of its search" in said
     assert "2.0 s for 4 heads together" in said

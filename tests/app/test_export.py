@@ -18,8 +18,8 @@ def ran(bench_file, tmp_path_factory):
 
 
 def test_a_refitted_head_is_exported_and_predicts(frostbench, ran, photos, tmp_path):
-    plain = frostbench("export", ran, "weighted", "--out", tmp_path / "plain")
-    said = frostbench("export", ran, "weighted", "--out", tmp_path / "refit", "--refit")
+    plain = frostbench("export", ran, "weighted", "--out", tmp_path / "plain", "--no-refit")
+    said = frostbench("export", ran, "weighted", "--out", tmp_path / "refit")
     assert said.status == 0, said.err
     before, after = (json.loads((tmp_path / name / "card.json").read_text()) for name in ("plain", "refit"))
     rows = sum(before["facts"]["data"]["rows"][role] for role in ("train", "select"))
@@ -50,6 +50,9 @@ def test_what_cannot_be_refitted_is_told_in_words(frostbench, ran, tmp_path):
         assert said.status == 2
         assert told in said.err
         assert not (tmp_path / "head").exists()
+        said = frostbench("export", ran, "plain", "--out", tmp_path / "as-it-is" / split[7:10], *words)
+        assert said.status == 0, said.err
+        assert f", not refitted: a refit adds the selection rows to the training rows, however: {told}" in said.out
 
 
 def test_ensembles_are_run_compared_exported_and_predict(frostbench, ran, cache, photos, tmp_path):
@@ -73,7 +76,7 @@ def test_ensembles_are_run_compared_exported_and_predict(frostbench, ran, cache,
 
 
 def test_all_seeds_of_a_row_are_exported_as_one_bundle(frostbench, ran, cache, tmp_path):
-    said = frostbench("export", ran, "plain", "--out", tmp_path / "all", "--seeds", "all")
+    said = frostbench("export", ran, "plain", "--out", tmp_path / "all", "--seeds", "all", "--no-refit")
     assert said.status == 0, said.err
     assert said.out.strip() == f"{tmp_path / 'all'}: row 'plain', mean of seeds 0, 1"
     frostbench("predict", tmp_path / "all", cache, "--out", tmp_path / "mean.csv")

@@ -154,3 +154,42 @@ def test_presets_come_with_the_plain_head_first():
     assert names[:4] == ["plain", "baseline", "full", "arcface"]
     assert names[-1] == CUSTOM
     assert set(names) == {*preset_names(), CUSTOM}
+
+
+def test_the_logit_adjustment_switch_takes_the_place_of_weights_and_smoothing(here, form):
+    """Beside the baseline's weights the adjustment would move logits by next to nothing."""
+    turn = {"act": "switch", "side": "A", "name": "Long-tail logit adjustment"}
+    on = judge(turn | {"form": form, "on": True}, here)["form"]
+    changed = {key: value for key, value in on["sides"]["A"].items() if form["sides"]["A"][key] != value}
+    assert changed == {
+        "train.loss.logit_adjustment.tau": 1.0,
+        "train.loss.class_weight.kind": "none",
+        "train.loss.smoothing.epsilon": 0.0,
+    }
+    said = judge({"act": "input", "form": on}, here)
+    assert said["switches"]["A"]["Long-tail logit adjustment"]
+    assert "moves no logit" not in said["difference"]
+    off = judge(turn | {"form": on, "on": False}, here)["form"]
+    assert off["sides"] == form["sides"]
+
+
+def test_a_switch_gives_back_what_it_changed_but_nothing_that_was_set_since(here, form):
+    turn = {"act": "switch", "side": "A", "name": "SupCon"}
+    on = judge(turn | {"form": form, "on": True}, here)["form"]
+    assert on["sides"]["A"]["head.body.kind"] == "mlp"
+    off = judge(turn | {"form": on, "on": False}, here)["form"]
+    assert off["sides"] == form["sides"]
+    on["sides"]["A"]["train.loss.supcon.temperature"] = 0.2
+    on["sides"]["A"]["train.optim<adamw>.lr"] = 0.01
+    mixed = judge(turn | {"form": on, "on": False}, here)["form"]["sides"]["A"]
+    assert (mixed["head.body.kind"], mixed["train.optim<adamw>.lr"]) == ("identity", 0.01)
+    preset = judge({"act": "preset", "side": "A", "name": "mlp", "form": on}, here)["form"]
+    assert preset["switched"]["A"] == {}
+
+
+def test_corrections_that_cancel_on_the_cache_of_a_side_are_told(here, form):
+    form["sides"]["B"] |= {"train.loss.logit_adjustment.tau": 1.0, "train.loss.class_weight.kind": "none"}
+    assert "moves no logit" not in judge({"act": "input", "form": form}, here)["difference"]
+    form["sides"]["A"]["train.loss.logit_adjustment.tau"] = 1.0
+    said = judge({"act": "input", "form": form}, here)
+    assert "train.loss.logit_adjustment moves no logit against another by more than 0.00" in said["difference"]

@@ -13,9 +13,11 @@ from app.sides import (
     ROWS,
     at,
     bench_of,
+    changed_rows,
     changes,
     differences,
     disabled,
+    given_back,
     met,
     nearest_preset,
     preset_spec,
@@ -99,7 +101,8 @@ def test_a_switch_fills_recommended_values_and_clears_them(switch, name):
     assert not switch.is_on(run_of_side(off))
     # A preset may have the method itself.
     left = {d.row.path for d in differences(with_switch(start, switch, False), off)}
-    assert left <= set(switch.needs) | {path.replace(".kind", "") for path in switch.needs}
+    assert left <= {*switch.needs, *switch.instead} | {path.replace(".kind", "") for path in switch.needs}
+    assert start | given_back(on, changed_rows(start, on)) == start
 
 
 @pytest.mark.parametrize("switch", [s for s in switches() if s.needs], ids=lambda s: s.name)

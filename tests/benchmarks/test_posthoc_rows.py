@@ -26,7 +26,11 @@ DECIDED = {
     "posthoc.thresholds": {"kind": "coordinate_ascent", "metric": "balanced_accuracy", "shrink": 3},
     "head.classifier.kind": "logreg",
 }
-SHIFTED = {"posthoc.shift": {"kind": "given", "logits": {"fir": 6.0}}, "head.classifier.kind": "logreg"}
+SHIFTED = {
+    "posthoc.calibration.kind": "none",
+    "posthoc.shift": {"kind": "given", "logits": {"fir": 6.0}},
+    "head.classifier.kind": "logreg",
+}
 ROWS = {"by_calibrate": DECIDED, "by_select": DECIDED | {"posthoc.rows": "select"}, "shifted": SHIFTED}
 
 
@@ -109,8 +113,12 @@ def test_test_rows_move_nothing_that_is_fitted(ran, write_cache, tmp_path):
     other = table_to_data(replace(table, labels=relabelled), split)
     (end,) = [event for event in fit([spec], other) if isinstance(event, Finished)]
     head = load(done["by_calibrate"].folder / "head").head
-    assert torch.equal(end.head.layers.bias, head.layers.bias)
-    assert all(torch.equal(end.head.layers.numbers[name], value) for name, value in head.layers.numbers.items())
+    # The bench solved both of its logistic regressions at once, which is the same up to rounding.
+    assert torch.allclose(end.head.layers.bias, head.layers.bias, atol=1e-6)
+    own = end.head.layers.numbers
+    assert {name: value.tolist() for name, value in own.items()} == {
+        name: pytest.approx(value.tolist(), abs=1e-4) for name, value in head.layers.numbers.items()
+    }
 
 
 def test_an_ensemble_decides_by_the_mean_of_what_its_members_add(ran):

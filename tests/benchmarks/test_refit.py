@@ -16,7 +16,7 @@ from benchmarks.refit import refitted, refitted_on, repeated
 from benchmarks.runner import run_bench
 from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
-from heads.posthoc import fit_temperature
+from heads.posthoc import NoCalibration, fit_temperature
 from training.data import Data
 from training.engine import fit
 from training.events import Chosen, Failed, Finished
@@ -74,11 +74,16 @@ def by_hand(table, split, record):
     second = run.second.model_copy(update={given: value}) if given else run.second
     adjustment = run.posthoc.adjustment.model_copy(update={"rule": "fixed", "tau": chosen.tau})
     posthoc = run.posthoc.model_copy(update={"adjustment": adjustment})
+    if chosen.temperature is not None:
+        posthoc = posthoc.model_copy(update={"calibration": NoCalibration()})
     spec = run.model_copy(update={"train": train, "second": second, "posthoc": posthoc})
     both, calibrate = np.isin(split.roles, ("train", "select")), split.roles == "calibrate"
     data = Data(part_of(table, both), part_of(table, both), part_of(table, calibrate), table.class_names)
     (end,) = [event for event in fit([spec], data) if isinstance(event, Finished)]
-    return end.head, data
+    if chosen.temperature is None:
+        return end.head, data
+    numbers = {"temperature": torch.tensor(chosen.temperature, dtype=torch.float64)}
+    return replace(end.head, layers=replace(end.head.layers, spec=run.posthoc, numbers=numbers)), data
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row != "by_select"])

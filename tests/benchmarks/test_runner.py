@@ -48,13 +48,25 @@ def test_events_tell_rows_epochs_and_warnings_once(cache):
     rows = kinds(events, RowStarted)
     assert [(row.row, row.number, row.rows, len(row.warnings)) for row in rows] == [
         ("baseline", 1, 2, 0),
-        ("adjusted", 2, 2, 1),
+        ("adjusted", 2, 2, 2),
     ]
+    assert rows[1].warnings[1].startswith("posthoc.adjustment moves no logit against another by more than 0.0")
     assert all(events.index(row) < events.index(kinds(events, RunEpoch)[0]) for row in rows)
     assert [(e.row, e.seed, e.epoch, e.epochs) for e in kinds(events, RunEpoch)] == [
         (row, seed, epoch, 3) for seed in (0, 1) for epoch in (1, 2, 3) for row in ("baseline", "adjusted")
     ]
     assert isinstance(events[-1], BenchDone)
+
+
+def test_corrections_that_cancel_are_told_with_what_is_left(cache):
+    weighted = {"train.loss.class_weight.kind": "effective", "train.loss.logit_adjustment.tau": 1}
+    weighted |= {"train.loss.smoothing.epsilon": 0}
+    events = list(run_bench(bench_of(cache, toggles={"both": weighted}, seeds=(0,))))
+    told = {row.row: row.warnings for row in kinds(events, RowStarted)}
+    assert told["baseline"] == ()
+    (note,) = told["both"]
+    assert note.startswith("train.loss.logit_adjustment moves no logit against another by more than 0.0")
+    assert "since class weights have already evened out the class frequencies" in note
 
 
 def test_runs_that_were_trained_together_say_so_and_share_their_seconds(cache):

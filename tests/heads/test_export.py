@@ -193,5 +193,5 @@ class TestPrior:
 
     @pytest.mark.parametrize("prior", [[0.5, 0.5], [1.0, -0.1, 0.1], [0.0, 0.0, 0.0], [float("nan"), 1, 1]])
     def test_a_prior_that_is_none_is_refused(self, prior):
-        with pytest.raises(ValueError, match="a class prior needs 3 shares"):
+        with pytest.raises(ValueError, match=r"a class prior has 3 shares|some class that was trained"):
             some_head().prior_shift(torch.tensor(prior))

@@ -10,7 +10,7 @@ import torch
 from benchmarks.settings import parse, with_changes
 from training import checks
 from training.checks import check_data
-from training.data import Data, Part
+from training.data import Data, Part, Views
 from training.notes import notes_for
 from training.run import RunSpec
 
@@ -110,14 +110,13 @@ def test_a_solved_head_needs_no_selection_rows():
     check_data([run_of({"head.classifier.kind": "ridge"})], data_of(select=0))
 
 
-@pytest.mark.parametrize("kind", ["cosine", "arcface", "prototype", "ncm"])
-def test_one_class_gives_no_scale(kind):
-    alone = data_of(names=("ash",))
-    chosen = {"head.preprocess.center": True, "head.classifier.kind": kind}
-    refused(chosen, alone, "the scale of a cosine head follows from the number of classes, however: there is one class")
-    check_data([run_of(chosen | {"head.classifier.scale": 10})], alone)
-    refused({"head.body.kind": "mlp", "second.kind": "refit"}, alone, "there is one class")
-    check_data([RunSpec(), run_of({"head.classifier.kind": "lda"})], alone)
+@pytest.mark.parametrize("kind", ["linear", "cosine", "lda", "knn", "logreg", "ncm"])
+def test_training_rows_of_one_class_are_refused(kind):
+    told = "a head tells classes apart, however: all 12 training rows are of the class 'ash'"
+    refused({"head.classifier.kind": kind}, data_of(names=("ash",)), told)
+    listed = data_of()
+    rows = replace(listed.train, labels=torch.zeros_like(listed.train.labels))
+    refused({"head.classifier.kind": kind}, replace(listed, train=rows), told)
 
 
 def test_text_weights_are_looked_up_before_training(tmp_path):
@@ -196,3 +195,20 @@ def test_matrices_of_mahalanobis_are_too_large_before_training(body, width):
     changes = {"second": {"kind": "refit", "classifier": classifier}} if body else {"head.classifier": classifier}
     with pytest.raises(ValueError, match=rf"3 classes of width {width} need 0\.0 GB"):
         check_data([run_of(body | changes)], data_of())
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_views_that_are_not_finite_are_refused(value):
+    rows = torch.arange(12)
+    x = torch.randn(12, 8)
+    broken = x.clone()
+    broken[[3, 5], 1] = value
+    views = {name: Views({"avg": v}, rows, rows % 3, torch.ones(12)) for name, v in (("flip", x), ("cut", broken))}
+    data = replace(data_of(), views=views, averaged={"turn": {"turn#0": {}}})
+    check_data([RunSpec(view_sets=("flip",))], data)
+    with pytest.raises(ValueError, match=r"2 rows of column 'avg' of view set 'cut' .* first is row 3"):
+        check_data([RunSpec(view_sets=("flip", "cut"))], data)
+    seen = replace(data.select, also={"avg@turn#0": broken[:6]})
+    with pytest.raises(ValueError, match=r"2 rows of 'avg@turn#0' of select rows"):
+        check_data([RunSpec(tta=("turn",))], replace(data, select=seen))
+    check_data([RunSpec()], replace(data, select=seen))

@@ -21,6 +21,7 @@ from training.notes import posthoc_notes
 from training.run import RunSpec
 
 LOGREG = {"head": {"classifier": {"kind": "logreg", "tolerance": 1e-3}}}
+NAMES = ("ash", "beech", "cedar", "elm")
 EVEN = {"ash": 1, "beech": 1, "cedar": 1, "elm": 1}
 FITTED = {
     "temperature": {"calibration": {"kind": "temperature"}},
@@ -31,6 +32,10 @@ FITTED = {
     "thresholds": {"thresholds": {"kind": "coordinate_ascent"}},
     "wanted": {"shift": {"kind": "wanted", "targets": {"elm": 0.6}}},
 }
+
+
+AUTO = {}
+"""What is done where nothing is chosen."""
 
 
 def run(posthoc, **fields):
@@ -89,9 +94,9 @@ def test_on_selection_rows_they_are_fitted_to_all_and_judged_by_cross_fitting(lo
 
 
 def test_a_prior_for_deployment_is_what_the_head_carries(long_tail):
-    plain = finished(long_tail, {}).head
+    plain = finished(long_tail, {"calibration": {"kind": "none"}}).head
     shares = {"ash": 1, "beech": 2, "cedar": 3, "elm": 4}
-    head = finished(long_tail, {"deploy_prior": shares}).head
+    head = finished(long_tail, {"calibration": {"kind": "none"}, "deploy_prior": shares}).head
     prior = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
     x = long_tail.select.columns
     assert torch.allclose(head.log_probabilities(x), plain.log_probabilities(x, prior), atol=1e-5)
@@ -229,3 +234,63 @@ class TestCrossValidation:
         weight = (0.25 / (torch.bincount(labels) / 180))[labels]
         assert end.finished.head.temperature == pytest.approx(fit_temperature(end.answers.logits, labels, weight))
         assert end.finished.head.priors.implied.tolist() == pytest.approx([0.25] * 4)
+
+
+class TestAutomaticTemperature:
+    """What a run carries that states no calibration."""
+
+    def most_probable(self, logits, labels):
+        """The temperature by brute force, with log T a standard normal number."""
+        grid = torch.linspace(-3, 3, 60_001, dtype=torch.float64)
+        exact = logits.double()
+        own = exact.gather(1, labels[:, None]).squeeze(1)
+        total = torch.stack([((exact / t).logsumexp(1) - own / t).sum() for t in grid.exp()])
+        return float(grid[(total + grid**2 / 2).argmin()].exp())
+
+    def test_a_hundred_calibration_rows_are_enough_alone(self, long_tail):
+        assert len(long_tail.calibrate) >= 100
+        end = finished(long_tail, AUTO)
+        logits = end.head.logits(long_tail.calibrate.columns)
+        assert end.head.temperature == pytest.approx(self.most_probable(logits, long_tail.calibrate.labels), rel=2e-4)
+        assert (end.held_out, end.chosen.temperature) == (None, None)
+        assert end.head.layers.spec.rows == "calibrate"
+        moved = finished(replace(long_tail, select=spoiled(long_tail.select)), AUTO)
+        assert moved.head.temperature == end.head.temperature
+
+    def test_with_fewer_the_selection_rows_take_part_and_are_judged_cross_fitted(self, long_tail):
+        few = replace(long_tail, calibrate=first_rows(long_tail.calibrate, 12))
+        end = finished(few, AUTO)
+        logits = {role: end.head.logits(getattr(few, role).columns) for role in ("calibrate", "select")}
+        both = torch.cat([logits["calibrate"], logits["select"]])
+        labels = torch.cat([few.calibrate.labels, few.select.labels])
+        assert end.head.temperature == pytest.approx(self.most_probable(both, labels), rel=2e-4)
+        assert (end.chosen.temperature, end.head.layers.spec.rows) == (end.head.temperature, "both")
+        folds = folds_of(few.select.labels, None)
+        for fold in range(5):
+            seen = torch.cat([torch.ones(12, dtype=torch.bool), folds != fold])
+            own = self.most_probable(both[seen], labels[seen])
+            wanted = (logits["select"][folds == fold] / own).log_softmax(1)
+            assert torch.allclose(end.held_out.log_p[folds == fold], wanted, atol=1e-3)
+
+    def test_a_handful_of_rows_gives_none(self, long_tail):
+        none = replace(long_tail, calibrate=first_rows(long_tail.calibrate, 3), select=first_rows(long_tail.select, 8))
+        end = finished(none, AUTO)
+        assert (end.head.temperature, end.chosen.temperature) == (1.0, 1.0)
+        x = none.select.columns
+        assert torch.equal(end.head.log_probabilities(x), end.head.logits(x).log_softmax(1))
+        (note,) = posthoc_notes(run(AUTO), torch.zeros(11, dtype=torch.int64))
+        assert note.startswith("no temperature is fitted, so probabilities are as training left them: there are 11 ")
+
+    def test_rows_that_happen_to_be_right_do_not_drive_it_to_a_bound(self):
+        logits, labels = 2 * torch.eye(4).repeat(6, 1), torch.arange(4).repeat(6)
+        assert fit_temperature(logits, labels) < 0.06
+        fitted = Layers.of(PosthocSpec(), NAMES).fitted_to(Calibration(logits, labels))
+        assert fitted.temperature == pytest.approx(self.most_probable(logits, labels), rel=2e-4)
+        assert 0.3 < fitted.temperature < 0.7
+
+    def test_it_can_be_left_out(self, long_tail):
+        assert finished(long_tail, {"calibration": {"kind": "none"}}).head.temperature == 1.0
+
+
+def first_rows(part, count):
+    return Part({name: x[:count] for name, x in part.columns.items()}, part.labels[:count])

@@ -23,7 +23,7 @@ def _shifts_nothing(run: RunSpec) -> bool:
 
 
 def _is_judged_on_chosen_tau(run: RunSpec) -> bool:
-    return run.posthoc.rows == "select" and run.posthoc.reads_rows and run.posthoc.adjustment.rule == "tuned"
+    return run.posthoc.rows in ("select", "both") and run.posthoc.reads_rows and run.posthoc.adjustment.rule == "tuned"
 
 
 POSTHOC_RULES: tuple[Rule, ...] = (
@@ -59,9 +59,9 @@ POSTHOC_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "idle",
-        lambda run: run.posthoc.rows == "select" and not run.posthoc.reads_rows,
+        lambda run: run.posthoc.rows != "auto" and not run.posthoc.reads_rows,
         "nothing after training is fitted to rows, so posthoc.rows has no effect: choose a posthoc.calibration, or "
-        "set posthoc.rows=calibrate",
+        "set posthoc.rows=auto",
     ),
     Rule(
         "warn",

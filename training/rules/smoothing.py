@@ -142,7 +142,7 @@ SMOOTHING_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "warn",
-        lambda run: _follows(run) and run.posthoc.rows == "select" and run.posthoc.reads_rows,
+        lambda run: _follows(run) and run.posthoc.rows in ("select", "both") and run.posthoc.reads_rows,
         "adafocal trains by the calibration of the selection rows, so what is fitted to them after training sees rows "
         "that shaped it: give the split a calibrate share and set posthoc.rows=calibrate",
     ),
