@@ -18,7 +18,7 @@ from embedcache.items import Item
 from embedcache.sources.source import list_source
 from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
-from heads.export import remove
+from heads.removal import remove
 from training.metrics import Preference, preferred
 
 SHOWN = 6

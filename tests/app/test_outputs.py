@@ -14,7 +14,8 @@ from app.actions.benches import read_bench_file, train_one
 from app.demo_data import claim_folder
 from benchmarks.exporting import export_row
 from embedcache.backbones.text import ClassTexts
-from heads.export import BundleError, load, remove
+from heads.export import BundleError, load
+from heads.removal import remove
 
 
 def names(folder: Path) -> list[str]:
