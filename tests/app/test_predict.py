@@ -9,7 +9,9 @@ from flips import flips
 
 from benchmarks.canary import check_canary
 from benchmarks.inference import open_predictor, predict_images, read_prior
+from embedcache.recipe import Recipe
 from embedcache.table import read_table
+from heads.bundle_files import sealed
 from heads.export import Canary, load
 from heads.trained import TrainedHead
 
@@ -206,6 +208,17 @@ def test_weights_other_than_the_head_was_trained_on_are_refused(frostbench, bund
     card = json.loads((tmp_path / "other" / "card.json").read_text())
     card["recipes"]["avg"]["weights_sha256"] = "0" * 64
     (tmp_path / "other" / "card.json").write_text(json.dumps(card))
+    said = frostbench("predict", tmp_path / "other", photos)
+    assert said.status == 2
+    assert "card.json of" in said.err
+    assert "was changed" in said.err
+    (tmp_path / "other" / "card.json").write_text(json.dumps(sealed(card)))
+    said = frostbench("predict", tmp_path / "other", photos)
+    assert said.status == 2
+    assert "must have the hash" in said.err
+    fields = {name: value for name, value in card["recipes"]["avg"].items() if name != "hash"}
+    card["recipes"]["avg"]["hash"] = Recipe.model_validate(fields).hash
+    (tmp_path / "other" / "card.json").write_text(json.dumps(sealed(card)))
     said = frostbench("predict", tmp_path / "other", photos)
     assert said.status == 2
     assert "weights_sha256" in said.err
