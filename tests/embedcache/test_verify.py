@@ -92,12 +92,22 @@ def with_canary(path: Path, vector: list[float]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("now", "ok"), [([2.0, 0.0], True), ([1.0, 0.01], True), ([1.0, 0.02], False)])
-def test_the_canary_compares_by_cosine(make_cache, now: list[float], ok: bool) -> None:
+CANARIES = [
+    ([1.0, 0.0], True, "0.000000"),
+    ([1.0, 0.01], True, "0.010000"),
+    ([1.0, 0.02], False, "0.020000"),
+    ([2.0, 0.0], False, "1.000000"),
+    ([0.98, 0.0], False, "0.020000"),
+    ([float("nan"), 0.0], False, "inf"),
+]
+
+
+@pytest.mark.parametrize(("now", "ok", "told"), CANARIES)
+def test_the_canary_compares_values_and_not_only_direction(make_cache, now: list[float], ok: bool, told: str) -> None:
     path = with_canary(make_cache(), [1.0, 0.0])
     check = verify_cache(path, lambda: {"cls": np.array(now)}).checks[-1]
     assert (check.name, check.ok) == ("canary", ok)
-    assert "cls 0.999" in check.detail or "cls 1.000" in check.detail
+    assert f"cls {told}" in check.detail
 
 
 def test_a_canary_that_is_not_there_fails(make_cache) -> None:
