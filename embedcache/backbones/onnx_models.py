@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from pydantic import ValidationError
 from torch import nn
 
 from embedcache.backbones.pooling import PoolingName
@@ -163,10 +162,12 @@ def _preparation(path: Path, asked: Preparation) -> Preparation:
 
 def _read_beside(beside: Path) -> dict[str, Any]:
     try:
-        return Preparation.model_validate(yaml.safe_load(beside.read_text(encoding="utf-8"))).model_dump(
-            exclude_none=True
-        )
-    except (ValidationError, yaml.YAMLError) as error:
+        text = beside.read_text(encoding="utf-8")
+        # A short text can stand for a huge one by aliases, and a preparation needs none.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            raise yaml.YAMLError("aliases are not read here")
+        return Preparation.model_validate(yaml.safe_load(text)).model_dump(exclude_none=True)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ValueError(
             f"the file beside an ONNX model holds {', '.join(Preparation.model_fields)}, however: {beside}: {error}. "
             "Correct it."

@@ -150,7 +150,7 @@ def test_the_quarantine_is_listed_and_counted_without_its_numbers(make_cache) ->
     assert read_quarantine(make_cache()) == []
 
 
-JSON = ["{}", "[]", "null", "1", "{", '{"format_version": 1}']
+JSON = ["{}", "[]", "null", "1", "{", '{"format_version": 1}', "[" * 100_000]
 FILES = ["cache.json", "manifest.json", "shards/part-00001.bad.json", "items.parquet", "shards/part-00001.parquet"]
 
 
@@ -209,3 +209,21 @@ def test_manifest_must_name_every_shard(make_cache) -> None:
 def test_reading_about_a_cache_does_not_import_scikit_learn() -> None:
     code = "import sys, embedcache.checking.verify; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("key", ["dim", "tokens"])
+def test_a_width_that_no_cell_can_have_is_told(make_cache, key: str) -> None:
+    path = make_cache()
+    state = store.read_json(path / "cache.json")
+    state["columns"]["cls"][key] = 10**12
+    store.write_json(path / "cache.json", state)
+    with pytest.raises(CacheError, match=r"a row of a column takes less than 2 GiB"):
+        read_table(path)
+
+
+def test_a_manifest_of_too_many_items_makes_no_list_of_them(make_cache) -> None:
+    path = make_cache()
+    manifest = store.read_json(path / "manifest.json")
+    store.write_json(path / "manifest.json", manifest | {"n_listed": 10**15})
+    with pytest.raises(CacheError, match="must name 333333333333334 shards, however"):
+        read_table(path)
