@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from embedcache.canary import LIKE, canary_image, canary_sha256, cosine
+from embedcache.canary import APART, SIDE, apart, canary_image, canary_sha256
 from embedcache.extraction.together import Together
 from embedcache.table import read_state
 from heads.export import Canary
@@ -47,15 +47,22 @@ def check_canary(canary: Canary, backbones: Together) -> None:
     """Embed the canary's image and compare it with its stored vectors.
 
     Raises:
-        ValueError: a cosine is below 0.9999.
+        ValueError: the image is none of the canary's size, or a vector is too far away.
     """
-    with Image.open(BytesIO(canary.png)) as picture:
+    with Image.open(BytesIO(canary.png), formats=("PNG",)) as picture:
+        # Before its pixels are decoded: the file came with the bundle.
+        if picture.size != (SIDE, SIDE):
+            raise ValueError(
+                f"a canary is a picture of {SIDE} x {SIDE} pixels, however: that of the bundle has {picture.size}. "
+                "Export it again."
+            )
         pixels = np.asarray(picture.convert("RGB"))
     found = backbones.embed([backbones.prepare(pixels)])
     for name, wanted in canary.vectors.items():
-        like = cosine(found[name][0].numpy(), wanted.numpy())
-        if like < LIKE:
+        distance = apart(found[name][0].numpy(), wanted.numpy())
+        if not distance <= APART:
             raise ValueError(
-                f"the backbone must give the vectors the head was trained on, however: for the canary image the cosine "
-                f"is {like:.6f} in column {name!r}, below {LIKE}. Install the versions named in the bundle's card.json."
+                f"the backbone must give the vectors the head was trained on, however: that of the canary image in "
+                f"column {name!r} is {distance:.6f} of its length away, more than {APART}. Install the versions "
+                "named in the bundle's card.json."
             )

@@ -30,7 +30,7 @@ def failure_of(store: Path, key: str) -> str | None:
         return None
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["message"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"the mark of a failed run must be readable, however: {path} is not. Delete it.") from error
 
 

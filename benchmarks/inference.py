@@ -36,10 +36,12 @@ class Predictor:
         head: what predicts.
         backbones: rebuilt from the head's recipes, so that they embed an image once for all columns, and checked
             against the bundle's canary.
+        notes: sentences about what of the bundle could not be checked.
     """
 
     head: Predictive
     backbones: Together
+    notes: tuple[str, ...] = ()
 
     @property
     def background(self) -> tuple[int, int, int]:
@@ -85,14 +87,26 @@ def open_predictor(
     backbones = Together(rebuild_all(recipes, weights=weights_for(recipes, weights), device=device))
     if bundle.canary is not None:
         check_canary(bundle.canary, backbones)
-    return Predictor(bundle.head, backbones)
+    return Predictor(bundle.head, backbones, bundle.notes)
 
 
 def recipes_of(bundle: Bundle) -> dict[str, Recipe]:
-    """The recipes of the head's columns, in the order in which it reads them."""
-    recipes = bundle.head.recipes
-    fields = {name: {k: v for k, v in recipes[name].items() if k != "hash"} for name in bundle.head.columns}
-    return {name: Recipe.model_validate(tree) for name, tree in fields.items()}
+    """The recipes of the head's columns, in the order in which it reads them.
+
+    Raises:
+        ValueError: a recipe does not have the hash that stands beside it.
+    """
+    found = {}
+    for name in bundle.head.columns:
+        told = dict(bundle.head.recipes[name])
+        stated, recipe = told.pop("hash", None), Recipe.model_validate(told)
+        if recipe.hash != stated:
+            raise ValueError(
+                f"the recipe of column {name!r} must have the hash {stated} of its bundle, however: it has "
+                f"{recipe.hash}. The card was edited, or a version with other recipe fields wrote it. Export it again."
+            )
+        found[name] = recipe
+    return found
 
 
 def read_prior(text: str, head: Predictive) -> Tensor | None:

@@ -20,6 +20,10 @@ SpecT = TypeVar("SpecT", bound=BaseModel)
 Tree = dict[str, Any]
 
 
+MOST_BYTES = 4 * 2**20
+"""The most that a file of settings is read of."""
+
+
 class SettingsError(ValueError):
     """A setting is unknown, out of bounds or not one of its choices."""
 
@@ -119,6 +123,11 @@ def load_yaml(path: Path) -> Tree:
         SettingsError: the file is missing, is not YAML or holds something other than a mapping.
     """
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise SettingsError(
+                f"a settings file has at most {MOST_BYTES} bytes, however: {path} has {path.stat().st_size}. Is it the "
+                "right file?"
+            )
         found = read_yaml(read_text(path, "a settings file"))
     except OSError as error:
         raise SettingsError(

@@ -174,7 +174,7 @@ def _split_of(path: Path, _written: int) -> str | None:
     """The split of the record in a file as it was written at a time; None where it cannot be read."""
     try:
         return str(json.loads(path.read_bytes())["data"]["split"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -244,7 +244,7 @@ def _writer(content: bytes) -> str:
     try:
         tree = json.loads(content)
         return f"frostbench {tree['environment']['frostbench']} in format {tree.get('format_version', 'none')}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "an unknown version"
 
 

@@ -8,8 +8,9 @@ import hashlib
 import numpy as np
 
 SIDE = 320
-LIKE = 0.9999
-"""Least cosine between a canary's vectors of two runs; batch sizes and devices move the low bits only."""
+APART = 0.01414
+"""Largest distance between a canary's vectors of two runs, as a share of the first's length: that of a cosine of 0.9999
+at equal length. Batch sizes and devices move the low bits only."""
 
 
 def canary_image() -> np.ndarray:
@@ -31,14 +32,17 @@ def canary_sha256() -> str:
     return hashlib.sha256(canary_image().tobytes()).hexdigest()
 
 
-def cosine(first: np.ndarray, second: np.ndarray) -> float:
-    """The cosine of two vectors [D]; 1 where both are zero, 0 where one is.
+def apart(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The distance of a vector [D] from the one that is wanted, as a share of the latter's length.
 
-    >>> cosine(np.array([1.0, 0.0]), np.array([2.0, 0.0]))
-    1.0
+    A cosine would not see a vector that is a multiple of the other. Infinite where lengths of vectors differ, a number
+    is not finite, or only the wanted one is zero.
+
+    >>> apart(np.array([3.0, 0.0]), np.array([2.0, 0.0]))
+    0.5
     """
-    a, b = first.astype(np.float64), second.astype(np.float64)
-    lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
-    if lengths == 0:
-        return float(np.array_equal(a, b))
-    return float(a @ b) / lengths
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return float("inf")
+    distance, length = float(np.linalg.norm(a - b)), float(np.linalg.norm(b))
+    return distance / length if length > 0 else (0.0 if distance == 0 else float("inf"))

@@ -4,16 +4,23 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from heads.bundle_files import digest, sealed
 from heads.calibrators.temperature import Temperature
 from heads.ensemble import Ensemble
 from heads.head import HeadSpec
 from heads.posthoc import PosthocSpec
 from heads.trained import TrainedHead
 
-HEAD_FORMAT: Literal[2] = 2
-ENSEMBLE_FORMAT: Literal[1] = 1
+HEAD_FORMAT: Literal[3] = 3
+ENSEMBLE_FORMAT: Literal[2] = 2
+SEALED_FROM = {"head": 3, "ensemble": 2}
+"""The formats from which a card has a digest of its own."""
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_PENDING = "0" * 64
+"""Stands for a card's digest until the rest of it is known."""
+FileName = Literal["head.safetensors", "canary.png"]
 PRIOR_FIELDS = ("counts", "raw", "effective", "implied")
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
@@ -27,8 +34,9 @@ class Card(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
-    format_version: Literal[1, 2] = HEAD_FORMAT
-    """Raised when the bundle's files change their meaning; 1 had a temperature at most, which this card alone holds."""
+    format_version: Literal[1, 2, 3] = HEAD_FORMAT
+    """Raised when the bundle's files change their meaning; 1 had a temperature at most, which this card alone holds,
+    and 1 and 2 had no card_sha256."""
     class_names: Names
     """In the order of the logits."""
     columns: Names
@@ -57,8 +65,21 @@ class Card(BaseModel):
     """Run, data, metrics and environment of the training."""
     versions: dict[str, str]
     """Versions of the packages that the numbers come from."""
-    sha256: dict[str, str]
-    """Digest of each other file of the bundle."""
+    sha256: dict[FileName, Sha256]
+    """Digest of each other file of the bundle; there are no others than these."""
+    sizes: dict[FileName, Annotated[int, Field(ge=0)]] = {}
+    """Bytes of each of these files."""
+    card_sha256: Sha256 | None = None
+    """Digest of all other fields of this card."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "Card":
+        sealed = self.format_version >= SEALED_FROM["head"]
+        if "head.safetensors" not in self.sha256 or (sealed and self.sizes.keys() != self.sha256.keys()):
+            raise ValueError("it must state digest and size of head.safetensors and of each other file")
+        if sealed and self.card_sha256 is None:
+            raise ValueError("card_sha256 is missing")
+        return self
 
 
 class EnsembleCard(BaseModel):
@@ -70,34 +91,46 @@ class EnsembleCard(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
-    format_version: Literal[1] = ENSEMBLE_FORMAT
-    """Raised when the bundle's files change their meaning."""
+    format_version: Literal[1, 2] = ENSEMBLE_FORMAT
+    """Raised when the bundle's files change their meaning; 1 had no card_sha256."""
     class_names: Names
     """In the order of the probabilities."""
     columns: Names
     """Vector columns that any member reads."""
-    members: Annotated[dict[Annotated[str, Field(pattern=r"^member-\d+$")], str], Field(min_length=2)]
+    members: Annotated[
+        dict[Annotated[str, Field(pattern=r"^member-[0-9]{1,5}$")], Sha256], Field(min_length=2, max_length=10_000)
+    ]
     """Folder of each member, a bundle, with the digest of its card; that has those of its other files."""
     facts: dict[str, Any]
     """Runs, data and metrics of the ensemble."""
     versions: dict[str, str]
     """Versions of the packages that the numbers come from."""
+    card_sha256: Sha256 | None = None
+    """Digest of all other fields of this card."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "EnsembleCard":
+        if self.format_version >= SEALED_FROM["ensemble"] and self.card_sha256 is None:
+            raise ValueError("card_sha256 is missing")
+        return self
 
 
 def ensemble_card_of(ensemble: Ensemble, members: Mapping[str, str]) -> EnsembleCard:
     """The card of an ensemble whose members' cards have these digests, by folder."""
-    return EnsembleCard(
+    card = EnsembleCard(
         class_names=ensemble.class_names,
         columns=ensemble.columns,
         members=dict(members),
         facts=dict(ensemble.facts),
         versions=versions(),
+        card_sha256=_PENDING,
     )
+    return EnsembleCard.model_validate(sealed(card.model_dump(mode="json")))
 
 
-def card_of(head: TrainedHead, sha256: Mapping[str, str]) -> Card:
-    """The card of a head whose files have these digests."""
-    return Card(
+def card_of(head: TrainedHead, files: Mapping[FileName, bytes]) -> Card:
+    """The card of a head with these files beside it."""
+    card = Card(
         class_names=head.class_names,
         columns=head.columns,
         recipes={name: dict(recipe) for name, recipe in head.recipes.items()},
@@ -112,8 +145,11 @@ def card_of(head: TrainedHead, sha256: Mapping[str, str]) -> Card:
         warnings=head.warnings,
         facts=dict(head.facts),
         versions=versions(),
-        sha256=dict(sha256),
+        sha256={name: digest(content) for name, content in files.items()},
+        sizes={name: len(content) for name, content in files.items()},
+        card_sha256=_PENDING,
     )
+    return Card.model_validate(sealed(card.model_dump(mode="json")))
 
 
 def _temperature_under_uniform_prior(head: TrainedHead) -> float:

@@ -1,14 +1,13 @@
 """The bundle: a folder with everything that inference needs, and nothing else.
 
-- card.json: class names in order, recipes, what follows the logits, priors, spec, metrics, versions, SHA-256 of the
-  other files
+- card.json: class names in order, recipes, what follows the logits, priors, spec, metrics, versions, size and SHA-256
+  of the other files, and the SHA-256 of itself
 - head.safetensors: every number of the head
 - canary.png: an image whose vector and logits are known, where the recipe is known
 
 The bundle of an ensemble holds ensemble.json, and in member-0, member-1 … a bundle of each member.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,21 +21,27 @@ from safetensors.torch import save as tensor_bytes
 from torch import Tensor
 
 from heads.bundle_code import check_named_files, run_named
-from heads.card import ENSEMBLE_FORMAT, HEAD_FORMAT, Card, EnsembleCard, card_of, ensemble_card_of
+from heads.bundle_files import (
+    CARD,
+    CARD_BYTES,
+    ENSEMBLE,
+    PICTURE,
+    PICTURE_BYTES,
+    TENSORS,
+    digest,
+    not_as_written,
+    read_card_tree,
+    read_stated,
+)
+from heads.bundle_files import BundleError as BundleError
+from heads.card import ENSEMBLE_FORMAT, HEAD_FORMAT, Card, EnsembleCard, FileName, card_of, ensemble_card_of
 from heads.ensemble import Ensemble, Predictive
-from heads.tensors import head_from, tensors_of
+from heads.tensors import check_finite, head_from, tensors_of
 from heads.trained import TrainedHead
 from outputs.places import check_new_folder
 from outputs.writing import new_folder
 
-CARD, TENSORS, PICTURE, ENSEMBLE = "card.json", "head.safetensors", "canary.png", "ensemble.json"
-
-
 AnyCard = TypeVar("AnyCard", Card, EnsembleCard)
-
-
-class BundleError(ValueError):
-    """A folder is no bundle, or one that was changed, damaged or written by another version."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,17 @@ class Canary:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A loaded bundle: the head, or the ensemble of heads, and, where it travelled, the canary."""
+    """A loaded bundle: the head, or the ensemble of heads, and, where it travelled, the canary.
+
+    Attributes:
+        head: what predicts.
+        canary: None where none travelled.
+        notes: sentences about what could not be checked.
+    """
 
     head: Predictive
     canary: Canary | None
+    notes: tuple[str, ...] = ()
 
 
 def save(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
@@ -91,20 +103,17 @@ def fill(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
 def _write(head: TrainedHead, folder: Path, canary: Canary | None) -> str:
     """Write the files of a head; the digest of its card."""
     folder.mkdir(exist_ok=True)
-    files = {TENSORS: tensor_bytes(_tensors(head, canary))} | ({PICTURE: canary.png} if canary else {})
+    files: dict[FileName, bytes] = {"head.safetensors": tensor_bytes(_tensors(head, canary))}
+    files |= {"canary.png": canary.png} if canary else {}
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    return _write_card(card_of(head, {name: _digest(content) for name, content in files.items()}), folder / CARD)
+    return _write_card(card_of(head, files), folder / CARD)
 
 
 def _write_card(card: Card | EnsembleCard, path: Path) -> str:
     text = json.dumps(card.model_dump(mode="json"), indent=1, sort_keys=True, allow_nan=False).encode()
     path.write_bytes(text)
-    return _digest(text)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    return digest(text)
 
 
 def load(folder: Path, plugins: Sequence[str | Path] = ()) -> Bundle:
@@ -137,8 +146,8 @@ def load_head(folder: Path, plugins: Sequence[str | Path] = ()) -> TrainedHead:
 
 def _load_ensemble(folder: Path, plugins: Sequence[str | Path]) -> Bundle:
     card = _read_card(folder, EnsembleCard)
-    for name, digest in card.members.items():
-        _read_file(folder, f"{name}/{CARD}", digest)
+    for name, stated in card.members.items():
+        _check_member(folder, name, stated)
     names = sorted(card.members, key=lambda name: int(name.split("-")[1]))
     found = [_load_one(folder / name, plugins) for name in names]
     try:
@@ -152,69 +161,66 @@ def _load_ensemble(folder: Path, plugins: Sequence[str | Path]) -> Bundle:
         )
     canaries = [bundle.canary for _, bundle in found]
     known = [canary for canary in canaries if canary is not None]
+    notes = tuple(dict.fromkeys([*_unsealed(card, folder), *(note for _, bundle in found for note in bundle.notes)]))
     if len(known) < len(canaries):
-        return Bundle(ensemble, None)
-    return Bundle(ensemble, Canary(known[0].png, {name: v for each in known for name, v in each.vectors.items()}))
+        return Bundle(ensemble, None, notes)
+    vectors = {name: v for each in known for name, v in each.vectors.items()}
+    return Bundle(ensemble, Canary(known[0].png, vectors), notes)
+
+
+def _check_member(folder: Path, name: str, stated: str) -> None:
+    """Refuse a member that is no folder of the bundle, or whose card is another one."""
+    if (folder / name).is_symlink():
+        raise BundleError(f"a bundle holds its members, however: {name} of {folder} is a link. Export it again.")
+    read_stated(folder, f"{name}/{CARD}", stated, None, CARD_BYTES)
+
+
+def _unsealed(card: Card | EnsembleCard, folder: Path) -> list[str]:
+    """What is to be said of a card that has no digest of its own."""
+    if card.card_sha256 is not None:
+        return []
+    return [
+        f"{folder} was exported by an earlier version (format {card.format_version}), whose card has no digest: a "
+        "change of its class names, recipe or temperature would not be noticed. Train and export it again to have one."
+    ]
 
 
 def _load_one(folder: Path, plugins: Sequence[str | Path]) -> tuple[TrainedHead, Bundle]:
     card = _read_card(folder, Card)
     run_named(card.head.classifier, plugins, folder)
-    files = {name: _read_file(folder, name, digest) for name, digest in card.sha256.items()}
+    files: dict[str, bytes] = {
+        name: read_stated(folder, name, stated, card.sizes.get(name), PICTURE_BYTES if name == PICTURE else None)
+        for name, stated in card.sha256.items()
+    }
     try:
         tensors = load_tensors(files[TENSORS])
+        check_finite(tensors)
         head = head_from(card, tensors)
         canary = _canary(card, tensors, files)
-    except (KeyError, RuntimeError, SafetensorError) as error:
+    except (KeyError, RuntimeError, ValueError, SafetensorError) as error:
         raise BundleError(
             f"the tensors of a bundle must fit its card, however: in {folder} they do not "
             f"({type(error).__name__}: {error}). Export it again."
         ) from error
     if canary is not None:
         _check_logits(head, canary, tensors["canary.logits"], folder)
-    return head, Bundle(head, canary)
+    return head, Bundle(head, canary, tuple(_unsealed(card, folder)))
 
 
 def _read_card(folder: Path, kind: type[AnyCard]) -> AnyCard:
     file = ENSEMBLE if kind is EnsembleCard else CARD
+    tree = read_card_tree(folder, file)
+    version, newest = tree.get("format_version"), ENSEMBLE_FORMAT if kind is EnsembleCard else HEAD_FORMAT
+    if version not in range(1, newest + 1):
+        raise BundleError(
+            f"this version reads bundles of format 1 to {newest}, however: {folder} has format {version!r}. Export it "
+            "again, or install the version that wrote it."
+        )
     try:
-        tree = json.loads((folder / file).read_text(encoding="utf-8"))
-        version = tree.get("format_version") if isinstance(tree, dict) else None
-        known = (ENSEMBLE_FORMAT,) if kind is EnsembleCard else (1, HEAD_FORMAT)
-        if version not in known:
-            raise BundleError(
-                f"this version reads bundles of format {' and '.join(map(str, known))}, however: {folder} has format "
-                f"{version!r}. Export it again, or install the version that wrote it."
-            )
         check_named_files(tree)
         return kind.model_validate(tree)
-    except OSError as error:
-        raise BundleError(
-            f"a bundle is a folder with {CARD} and {TENSORS}, however: {folder} has no {file} that can be read. "
-            "Give the folder that `frostbench export` wrote."
-        ) from error
-    except BundleError:
-        raise
     except ValueError as error:
-        raise BundleError(
-            f"{file} must be as `frostbench export` wrote it, however: that of {folder} is not ({error}). "
-            "Export it again."
-        ) from error
-
-
-def _read_file(folder: Path, name: str, digest: str) -> bytes:
-    try:
-        content = (folder / name).read_bytes()
-    except OSError as error:
-        raise BundleError(
-            f"a bundle holds every file of its card, however: {name} of {folder} cannot be read. Export it again."
-        ) from error
-    if _digest(content) != digest:
-        raise BundleError(
-            f"the files of a bundle must be as they were exported, however: {name} of {folder} was changed. "
-            "Export it again."
-        )
-    return content
+        raise not_as_written(folder, file, error) from error
 
 
 def _tensors(head: TrainedHead, canary: Canary | None) -> dict[str, Tensor]:

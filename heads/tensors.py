@@ -24,6 +24,23 @@ def tensors_of(head: TrainedHead) -> dict[str, Tensor]:
     return found
 
 
+_MAY_BE_IMPOSSIBLE = ("calibration.logits", "canary.logits", "shift", "decision.bias")
+"""Tensors in which minus infinity stands for a class that cannot come."""
+
+
+def check_finite(tensors: Mapping[str, Tensor]) -> None:
+    """Refuse numbers of a head that are NaN or infinite.
+
+    Raises:
+        ValueError: a tensor holds one; minus infinity may stand for a class that cannot come.
+    """
+    for name, value in tensors.items():
+        allowed = value.isneginf() if name in _MAY_BE_IMPOSSIBLE else torch.zeros((), dtype=torch.bool)
+        wrong = ~(value.isfinite() | allowed)
+        if bool(wrong.any()):
+            raise ValueError(f"numbers must be finite, and {int(wrong.sum())} of {name} {list(value.shape)} are not")
+
+
 def head_from(card: Card, tensors: Mapping[str, Tensor]) -> TrainedHead:
     """The head of a card and its tensors.
 

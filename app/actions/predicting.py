@@ -30,7 +30,10 @@ def predicted(
     Decisions are those of the bundle, or the largest probability; `plugins` may be run where the head is one of them.
     """
     if len(sources) == 1 and (sources[0] / "cache.json").is_file():
-        head = _deciding(load(bundle, plugins).head, decisions)
+        opened = load(bundle, plugins)
+        for told in opened.notes:
+            note(told)
+        head = _deciding(opened.head, decisions)
         if head.views:
             note(
                 f"the head averages over {len(head.views)} views of each image, and a cache holds the images alone: "
@@ -39,6 +42,8 @@ def predicted(
         return predict_table(head, read_table(sources[0]), prior=read_prior(prior, head))
     files = [file for path in sources for file in (_listed(path) if path.is_dir() else [path])]
     predictor = open_predictor(bundle, weights=weights, device=device, plugins=plugins)
+    for told in predictor.notes:
+        note(told)
     predictor = replace(predictor, head=_deciding(predictor.head, decisions))
     asked = read_prior(prior, predictor.head)
     remarks = list[Remarks]()

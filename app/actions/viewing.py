@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import yaml
 from PIL import Image
 
 from app.progress import bar, note, resumable
 from benchmarks.plan import BenchSpec
-from benchmarks.settings import SettingsError, load_yaml, parse
+from benchmarks.settings import SettingsError, load_yaml, parse, split_override
 from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import DecodeError, decode_file
 from embedcache.extraction.events import BatchDone, Finished, Started
@@ -114,8 +113,7 @@ def settings_of(changes: Sequence[str]) -> dict[str, Any]:
     wrong = [text for text in changes if "=" not in text]
     if wrong:
         raise SettingsError(f"a setting is written NAME=VALUE, however: {wrong[0]!r} came.")
-    pairs = (text.split("=", 1) for text in changes)
-    return {name.strip(): yaml.safe_load(value) for name, value in pairs}
+    return dict(split_override(text) for text in changes)
 
 
 def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *, count: int, seed: int) -> None:

@@ -1,14 +1,13 @@
 """Any image encoder that was exported to ONNX, run by onnxruntime."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import yaml
-from pydantic import ValidationError
 from torch import nn
 
 from embedcache.backbones.pooling import PoolingName
@@ -165,9 +164,12 @@ def _preparation(path: Path, asked: Preparation) -> Preparation:
 
 def _read_beside(beside: Path) -> dict[str, Any]:
     try:
-        told = yaml.safe_load(read_text(beside, "a preparation"))
-        return Preparation.model_validate(told).model_dump(exclude_none=True)
-    except (ValidationError, yaml.YAMLError) as error:
+        text = read_text(beside, "a preparation")
+        # A short text can stand for a huge one by aliases, and a preparation needs none.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            raise yaml.YAMLError("aliases are not read here")
+        return Preparation.model_validate(yaml.safe_load(text)).model_dump(exclude_none=True)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ValueError(
             f"the file beside an ONNX model holds {', '.join(Preparation.model_fields)}, however: {beside}: {error}. "
             "Correct it."
@@ -175,15 +177,45 @@ def _read_beside(beside: Path) -> dict[str, Any]:
 
 
 def _sha256(path: Path) -> str:
-    """The hash of a model's file, and where tensors lie in files of their own, of those too."""
+    """The hash of a model's file, and where tensors lie in files of their own, of those too.
+
+    Raises:
+        ValueError: a tensor is said to lie outside the model's folder, or in no regular file.
+    """
     try:
         import onnx
     except ModuleNotFoundError as error:
         raise _not_installed("onnx") from error
-    graph = onnx.load(str(path), load_external_data=False).graph
-    places = {entry.value for tensor in graph.initializer for entry in tensor.external_data if entry.key == "location"}
+    model = onnx.load(str(path), load_external_data=False)
+    places = {
+        entry.value
+        for tensor in _tensors_in(model, onnx.TensorProto)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
     own = file_sha256(path)
     if not places:
         return own
-    parts = [own, *(file_sha256(path.parent / place) for place in sorted(places))]
+    parts = [own, *(file_sha256(_beside(path, place)) for place in sorted(places))]
     return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def _tensors_in(message: Any, kind: type) -> Iterator[Any]:
+    """Every tensor of a model: initialisers, dense or sparse, and those of nodes in graphs, subgraphs and functions."""
+    if isinstance(message, kind):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for one in [value] if hasattr(value, "ListFields") else value:
+                yield from _tensors_in(one, kind)
+
+
+def _beside(path: Path, place: str) -> Path:
+    found = path.parent / place
+    if not found.is_file() or not found.resolve().is_relative_to(path.parent.resolve()):
+        raise ValueError(
+            f"tensors of an ONNX model lie in files below its folder, however: {path.name} names {place!r}. Save the "
+            "model with its data beside it."
+        )
+    return found

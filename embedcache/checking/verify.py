@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from embedcache.canary import LIKE, cosine
+from embedcache.canary import APART, apart
 from embedcache.hashes import hash_table
 from embedcache.splits.files import read_split
 from embedcache.storage.damage import MISREAD, reading, remedy
@@ -175,14 +175,14 @@ def _canary(cache_dir: Path, backbone: EmbedCanary) -> str:
             "a canary check needs a canary in cache.json, however: imported vectors have none. Leave it out."
         )
     now = backbone()
-    likeness = {name: cosine(np.asarray(now[name]), np.asarray(old)) for name, old in canary["vectors"].items()}
-    shown = ", ".join(f"{name} {value:.6f}" for name, value in sorted(likeness.items()))
-    if min(likeness.values()) <= LIKE:
+    distances = {name: apart(np.asarray(now[name]), np.asarray(old)) for name, old in canary["vectors"].items()}
+    shown = ", ".join(f"{name} {value:.6f}" for name, value in sorted(distances.items()))
+    if not max(distances.values()) <= APART:
         raise CacheError(
-            f"the canary must embed to a cosine above {LIKE}, however: {shown}. "
+            f"the canary must embed to within {APART} of its vectors' length, however: it is away by {shown}. "
             "Another library version or device gives other vectors: do not mix them with this cache."
         )
-    return f"cosine {shown}"
+    return f"distance {shown}"
 
 
 def cache_info(cache_dir: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from embedcache.canary import LIKE, canary_image, canary_sha256, cosine
+from embedcache.canary import APART, apart, canary_image, canary_sha256
 from embedcache.extraction.events import Embedder
 from embedcache.extraction.together import Together, together
 from embedcache.extraction.updating import adopt_listing
@@ -196,12 +196,12 @@ def _check_canary(cache_dir: Path, stored: Mapping[str, Any], now: Mapping[str, 
             f"{stored['pixels_sha256'][:12]}, not {canary_sha256()[:12]}. Resume with the version that began it."
         )
     for name, vector in stored["vectors"].items():
-        like = cosine(np.asarray(vector), now[name])
-        if like < LIKE:
+        distance = apart(now[name], np.asarray(vector))
+        if not distance <= APART:
             raise CacheError(
-                f"a resumed cache must give the vectors it was begun with, however: for the canary the cosine of "
-                f"column {name} is {like:.6f}, below {LIKE}. Use the library versions and device in the provenance of "
-                f"{cache_dir / 'cache.json'}, or another folder."
+                f"a resumed cache must give the vectors it was begun with, however: that of the canary in column "
+                f"{name} is {distance:.6f} of its length away, more than {APART}. Use the library versions and device "
+                f"in the provenance of {cache_dir / 'cache.json'}, or another folder."
             )
 
 

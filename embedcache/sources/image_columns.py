@@ -56,7 +56,7 @@ def features_of(schema: pa.Schema) -> dict[str, Any]:
     """What Hugging Face datasets wrote into a schema about its columns; empty where they wrote nothing."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-    except (KeyError, ValueError, TypeError):  # another program wrote the file
+    except (KeyError, ValueError, TypeError, RecursionError):  # another program wrote the file
         return {}
     return features if isinstance(features, dict) else {}
 

@@ -10,7 +10,10 @@ from pydantic import ValidationError
 
 from embedcache.storage.files import CacheError
 
-MISREAD = (OSError, ValueError, LookupError, TypeError, AttributeError, pa.ArrowException)
+MISREAD = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError),
+    *(pa.ArrowException, RecursionError, OverflowError),
+)
 """What reading a file raises that is gone, cut short, or holds other things than it should."""
 
 
@@ -54,7 +57,7 @@ def is_imported(cache_dir: Path) -> bool | None:
     """Whether cache.json says that the vectors were imported; None where it is too damaged to say."""
     try:
         tree = json.loads((cache_dir / "cache.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     source = tree.get("source") if isinstance(tree, dict) else None
     return source.get("kind") == "external" if isinstance(source, dict) else None

@@ -32,7 +32,7 @@ def read_json(path: Path) -> Any:
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CacheError(f"{path} must hold JSON, however: {error}. Was it edited by hand? Restore it.") from error
 
 

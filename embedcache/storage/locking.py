@@ -175,7 +175,7 @@ def _myself() -> dict[str, object]:
 def _is_brief(cache_dir: Path) -> bool:
     try:
         return json.loads((cache_dir / HOLDER).read_text(encoding="utf-8")).get("brief") is True
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False
 
 
@@ -190,7 +190,7 @@ def _who(path: Path) -> str:
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
         return f"process {tree['pid']} on {tree['host']}"
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return "another process"
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from embedcache.recipe import Recipe
 from embedcache.storage import store
@@ -25,6 +25,13 @@ class _Column(_Strict):
     recipe_hash: str
     dim: int = Field(ge=1)
     tokens: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _fits_a_cell(self) -> "_Column":
+        # Parquet counts the bytes of a fixed-size value in 32 bits.
+        if 2 * self.dim * (self.tokens or 1) >= 2**31:
+            raise ValueError("a row of a column takes less than 2 GiB")
+        return self
 
 
 class _Canary(_Strict):
@@ -84,7 +91,9 @@ def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"{remedy(path) if is_imported(cache_dir) else resumes}"
         )
     manifest = read_manifest(path)
-    wanted = len(shard_sizes(cache, manifest["n_listed"], cache_dir))
+    n, sizes = manifest["n_listed"], cache.get("shard_sizes")
+    # Counted, for a damaged number would make a list that fills the memory.
+    wanted = -(-n // cache["shard_rows"]) if sizes is None else len(shard_sizes(cache, n, cache_dir))
     if len(manifest["shards"]) != wanted:
         raise CacheError(
             f"a manifest of {manifest['n_listed']} items must name {wanted} shards, however: {path} names "

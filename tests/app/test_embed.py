@@ -73,7 +73,7 @@ def test_mistakes_are_told_in_words(frostbench, photos, tmp_path, monkeypatch, w
 def test_a_cache_is_verified_with_its_canary(frostbench, cache):
     said = frostbench("cache", "verify", cache, "--canary")
     assert said.status == 0
-    assert "canary: cosine avg 1.000000" in said.out
+    assert "canary: distance avg 0.000000" in said.out
 
 
 def test_a_damaged_cache_fails_verification(frostbench, cache, tmp_path):

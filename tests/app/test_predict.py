@@ -1,15 +1,19 @@
 import json
 import shutil
+from io import BytesIO
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from flips import flips
+from PIL import Image
 
 from benchmarks.canary import check_canary
 from benchmarks.inference import open_predictor, predict_images, read_prior
+from embedcache.recipe import Recipe
 from embedcache.table import read_table
+from heads.bundle_files import sealed
 from heads.export import Canary, load
 from heads.trained import TrainedHead
 
@@ -231,6 +235,17 @@ def test_weights_other_than_the_head_was_trained_on_are_refused(frostbench, bund
     (tmp_path / "other" / "card.json").write_text(json.dumps(card))
     said = frostbench("predict", tmp_path / "other", photos)
     assert said.status == 2
+    assert "card.json of" in said.err
+    assert "was changed" in said.err
+    (tmp_path / "other" / "card.json").write_text(json.dumps(sealed(card)))
+    said = frostbench("predict", tmp_path / "other", photos)
+    assert said.status == 2
+    assert "must have the hash" in said.err
+    fields = {name: value for name, value in card["recipes"]["avg"].items() if name != "hash"}
+    card["recipes"]["avg"]["hash"] = Recipe.model_validate(fields).hash
+    (tmp_path / "other" / "card.json").write_text(json.dumps(sealed(card)))
+    said = frostbench("predict", tmp_path / "other", photos)
+    assert said.status == 2
     assert "weights_sha256" in said.err
 
 
@@ -238,8 +253,15 @@ def test_a_backbone_that_changed_is_noticed_by_the_canary(bundle, predictor):
     canary = load(bundle).canary
     check_canary(canary, predictor.backbones)
     moved = Canary(canary.png, {"avg": canary.vectors["avg"].roll(1)})
-    with pytest.raises(ValueError, match="for the canary image the cosine is"):
+    with pytest.raises(ValueError, match=r"that of the canary image in column 'avg' is \d\.\d+ of its length away"):
         check_canary(moved, predictor.backbones)
+    larger = Canary(canary.png, {"avg": 1.02 * canary.vectors["avg"]})
+    with pytest.raises(ValueError, match=r"column 'avg' is 0\.019\d+ of its length away, more than 0\.01414"):
+        check_canary(larger, predictor.backbones)
+    small = BytesIO()
+    Image.new("RGB", (2, 2)).save(small, "png")
+    with pytest.raises(ValueError, match="a canary is a picture of 320 x 320 pixels, however"):
+        check_canary(Canary(small.getvalue(), canary.vectors), predictor.backbones)
 
 
 def test_a_flipped_bit_of_a_cache_is_noticed_by_predict(frostbench, bundle, cache, tmp_path):

@@ -1,5 +1,8 @@
+import time
+
 import pytest
 
+from benchmarks.reading import read_yaml
 from benchmarks.settings import (
     SettingsError,
     load_yaml,
@@ -159,3 +162,44 @@ def test_a_rule_that_says_what_came_is_told_once():
     assert told.count("however:") == 1
     assert "however: {'select': 0.2} came with it. Leave those shares out" in told
     assert told.endswith("\nSee `frostbench options`.")
+
+
+def aliases(levels: int, width: int = 9) -> str:
+    """A short text whose last value stands for width ** levels others."""
+    lines = [f"a0: &a0 [{', '.join(['x'] * width)}]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (aliases(9), "200000 values at most, with those that aliases repeat"),
+        (aliases(200, 1), "100 deep at most"),
+        ("a: &a [*a]", "none contains itself"),
+        ("[" * 5000, "100 deep at most"),
+        ("[" * 150 + "]" * 150, "100 deep at most"),
+        ("a: 2024-13-45", "month must be in 1..12"),
+        (f"a: {'9' * 5000}", "digits"),
+        ("? [1, 2]\n: 3", "unhashable key"),
+        ("1: a\ntrue: b", "stands twice"),
+    ],
+)
+def test_a_text_that_is_hard_to_read_is_refused_at_once(tmp_path, text, told):
+    path = tmp_path / "prior.yaml"
+    path.write_text(text)
+    begun = time.monotonic()
+    with pytest.raises(SettingsError, match=f"(?s)must be YAML, however: {path}.*{told}"):
+        load_yaml(path)
+    assert time.monotonic() - begun < 10
+
+
+def test_aliases_that_stay_small_are_read(tmp_path):
+    assert read_yaml("base: &base {a: 1}\nrows: [*base, *base]") == {"base": {"a": 1}, "rows": [{"a": 1}, {"a": 1}]}
+    assert read_yaml("") is None
+    assert read_yaml("[" * 90 + "]" * 90)
+    path = tmp_path / "large.yaml"
+    with path.open("wb") as file:
+        file.truncate(2**30)
+    with pytest.raises(SettingsError, match=r"at most 4194304 bytes, however: .* has 1073741824"):
+        load_yaml(path)

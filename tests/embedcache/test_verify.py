@@ -92,12 +92,22 @@ def with_canary(path: Path, vector: list[float]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("now", "ok"), [([2.0, 0.0], True), ([1.0, 0.01], True), ([1.0, 0.02], False)])
-def test_the_canary_compares_by_cosine(make_cache, now: list[float], ok: bool) -> None:
+CANARIES = [
+    ([1.0, 0.0], True, "0.000000"),
+    ([1.0, 0.01], True, "0.010000"),
+    ([1.0, 0.02], False, "0.020000"),
+    ([2.0, 0.0], False, "1.000000"),
+    ([0.98, 0.0], False, "0.020000"),
+    ([float("nan"), 0.0], False, "inf"),
+]
+
+
+@pytest.mark.parametrize(("now", "ok", "told"), CANARIES)
+def test_the_canary_compares_values_and_not_only_direction(make_cache, now: list[float], ok: bool, told: str) -> None:
     path = with_canary(make_cache(), [1.0, 0.0])
     check = verify_cache(path, lambda: {"cls": np.array(now)}).checks[-1]
     assert (check.name, check.ok) == ("canary", ok)
-    assert "cls 0.999" in check.detail or "cls 1.000" in check.detail
+    assert f"cls {told}" in check.detail
 
 
 def test_a_canary_that_is_not_there_fails(make_cache) -> None:
@@ -140,7 +150,7 @@ def test_the_quarantine_is_listed_and_counted_without_its_numbers(make_cache) ->
     assert read_quarantine(make_cache()) == []
 
 
-JSON = ["{}", "[]", "null", "1", "{", '{"format_version": 1}']
+JSON = ["{}", "[]", "null", "1", "{", '{"format_version": 1}', "[" * 100_000]
 FILES = ["cache.json", "manifest.json", "shards/part-00001.bad.json", "items.parquet", "shards/part-00001.parquet"]
 
 
@@ -199,3 +209,21 @@ def test_manifest_must_name_every_shard(make_cache) -> None:
 def test_reading_about_a_cache_does_not_import_scikit_learn() -> None:
     code = "import sys, embedcache.checking.verify; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("key", ["dim", "tokens"])
+def test_a_width_that_no_cell_can_have_is_told(make_cache, key: str) -> None:
+    path = make_cache()
+    state = store.read_json(path / "cache.json")
+    state["columns"]["cls"][key] = 10**12
+    store.write_json(path / "cache.json", state)
+    with pytest.raises(CacheError, match=r"a row of a column takes less than 2 GiB"):
+        read_table(path)
+
+
+def test_a_manifest_of_too_many_items_makes_no_list_of_them(make_cache) -> None:
+    path = make_cache()
+    manifest = store.read_json(path / "manifest.json")
+    store.write_json(path / "manifest.json", manifest | {"n_listed": 10**15})
+    with pytest.raises(CacheError, match="must name 333333333333334 shards, however"):
+        read_table(path)

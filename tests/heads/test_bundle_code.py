@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from heads.bundle_files import sealed
 from heads.ensemble import Ensemble
 from heads.export import BundleError, load, load_head, save
 from heads.external import ExternalClassifier
@@ -63,7 +64,7 @@ def name_in_card(folder, sha256):
     card = json.loads((folder / "card.json").read_text())
     named = {"kind": "external", "file": "bundle/evil.py", "name": "Plain"}
     card["head"]["classifier"] = named if sha256 is None else named | {"sha256": sha256}
-    (folder / "card.json").write_text(json.dumps(card))
+    (folder / "card.json").write_text(json.dumps(sealed(card)))
 
 
 @pytest.mark.parametrize("sha256", [None, "", "0" * 63, "F" * 64, 5])
@@ -106,7 +107,7 @@ def test_members_of_an_ensemble_run_nothing_either(bundle, ran, tmp_path):
         shutil.copy(bundle / file, tmp_path / "two" / "member-1" / file)
     card = json.loads((tmp_path / "two" / "ensemble.json").read_text())
     card["members"]["member-1"] = hashlib.sha256((bundle / "card.json").read_bytes()).hexdigest()
-    (tmp_path / "two" / "ensemble.json").write_text(json.dumps(card))
+    (tmp_path / "two" / "ensemble.json").write_text(json.dumps(sealed(card)))
     with pytest.raises(PluginError, match="runs only where its file is named"):
         load(tmp_path / "two")
     assert not ran.exists()

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from heads.bundle_files import sealed
 from heads.calibrators.temperature import Temperature
 from heads.ensemble import Ensemble
 from heads.export import BundleError, Canary, load, load_head, save
@@ -155,7 +156,7 @@ def test_a_loaded_ensemble_predicts_the_same(tmp_path):
     assert torch.equal(load(tmp_path / "bundle" / "member-1").head.head.classifier.bias, torch.tensor(log(*TWO)))
     assert {path.name for path in (tmp_path / "bundle").iterdir()} == {"ensemble.json", "member-0", "member-1"}
     card = json.loads((tmp_path / "bundle" / "ensemble.json").read_text())
-    assert (card["class_names"], card["columns"], card["format_version"]) == (list(NAMES), ["a", "b"], 1)
+    assert (card["class_names"], card["columns"], card["format_version"]) == (list(NAMES), ["a", "b"], 2)
     saved(tmp_path / "plain", canary=False)
     assert load(tmp_path / "plain").canary is None
     with pytest.raises(BundleError, match=r"one head is needed here, however: .* holds an ensemble"):
@@ -175,6 +176,16 @@ def tensors_of_another(folder):
     (folder / "bundle" / "member-1" / "head.safetensors").write_bytes(tensors)
 
 
+def linked_member(folder):
+    (folder / "bundle" / "member-1").rename(folder / "moved")
+    (folder / "bundle" / "member-1").symlink_to(folder / "moved")
+
+
+def edited(folder):
+    path = folder / "bundle" / "ensemble.json"
+    path.write_text(path.read_text().replace('"both"', '"other"'))
+
+
 def another_member(folder):
     save(head_of(log(*THREE), "b"), folder / "other")
     for name in ("card.json", "head.safetensors"):
@@ -184,7 +195,7 @@ def another_member(folder):
 def change_card(**changes):
     def change(folder):
         path = folder / "bundle" / "ensemble.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+        path.write_text(json.dumps(sealed(json.loads(path.read_text()) | changes)))
 
     return change
 
@@ -192,7 +203,9 @@ def change_card(**changes):
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (tensors_of_another, r"head\.safetensors of .*member-1 was changed"),
+        (tensors_of_another, r"head\.safetensors of .*member-1 is none: it has .*so it was changed"),
+        (linked_member, r"member-1 of .* is a link"),
+        (edited, r"ensemble\.json of .* was changed"),
         (another_member, r"member-1/card\.json of .* was changed"),
         (lambda folder: (folder / "bundle" / "member-0" / "card.json").unlink(), "member-0/card.json .*cannot be read"),
         (lambda folder: (folder / "bundle" / "ensemble.json").write_text("{"), r"ensemble\.json must be as"),

@@ -1,9 +1,14 @@
 import json
+import os
 from dataclasses import replace
 
 import pytest
 import torch
+from flips import flips
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as tensor_bytes
 
+from heads.bundle_files import digest, sealed
 from heads.calibrators.temperature import Temperature
 from heads.export import BundleError, Canary, load, save
 from heads.head import HeadSpec
@@ -89,9 +94,11 @@ def test_a_head_that_gives_other_logits_is_noticed_by_the_canary(tmp_path, monke
 
 
 def change_card(**changes):
+    """As someone would who writes the card's digest anew."""
+
     def change(folder):
         path = folder / "card.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+        path.write_text(json.dumps(sealed(json.loads(path.read_text()) | changes)))
 
     return change
 
@@ -109,7 +116,12 @@ def flip_a_byte(folder):
         (lambda folder: (folder / "canary.png").unlink(), r"canary\.png of .* cannot be read"),
         (lambda folder: (folder / "head.safetensors").unlink(), r"head\.safetensors of .* cannot be read"),
         (lambda folder: (folder / "card.json").write_text("{"), r"card\.json must be as"),
-        (lambda folder: (folder / "card.json").write_text("[]"), "has format None"),
+        (lambda folder: (folder / "card.json").write_text("[]"), "holds no JSON object"),
+        (lambda folder: (folder / "card.json").write_text("[" * 100_000), "is nested too deeply"),
+        (lambda folder: (folder / "card.json").write_text("{}"), "has format None"),
+        (change_card(card_sha256="0" * 64, sizes={}), r"card\.json must be as"),
+        (change_card(sha256={"head.safetensors": "0" * 64, "/dev/zero": "0" * 64}), r"card\.json must be as"),
+        (change_card(sha256={"../other": "0" * 64}), r"card\.json must be as"),
         (change_card(format_version=99), "has format 99"),
         (change_card(class_names=["a", "b", "c", "d"]), "must fit its card"),
         (change_card(columns=[]), r"card\.json must be as"),
@@ -123,6 +135,107 @@ def test_a_spoiled_bundle_is_refused_in_words(tmp_path, spoil, told):
     load(folder)
     spoil(folder)
     with pytest.raises(BundleError, match=told):
+        load(folder)
+
+
+EDITS = {
+    "class names swapped": {"class_names": ["b", "a", "c"]},
+    "temperature": {"temperature": 50.0},
+    "recipe": {"recipes": {"avg": RECIPES["avg"] | {"size": 384}}},
+    "facts": {"facts": {}},
+    "format": {"format_version": 2},
+    "versions": {"versions": {}},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_an_edited_card_is_refused(tmp_path, edit):
+    folder = exported(tmp_path / "bundle")
+    path = folder / "card.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | edit))
+    with pytest.raises(BundleError, match=r"card\.json of .* was changed\. Put the old file back"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["card.json", "head.safetensors", "canary.png"])
+def test_any_flip_in_a_bundle_is_refused_or_changes_nothing(tmp_path, name):
+    folder = exported(tmp_path / "bundle")
+    whole, refused = load(folder).head, 0
+    for _ in flips(folder / name, 60):
+        try:
+            found = load(folder).head
+        except BundleError:
+            refused += 1
+            continue
+        # White space of the card.
+        assert (found.class_names, found.recipes, found.facts) == (whole.class_names, whole.recipes, whole.facts)
+        assert torch.equal(found.log_probabilities(X), whole.log_probabilities(X))
+    assert refused == 60 if name != "card.json" else refused > 30
+
+
+def test_white_space_and_order_of_a_card_do_not_matter(tmp_path):
+    folder = exported(tmp_path / "bundle")
+    path = folder / "card.json"
+    path.write_text(json.dumps(dict(reversed(json.loads(path.read_text()).items()))))
+    assert load(folder).notes == ()
+
+
+@pytest.mark.parametrize("name", ["card.json", "head.safetensors", "canary.png"])
+@pytest.mark.parametrize("kind", ["link", "device", "pipe", "folder"])
+def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path, name, kind):
+    folder = exported(tmp_path / "bundle")
+    (folder / name).rename(tmp_path / "moved")
+    if kind == "pipe":
+        os.mkfifo(folder / name)
+    elif kind == "folder":
+        (folder / name).mkdir()
+    else:
+        (folder / name).symlink_to(tmp_path / "moved" if kind == "link" else "/dev/zero")
+    with pytest.raises(BundleError, match=rf"regular files of its own, however: {name} of .* is none"):
+        load(folder)
+
+
+def test_a_file_of_another_size_is_not_read(tmp_path, monkeypatch):
+    folder = exported(tmp_path / "bundle")
+    with (folder / "head.safetensors").open("ab") as file:
+        file.truncate(2**40)
+    with pytest.raises(BundleError, match=r"head\.safetensors of .* it has 1099511627776 bytes and not \d+"):
+        load(folder)
+
+
+NUMBERS = ["head.classifier.weight", "calibrator.temperature", "prior.raw", "calibration.logits", "canary.logits"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_are_not_finite_are_refused(tmp_path, name, value):
+    folder = exported(tmp_path / "bundle")
+    tensors = load_tensors((folder / "head.safetensors").read_bytes())
+    tensors[name].view(-1)[0] = value
+    content = tensor_bytes(tensors)
+    (folder / "head.safetensors").write_bytes(content)
+    card = json.loads((folder / "card.json").read_text())
+    change_card(sha256=card["sha256"] | {"head.safetensors": digest(content)})(folder)
+    if name == "calibration.logits" and value == -float("inf"):
+        # A class that cannot come.
+        load(folder)
+        return
+    told = (
+        "must give the logits" if (name, value) == ("canary.logits", -float("inf")) else f"be finite, and 1 of {name}"
+    )
+    with pytest.raises(BundleError, match=told):
+        load(folder)
+
+
+def test_a_bundle_without_the_digest_is_read_with_a_note(tmp_path):
+    folder = exported(tmp_path / "bundle")
+    path = folder / "card.json"
+    card = {name: value for name, value in json.loads(path.read_text()).items() if name not in ("sizes", "card_sha256")}
+    path.write_text(json.dumps(card | {"format_version": 2}))
+    (note,) = load(folder).notes
+    assert f"{folder} was exported by an earlier version (format 2)" in note
+    path.write_text(json.dumps(card))
+    with pytest.raises(BundleError, match=r"card\.json must be as"):
         load(folder)
 
 

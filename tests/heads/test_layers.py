@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load as load_tensors
 
+from heads.bundle_files import sealed
 from heads.ensemble import Ensemble
 from heads.export import BundleError, Canary, load, save
 from heads.head import HeadSpec
@@ -186,6 +187,10 @@ class TestEnsemble:
         assert torch.equal(load(tmp_path / "bundle").head.decide(log_p), ensemble.decide(log_p))
 
 
+LATER = ("posthoc", "background", "sizes", "card_sha256")
+"""Fields that a card of format 1 did not have."""
+
+
 class TestFormats:
     def old(self, folder, temperature, is_calibrated):
         """A bundle as format 1 was written: no posthoc, no background, no numbers of a calibrator."""
@@ -199,7 +204,7 @@ class TestFormats:
 
         content = tensor_bytes({name: value for name, value in tensors.items() if not name.startswith("calibrator.")})
         (folder / "head.safetensors").write_bytes(content)
-        card = {name: value for name, value in card.items() if name not in ("posthoc", "background")}
+        card = {name: value for name, value in card.items() if name not in LATER}
         card |= {"format_version": 1, "temperature": temperature}
         card["sha256"] = {"head.safetensors": hashlib.sha256(content).hexdigest()}
         (folder / "card.json").write_text(json.dumps(card))
@@ -227,14 +232,14 @@ class TestFormats:
         path = tmp_path / "bundle" / "card.json"
         card = json.loads(path.read_text())
         card["posthoc"] = PosthocSpec.model_validate(KINDS[kind]).model_dump(mode="json")
-        path.write_text(json.dumps(card))
+        path.write_text(json.dumps(sealed(card)))
         with pytest.raises(BundleError, match="the tensors of a bundle must fit its card"):
             load(tmp_path / "bundle")
 
     def test_the_card_says_what_was_asked_for(self, tmp_path):
         save(head_with(KINDS["all"]), tmp_path / "bundle")
         card = json.loads((tmp_path / "bundle" / "card.json").read_text())
-        assert card["format_version"] == 2
+        assert card["format_version"] == 3
         assert card["posthoc"]["calibration"] == {"kind": "vector", "strength": 0.01}
         assert card["posthoc"]["shift"]["logits"] == {"beech": 0.3}
         assert (card["temperature"], card["temperature_under_uniform_prior"]) == (1, 1)

@@ -7,9 +7,9 @@ import pytest
 import timm
 import torch
 import yaml
-from onnx import TensorProto, helper, numpy_helper, save
+from onnx import NodeProto, SparseTensorProto, TensorProto, helper, numpy_helper, save
 
-from embedcache.backbones import Preparation, load_backbone
+from embedcache.backbones import Preparation, load_backbone, onnx_models
 from embedcache.backbones.rebuild import rebuild
 
 STATED = {
@@ -173,3 +173,48 @@ def test_without_onnxruntime_the_extra_is_named(graph: Path, monkeypatch: pytest
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'frostbench\[export\]'"):
         load_backbone("onnx", str(graph))
+
+
+def outside(name: str, shape: tuple[int, ...] = (2,)) -> TensorProto:
+    """A tensor whose numbers lie in a file of their own."""
+    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value=f"{name}.bin")
+    return tensor
+
+
+def constant(name: str) -> NodeProto:
+    return helper.make_node("Constant", [], [name], value=outside(name))
+
+
+def branches(name: str) -> NodeProto:
+    result = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])]
+    then = helper.make_graph([constant(name)], "then", [], result)
+    other = helper.make_graph([], "else", [], result, [outside("alternative")])
+    return helper.make_node("If", ["condition"], [name], then_branch=then, else_branch=other)
+
+
+def sparse(name: str) -> SparseTensorProto:
+    indices = numpy_helper.from_array(np.array([0, 3]), "indices")
+    return helper.make_sparse_tensor(outside(name), indices, [5])
+
+
+WHERE = ["initialiser", "sparse", "constant", "branch", "alternative", "function", "list"]
+
+
+@pytest.mark.parametrize("name", WHERE)
+def test_tensors_in_files_of_their_own_count_wherever_they_are_named(tmp_path: Path, name: str) -> None:
+    opset = [helper.make_opsetid("", 17)]
+    nodes = [constant("constant"), branches("branch"), helper.make_node("Own", [], ["y"], domain="own")]
+    nodes[2].attribute.append(helper.make_attribute("lists", [outside("list")]))
+    graph = helper.make_graph(nodes, "g", [], [], [outside("initialiser")], sparse_initializer=[sparse("sparse")])
+    function = helper.make_function("own", "Own", [], ["y"], [constant("function")], opset)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=opset, functions=[function]).SerializeToString())
+    for one in WHERE:
+        (tmp_path / f"{one}.bin").write_bytes(bytes(8))
+    before = onnx_models._sha256(path)
+    (tmp_path / f"{name}.bin").write_bytes(b"\1" + bytes(7))
+    assert onnx_models._sha256(path) != before
+    (tmp_path / f"{name}.bin").unlink()
+    with pytest.raises(ValueError, match=rf"files below its folder, however: model.onnx names '{name}.bin'"):
+        onnx_models._sha256(path)
