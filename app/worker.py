@@ -18,13 +18,16 @@ from app.jobs.files import UNFINISHED, asked_to_stop, read_asked, read_request
 from app.jobs.process import ask_to_stop, write_process
 from app.jobs.progress import Progress
 from app.jobs.queue import advance
-from app.jobs.state import older_jobs, unfinished
+from app.jobs.reading import eta_seconds
+from app.jobs.state import older_jobs, settled, unfinished
 from app.jobs.words import AT_ONCE, NOT_BEGUN, UNKEPT, failed, with_finished
 from app.streams import accept_all_characters
 
 LOOK_SECONDS = 0.2
 WAIT_SECONDS = 0.5
 """Between two looks of the next in line at the jobs before it; there is one such worker, whatever waits behind it."""
+NEAR_SECONDS = 30.0
+"""How long before the end of a job the next in line makes itself ready."""
 GRACE_SECONDS = 3.0
 """How long a run at work without a finished epoch may take to get one, after the job was asked to stop."""
 
@@ -50,10 +53,10 @@ def main(folder: Path) -> int:
 
 def _work(folder: Path, progress: Progress) -> None:
     request = read_request(folder)
-    before = _wait(older_jobs(folder), request.slots)
+    before = _wait(older_jobs(folder), request.slots - 1, until_near=True)
     if len(before) < request.slots:
         progress.begin()
-    # torch takes seconds and memory: it is imported by the next in line, not by every job that waits.
+    # torch takes seconds, and the better part of a gigabyte: it is imported when the turn has come, or is near.
     from app.jobs import training
 
     before = unfinished(before)
@@ -65,11 +68,16 @@ def _work(folder: Path, progress: Progress) -> None:
     progress.end(*training.train(request, progress))
 
 
-def _wait(before: list[Path], most: int) -> list[Path]:
-    """Wait until at most that many of the jobs before are unfinished; returns those."""
-    while len(before := unfinished(before)) > most:
+def _wait(before: list[Path], most: int, until_near: bool = False) -> list[Path]:
+    """Wait until at most that many of the jobs before are unfinished, or one of them is near its end; returns those."""
+    while len(before := unfinished(before)) > most and not (until_near and any(map(_is_near_its_end, before))):
         time.sleep(WAIT_SECONDS)
     return before
+
+
+def _is_near_its_end(folder: Path) -> bool:
+    left = eta_seconds(settled(folder))
+    return left is not None and left < NEAR_SECONDS
 
 
 def _call_next(folder: Path) -> None:

@@ -97,7 +97,7 @@ def newest(store: Path, side: str) -> str | None:
     return None
 
 
-def eta_seconds(job: Job) -> float | None:
+def eta_seconds(job: Status) -> float | None:
     """How long a running job takes at most at its present pace; None where nobody can know.
 
     >>> from dataclasses import replace

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,7 +21,7 @@ from queued_jobs import (
 )
 
 from app.jobs import JobError, cancel, curves, jobs, log_tail, newest, read, submit
-from app.jobs.files import Request
+from app.jobs.files import Request, Status, write_json
 from app.jobs.progress import Progress
 
 
@@ -97,7 +99,7 @@ def test_a_bench_that_cannot_be_trained_is_refused(tmp_path, cache, fields, told
 
 
 def test_a_job_begins_while_fewer_older_ones_work_than_it_has_slots(store, cache, tmp_path, monkeypatch):
-    made_by_hand(store, this_process(), state="running")
+    at_work = made_by_hand(store, this_process(), state="running")
     instead_of_pydantic(monkeypatch, tmp_path / "odd", "raise ValueError('came to train')")
     # Whoever keeps a package of the same name in the current directory gets our worker all the same.
     (tmp_path / "app").mkdir()
@@ -106,8 +108,14 @@ def test_a_job_begins_while_fewer_older_ones_work_than_it_has_slots(store, cache
     beside = submit(store, "A", bench_of(cache), slots=2)
     begun = wait_for(store, beside, is_in("failed"))
     assert (begun.message, begun.began is None) == ("came to train", False)
-    # The next in line makes itself ready, but does not begin.
+    # The next in line imports nothing while it waits, and makes itself ready when its turn is near.
     after = submit(store, "A", bench_of(cache))
+    wait_until(lambda: (store / "jobs" / after / "status.json").exists(), "the next in line is there")
+    far = Status(state="running", seed_number=1, seeds=1, epoch=2, epochs=1000, pace=1.0)
+    write_json(at_work / "status.json", far)
+    time.sleep(1.5)
+    assert read(store, after).state == "queued"
+    write_json(at_work / "status.json", replace(far, epoch=980))
     assert wait_for(store, after, is_in("failed")).began is None
 
 
