@@ -19,10 +19,10 @@ OF_CLASSES = {
     "recall_few": "few",
 }
 """Metrics that are means over classes, and the classes (`Frame.classes`)."""
-OF_GAPS = ("ece", "ece_over", "ece_under", "aece", "cece", "smece", "mce")
+OF_GAPS = ("ece", "ece_over", "ece_under", "aece", "cece", "smece", "mce", "rmsce", "brier_reliability")
 """Metrics that are sizes of gaps. Near 0 a resample's noise turns their signs, and they seem to move too little."""
 GAP_GROWTH = 4 / 3
-"""Of the variance of those, from simulations (docs/results/verdicts.md)."""
+"""Of the variance of those, from simulations of ECE (docs/results/verdicts.md)."""
 OF_SEVERAL = 3
 """Of the degrees of freedom of a mean over several classes. A class that is empty in a resample counts with 0, so the
 variance grows with the difference itself, and Satterthwaite's t is too wide: by itself it gave .4 to 2 % of verdicts in
