@@ -11,7 +11,7 @@ from benchmarks.bootstrap import FEWEST_CLASS_GROUPS, FEWEST_ROWS
 from benchmarks.deltas import FEWEST_GROUPS
 from benchmarks.paired import Paired
 from benchmarks.record import DataFacts, RunRecord
-from benchmarks.significance import LEVEL, PAIRED_SHARE
+from benchmarks.significance import ALONE_SHARE, LEVEL
 from benchmarks.tuning import Tuned
 from benchmarks.tuning_notes import SETTLED, notes_on_tuning
 
@@ -92,9 +92,9 @@ def needed(seeds: int, rows: int) -> float:
     Both rows spread alike, so the degrees of freedom are those of both.
 
     >>> [round(needed(seeds, 7), 1) for seeds in (3, 5, 7)]
-    [4.3, 2.3, 1.8]
+    [4.4, 2.4, 1.8]
     """
-    level = LEVEL * (1 - PAIRED_SHARE) / rows
+    level = LEVEL * ALONE_SHARE / rows
     return float(stdtrit(2 * (seeds - 1), 1 - level / 2)) * math.sqrt(2 / seeds)
 
 

@@ -11,11 +11,18 @@ mean of the runs does. So
 The two parts have degrees of freedom of their own. Welch's and Satterthwaite's for their sum give too many verdicts
 where seeds outweigh images and are few (docs/results/verdicts.md); Cochran's and Cox's weighted quantile does not:
 
-    half a width = sqrt(V) · (rows · t(rows' freedom) + seeds · t(seeds' freedom)) / (rows + seeds)
+    half a width = sqrt(V) · (rows · t(rows' freedom) + seeds · t(seeds' freedom)) / V
+
+where seeds is sum of s² / S, and rows the rest of V. So a V_int that is larger than what the seeds show, which a
+bootstrap knows well, does not count as if a few seeds had said so.
 
 Cochran and Cox, "Experimental Designs", 2nd edition, Wiley 1957, section 4.14; Welch, "The generalization of
-'Student's' problem", Biometrika 1947. Runs of one seed may move together in both rows, or not. Both are tried:
-differences by seed get a tenth of the level, sides by themselves the rest.
+'Student's' problem", Biometrika 1947.
+
+Runs of one seed may move together in both rows, or not. Sides by themselves (2 S - 2 degrees of freedom at best) are
+the sharper test where they do not, differences seed by seed (S - 1) where they do. Both are tried, at .8 and .6 of the
+level. That is more than one level in sum; but both err on the safe side and often err together: the level of the two is
+in docs/results/verdicts.md.
 """
 
 import math
@@ -25,12 +32,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from benchmarks.bootstrap import Floats
+from benchmarks.bootstrap import Bools, Floats
 
 LEVEL = 0.05
 """Of a verdict, and one less the coverage of an interval."""
-PAIRED_SHARE = 0.1
-"""Share of the level for differences seed by seed, where runs of one seed may move together in both rows."""
+ALONE_SHARE, PAIRED_SHARE = 0.8, 0.6
+"""Parts of the level at which sides by themselves, and differences seed by seed, are tried."""
 LEAST_P = 1e-9
 """A smaller p is given as this: no model of the doubt holds so far out."""
 HALVINGS = 40
@@ -78,8 +85,8 @@ class Doubt:
     """The doubt about differences, in two parts.
 
     Attributes:
-        rows: [...] variance from the choice of groups, without what seeds hold of it.
-        seeds: [...] variance from the seeds.
+        rows: [...] variance that is known from the resamples and not from the seeds.
+        seeds: [...] variance over the seeds.
         rows_freedom: [...] degrees of freedom of the first.
         seeds_freedom: [...] degrees of freedom of the second.
         shared: [...] the part of `seeds` that comes with the rows, and falls with more of them.
@@ -100,12 +107,11 @@ class Doubt:
             groups_freedom: its degrees of freedom.
             sides: two rows, or the differences seed by seed alone.
         """
-        each = [side.doubt for side in sides]
-        seeds = np.asarray(sum(each))
+        seeds = np.asarray(sum(side.variance for side in sides))
         shared = np.asarray(sum(np.where(side.variance == 0, 0.0, side.shared) for side in sides))
-        parts = sum(own**2 / max(side.freedom, 1) for own, side in zip(each, sides, strict=True))
+        parts = sum(side.variance**2 / max(side.freedom, 1) for side in sides)
         freedom = np.divide(seeds**2, parts, out=np.ones_like(seeds), where=np.asarray(parts) > 0)
-        rows = np.maximum(0.0, groups - shared)
+        rows = np.maximum(0.0, groups - shared) + sum(side.doubt for side in sides) - seeds
         rows_freedom = np.broadcast_to(np.asarray(groups_freedom, np.float64), seeds.shape)
         return cls(rows, seeds, rows_freedom, freedom, np.minimum(shared, seeds))
 
@@ -138,37 +144,42 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is known of differences: how they may be judged, and which share of the level each way has.
+    """What is known of differences, and in which ways they may be judged.
 
     Attributes:
         deltas: [...] the differences, means over seeds.
         alone: the doubt where each row has seeds of its own.
         paired: the doubt of the differences seed by seed.
-        share: [...] of the level that the latter have; 0 where both are the same.
+        two_ways: [...] whether both are tried; where a row does not depend on its seed they are the same.
     """
 
     deltas: Floats
     alone: Doubt
     paired: Doubt
-    share: Floats
+    two_ways: Bools
 
     @property
     def p(self) -> Floats:
         """Two-sided p [...], before Holm's correction; at most 1."""
-        alone = self.alone.p(self.deltas) / (1 - self.share)
-        paired = np.where(self.share > 0, self.paired.p(self.deltas) / np.maximum(self.share, PAIRED_SHARE), np.inf)
+        alone = self.alone.p(self.deltas) / np.where(self.two_ways, ALONE_SHARE, 1.0)
+        paired = np.where(self.two_ways, self.paired.p(self.deltas) / PAIRED_SHARE, np.inf)
         return np.where(np.isnan(alone), np.nan, np.minimum(1.0, np.minimum(alone, paired)))
 
     def half_width(self, level: float = LEVEL) -> Floats:
         """Half the width [...] of an interval around the difference; it leaves out 0 where p is below the level."""
-        alone = self.alone.half_width(level * (1 - self.share))
-        paired = self.paired.half_width(level * np.maximum(self.share, PAIRED_SHARE))
-        return np.where(self.share > 0, np.minimum(alone, paired), alone)
+        alone = self.alone.half_width(level * np.where(self.two_ways, ALONE_SHARE, 1.0))
+        return np.where(self.two_ways, np.minimum(alone, self.paired.half_width(level * PAIRED_SHARE)), alone)
+
+    def without_base(self) -> "Judgement":
+        """The differences of all places but the first."""
+        alone, paired = (Doubt(*(part[1:] for part in vars(one).values())) for one in (self.alone, self.paired))
+        return Judgement(self.deltas[1:], alone, paired, self.two_ways[1:])
 
     def share_of(self, place: int) -> float:
-        """The share of the level of the way that gives the interval of one difference."""
-        share = float(self.share[place])
-        return share if self._is_paired(place) else 1 - share
+        """The part of the level at which the way that gives the interval of one difference is tried."""
+        if not self.two_ways[place]:
+            return 1.0
+        return PAIRED_SHARE if self._is_paired(place) else ALONE_SHARE
 
     def narrower(self, place: int) -> Doubt:
         """The doubt that gives the interval of one difference."""
@@ -176,8 +187,9 @@ class Judgement:
 
     def _is_paired(self, place: int) -> bool:
         """Whether the interval of a difference comes from differences seed by seed."""
-        share, alone, paired = float(self.share[place]), self.alone.at(place), self.paired.at(place)
-        return share > 0 and bool(paired.half_width(LEVEL * share) < alone.half_width(LEVEL * (1 - share)))
+        alone, paired = self.alone.at(place), self.paired.at(place)
+        is_narrower = paired.half_width(LEVEL * PAIRED_SHARE) < alone.half_width(LEVEL * ALONE_SHARE)
+        return bool(self.two_ways[place] and is_narrower)
 
 
 def judge(
@@ -194,8 +206,7 @@ def judge(
     """
     alone = Doubt.of(groups, groups_freedom, sides)
     together = Doubt.of(groups, groups_freedom, (paired,))
-    may_move_together = (sides[0].variance > 0) & (sides[1].variance > 0)
-    return Judgement(deltas, alone, together, np.where(may_move_together, PAIRED_SHARE, 0.0))
+    return Judgement(deltas, alone, together, (sides[0].variance > 0) & (sides[1].variance > 0))
 
 
 def interval(deltas: Floats) -> tuple[float, float]:

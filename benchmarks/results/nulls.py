@@ -5,7 +5,7 @@ method, and what they are to one run. It is predicted right where the margin is 
 curve of the margin. So every metric of a comparison follows from one number a run and row.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -57,11 +57,6 @@ class Regime:
     together: float = 0.0
     gain: float = 0.0
 
-    @property
-    def is_symmetric(self) -> bool:
-        """Whether the rows are alike, so that the true difference is 0 in every metric."""
-        return self.noisier_base == 1 and self.gain == 0
-
 
 NULLS = (
     Regime("seeds, 5", "Seeds outweigh images by far; five of them.", seed_skill=0.3, seed_class=0.4),
@@ -84,10 +79,35 @@ NULLS = (
            method_group=0.3, method_row=0.3),
     Regime("7 rows, 3 seeds", "The same with three seeds.", rows=7, seeds=3, seed_skill=0.15, seed_class=0.2,
            method_group=0.3, method_row=0.3),
+    Regime("7 noisier rows", "Seven rows whose seeds spread five times as far as the base's; three seeds.", rows=7,
+           seeds=3, noisier_base=0.2, seed_skill=0.15, seed_class=0.2, method_group=0.2),
+    Regime("2 seeds", "Seeds outweigh images, and there are two.", seeds=2, seed_skill=0.15, seed_class=0.2,
+           method_group=0.2),
     Regime("7 rows, noisier base", "Seven rows, three seeds, and a base five times as noisy.", rows=7, seeds=3,
            noisier_base=5, seed_skill=0.03, seed_class=0.05, method_group=0.2),
 )  # fmt: skip
 """Regimes in which no method is better than another."""
+BETTER = (
+    Regime("seeds by image", "Seeds are right on other images, and hardly better or worse than one another.",
+           seed_skill=0.03, seed_class=0.05, seed_row=1.0, gain=0.16),
+    Regime("seeds by skill", "Seeds are better or worse on all images and classes.", seed_skill=0.1, seed_class=0.15,
+           gain=0.16),
+    Regime("both kinds, no groups", "Both, methods differ by image too, and each image is a group of its own.",
+           groups=400, seed_skill=0.06, seed_class=0.08, seed_row=0.7, method_row=0.2, gain=0.16),
+    Regime("images", "Methods differ by image and group, seeds hardly.", seed_skill=0.02, seed_class=0.02,
+           method_group=0.2, method_row=0.3, gain=0.2),
+    Regime("together by image", "Seeds by image; runs of one seed move together, correlation .8.", seed_skill=0.03,
+           seed_class=0.05, seed_row=1.0, together=0.8, gain=0.16),
+    Regime("together by skill", "Seeds by skill; runs of one seed move together, correlation .8.", seed_skill=0.1,
+           seed_class=0.15, together=0.8, gain=0.16),
+    Regime("almost the same", "Seeds by skill; runs of one seed move together, correlation .98.", seed_skill=0.1,
+           seed_class=0.15, together=0.98, gain=0.08),
+    Regime("7 rows, 5 seeds", "Seven rows; both kinds of seeds.", rows=7, seed_skill=0.05, seed_class=0.07,
+           seed_row=0.8, gain=0.2),
+    Regime("7 rows, 3 seeds", "The same with three seeds.", rows=7, seeds=3, seed_skill=0.05, seed_class=0.07,
+           seed_row=0.8, gain=0.2),
+)  # fmt: skip
+"""Regimes in which every row is better than the base."""
 
 
 def draw(regime: Regime, rng: np.random.Generator) -> Paired:
@@ -142,8 +162,3 @@ def _answers(margin: Floats, labels: Any, other: Any) -> Answers:
     confidence = np.where(is_right, np.maximum(p, 0.5), np.maximum(1 - p, 0.5))
     brier = 1.5 * (1 - p) ** 2
     return Answers(np.where(is_right, labels, other), confidence, confidence, np.log(p), brier)
-
-
-def shifted(regime: Regime, gain: float) -> Regime:
-    """The regime with rows that are better than the base."""
-    return replace(regime, gain=gain)

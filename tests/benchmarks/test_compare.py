@@ -224,9 +224,9 @@ class TestNotes:
         assert "The figures of 'calibrated' are left out, for seed 0 gave NaN." in notes_of(changed, "select", ())
 
     def test_what_more_seeds_would_give_is_told(self, store):
-        """Quantiles of t at 1 - 0.045 / 6 with 4 and 8 degrees of freedom, 4.0886 and 3.1017, times sqrt(2 / S)."""
+        """Quantiles of t at 1 - 0.04 / 6 with 4 and 8 degrees of freedom, 4.2334 and 3.1631, times sqrt(2 / S)."""
         notes = compare(store, rows_of(store), resamples=100).notes
-        told = "about 3.3 times the spread of one run over seeds (sd); with 5 seeds 2.0."
+        told = "about 3.5 times the spread of one run over seeds (sd); with 5 seeds 2.0."
         assert any(told in note for note in notes)
 
 

@@ -223,10 +223,11 @@ class TestWhatWouldSettleIt:
             hard = rng.permutation(3000) / 3000
             rows[name] = [answers(np.where(hard < share, labels, (labels + 1) % 3)) for share in shares]
         line = only(deltas_of(paired_of(frame, rows), 500, 0), "new", "accuracy")
-        # By halves: 3 points, each side .04 over 3 seeds; of n seeds 2.1 · .04 · sqrt(2 / n) < .03 from about 17 on.
+        # 3 points, each side .04 over seeds: at .8 of the level 2.1 · .04 · sqrt(2 / n) < .03 from about 16 seeds on,
+        # and later where the images of this draw add to it.
         assert line["verdict"] == "can't tell"
         assert math.isnan(line["more_groups"])
-        assert 14 <= line["more_seeds"] <= 30
+        assert 15 <= line["more_seeds"] <= 35
 
     def test_nothing_is_said_of_a_verdict_and_of_no_difference(self):
         frame, rows = two_rows(300, 5)

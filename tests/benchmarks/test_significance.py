@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from benchmarks.significance import LEVEL, PAIRED_SHARE, Doubt, Seeds, holm, interval, judge
+from benchmarks.significance import ALONE_SHARE, LEVEL, PAIRED_SHARE, Doubt, Seeds, holm, interval, judge
 from benchmarks.spread import Moments, Spread
 
 
@@ -51,6 +51,8 @@ def test_what_groups_and_seeds_hold_alike_counts_once():
     doubt = Doubt.of(np.array([0.0009]), 99, both)
     assert doubt.variance[0] == pytest.approx(0.0009)
     assert (doubt.rows[0], doubt.seeds[0]) == pytest.approx((0.0004, 0.0005))
+    agreeing = Doubt.of(np.array([0.0009]), 99, [side(0.0001, 0.0003, 4), side(0.0002, 0.0002, 4)])
+    assert (agreeing.variance[0], agreeing.seeds[0]) == pytest.approx((0.0009, 0.0003))
     assert doubt.seeds_freedom[0] == pytest.approx(0.0005**2 / ((0.0003**2 + 0.0002**2) / 4))
 
 
@@ -74,9 +76,9 @@ class TestJudge:
         sides = (Seeds.of(a, none, none), Seeds.of(b, none, none))
         return judge((b - a).mean(-1), np.array([groups]), 40, sides, Seeds.of(b - a, none, none))
 
-    def test_rows_of_their_own_have_nine_tenths_of_the_level(self):
+    def test_rows_of_their_own_are_tried_at_four_fifths_of_the_level(self):
         a, b = [0.1, 0.15, 0.3, 0.2], [0.6, 0.4, 0.35, 0.5]
-        wanted = ttest_ind(b, a, equal_var=False).pvalue / (1 - PAIRED_SHARE)
+        wanted = ttest_ind(b, a, equal_var=False).pvalue / ALONE_SHARE
         assert self.judged(a, b).p[0] == pytest.approx(wanted, abs=1e-9)
 
     def test_rows_whose_seeds_move_together_are_paired(self):
@@ -84,9 +86,9 @@ class TestJudge:
         assert self.judged(a, b).p[0] == pytest.approx(ttest_rel(b, a).pvalue / PAIRED_SHARE, abs=1e-8)
         assert ttest_ind(b, a, equal_var=False).pvalue > 0.8
 
-    def test_a_row_without_seeds_has_the_whole_level(self):
+    def test_a_row_that_does_not_depend_on_its_seed_has_the_whole_level(self):
         a, b = [0.2, 0.2, 0.2], [0.25, 0.3, 0.2]
-        assert self.judged(a, b).share[0] == 0
+        assert not self.judged(a, b).two_ways[0]
         assert self.judged(a, b).p[0] == pytest.approx(ttest_rel(b, a).pvalue, abs=1e-9)
 
     @pytest.mark.parametrize("b", [[0.5, 0.62, 0.58], [0.4, 0.7, 0.5], [0.3, 0.41, 0.5], [0.12, 0.42, 0.22]])
