@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import gradio as gr
 
 from app import jobs
 from app.jobs import Job
-from app.page.common import QUIET
+from app.page.common import QUIET, Pair, as_text, kept_text
 from app.page.progress import lines_html, progress_html
 from app.page.state import SIDES, Form, read_form, seeds_of, view
 from app.sides import bench_of
@@ -17,7 +18,6 @@ from benchmarks.plugins import check_allowed
 from benchmarks.settings import SettingsError
 from training.run import RunSpec
 
-Pair = dict[str, str]
 UNENDED = ("queued", "running")
 SECONDS = 1.0
 """Between two looks at the files of jobs that are at work."""
@@ -34,7 +34,7 @@ class Training:
         progress: what else is known of both jobs.
         cancel: a button for each side.
         tick: the clock that looks at unfinished jobs.
-        ready: the job of each side, once both have ended with a run; None before.
+        ready: the job of each side as text, once both have ended with a run; empty before.
     """
 
     copy: gr.Button
@@ -43,7 +43,7 @@ class Training:
     progress: gr.HTML
     cancel: dict[str, gr.Button]
     tick: gr.Timer
-    ready: gr.State
+    ready: gr.Textbox
 
     @property
     def outputs(self) -> list[Any]:
@@ -67,21 +67,19 @@ def build_training() -> Training:
             for side in SIDES
         }
     progress = gr.HTML(progress_html({}, {}), elem_id="progress", apply_default_css=False, render=False)
-    return Training(copy, start, lines, progress, cancel, gr.Timer(SECONDS, active=False), gr.State(None))
+    return Training(copy, start, lines, progress, cancel, gr.Timer(SECONDS, active=False), kept_text())
 
 
 def wire_training(training: Training, workspace: Workspace, pair: gr.BrowserState) -> None:
     """Connect the buttons and the clock; the form's values come from its script."""
-    sent = gr.JSON(visible=False)
+    sent, one = gr.JSON(visible=False), Lock()
     for sides, button in training.start.items():
         button.click(
-            _starter(workspace, sides),
+            _starter(workspace, sides, one),
             [pair, sent],
             [pair, *training.outputs],
             js="(pair, _) => [pair, window.frostbench.form()]",
-            show_progress="hidden",
-            api_visibility="private",
-            concurrency_id="start",
+            **QUIET,
         )
 
     def look(known: Pair | None) -> list[Any]:
@@ -92,9 +90,10 @@ def wire_training(training: Training, workspace: Workspace, pair: gr.BrowserStat
         button.click(_canceller(workspace, side), pair, training.outputs, **QUIET)
 
 
-def _starter(workspace: Workspace, sides: Sequence[str]) -> Callable[..., list[Any]]:
+def _starter(workspace: Workspace, sides: Sequence[str], one: Lock) -> Callable[..., list[Any]]:
     def start(known: Pair | None, tree: Any) -> list[Any]:
-        pair = dict(known or {}) | submit(read_form(tree), sides, workspace)
+        with one:
+            pair = dict(known or {}) | submit(read_form(tree), sides, workspace)
         return [pair, *shown(pair, workspace)]
 
     return start
@@ -146,7 +145,7 @@ def shown(pair: Pair, workspace: Workspace) -> list[Any]:
     at_work = [side for side, job in found.items() if job.state in UNENDED]
     buttons = [gr.update(visible=side in at_work) for side in SIDES]
     told = [lines_html(found), progress_html(found, curves, logs)]
-    return [*told, *buttons, gr.Timer(active=bool(at_work)), ready_of(found)]
+    return [*told, *buttons, gr.Timer(active=bool(at_work)), as_text(ready_of(found))]
 
 
 def ready_of(found: Mapping[str, Job]) -> Pair | None:
