@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.page.pieces import difference_html, reasons_html
-from app.page.state import CACHE_ROW, SIDES, Form, View, read_form, restored, view
+from app.page.state import CACHE_ROW, SIDES, Form, View, check_files, read_form, restored, view
 from app.sides import CUSTOM, ROWS, switches, with_preset, with_switch
 from app.workspace import Workspace
 
@@ -21,7 +21,7 @@ def judge(asked: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
     """
     try:
         form = _after(asked, workspace)
-        return {"form": form.as_tree(), "error": None} | _shown(form, view(form), workspace)
+        return {"form": form.as_tree(), "error": None} | _shown(form, view(form, workspace), workspace)
     except (ValueError, OSError) as error:
         return {"error": str(error)}
 
@@ -38,6 +38,7 @@ def _after(asked: dict[str, Any], workspace: Workspace) -> Form:
         return form.with_side(side, with_preset(form.sides[side], str(asked["name"])))
     if act == "switch" and side in SIDES:
         (switch,) = (each for each in switches() if each.name == asked["name"])
+        check_files(ROWS, form.sides[side], workspace)
         return form.with_side(side, with_switch(form.sides[side], switch, bool(asked["on"])))
     return form
 

@@ -105,7 +105,7 @@ def submit(form: Form, sides: Sequence[str], workspace: Workspace) -> Pair:
     Raises:
         gr.Error: a side cannot be trained as the form stands.
     """
-    seen = view(form)
+    seen = view(form, workspace)
     wrong = [f"{side}: {seen.errors[side]}" for side in sides if seen.errors[side]]
     if wrong:
         raise gr.Error(". ".join(wrong))
