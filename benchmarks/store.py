@@ -11,6 +11,7 @@ is kept as KEY-stopped-EPOCH, so that it is never taken for the finished run.
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from heads.export import Canary
 from heads.trained import TrainedHead
 
 _RECORD = TypeAdapter(RunRecord)
+_KEY = re.compile("[0-9A-Za-z][0-9A-Za-z._-]{0,199}")
 
 
 class StoreError(ValueError):
@@ -36,7 +38,16 @@ class StoreError(ValueError):
 
 
 def run_folder(store: Path, key: str) -> Path:
-    """Where a run is kept."""
+    """Where a run is kept; keys may come from files of a store that somebody else made.
+
+    Raises:
+        StoreError: the key is no name of a folder of the store.
+    """
+    if _KEY.fullmatch(key) is None:
+        raise StoreError(
+            f"a run is called by letters, digits, dots, dashes and underscores, however: {key[:100]!r} came. Was a "
+            "file of the store edited?"
+        )
     return store / "runs" / key
 
 

@@ -17,13 +17,16 @@ import secrets
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 SIDES = ("A", "B")
 UNFINISHED = ("queued", "running")
 State = Literal["queued", "running", "done", "cancelled", "failed", "lost"]
 T = TypeVar("T", "Request", "Status", "Process")
 
+LARGEST = 2**53
+"""No number of a job is larger; beyond it JSON's numbers are no longer exact."""
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9a-f]{4}")
 
 
@@ -187,11 +190,33 @@ def read_process(folder: Path) -> Process | None:
     return _read(folder / "process.json", Process)
 
 
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether what JSON holds is of a field's type: a store may come from anywhere, and what it says is shown."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin is Literal:
+        return value in inside
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in inside)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(each, inside[1]) for each in value.values())
+    if origin is tuple:
+        return isinstance(value, list) and all(_fits(each, inside[0]) for each in value)
+    if hint in (int, float):
+        is_number = isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+        return is_number and not abs(value) > LARGEST
+    return isinstance(value, hint)
+
+
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
         tree = json.loads(path.read_bytes())
+        wrong = [f.name for f in fields(kind) if not _fits(tree[f.name], f.type)]
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)} of another type")
         return kind(**{f.name: tree[f.name] for f in fields(kind)})
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise JobError(f"{path.name} of a job must be as it was written, however: it is damaged ({error}).") from error

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 import gradio as gr
 
 from app import jobs
 from app.command_lines import command_lines
 from app.page.common import QUIET, as_pair
-from app.page.routes import HEADS, KEY
+from app.page.routes import HEADS
 from app.page.state import SIDES
 from app.workspace import Workspace
 from benchmarks.store import run_folder
@@ -61,8 +62,8 @@ def downloads_html(kept: dict[str, str]) -> str:
 
 
 def _download(side: str, key: str | None) -> str:
-    if key is not None and KEY.fullmatch(key):
-        where = escape(f"{HEADS.removeprefix('/')}/{key}")
+    if key:
+        where = escape(f"{HEADS.removeprefix('/')}/{quote(key, safe='')}")
         return f'<a class="fp-button" role="button" download href="{where}">Download head {side}</a>'
     words = f"Download head {side}" if key is None else f"The head of {side} is not in the store"
     return f'<a class="fp-button" role="button" aria-disabled="true">{words}</a>'

@@ -41,7 +41,7 @@ def _line(side: str, job: Job | None) -> str:
     )
     return (
         f'<div class="fp-line-of fp-is-{job.state}" data-testid="job-{side}" data-state="{job.state}" '
-        f'data-run="{escape(job.id)}" data-n="{job.epoch}">{name}{bar}<span><b>{WORDS[job.state]}</b> '
+        f'data-run="{escape(job.id)}" data-n="{job.epoch:d}">{name}{bar}<span><b>{WORDS[job.state]}</b> '
         f"{_where(job)}</span></div>"
     )
 

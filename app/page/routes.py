@@ -1,6 +1,5 @@
 """What the page asks its server for beside Gradio: images to try, their previews, and heads to take away."""
 
-import re
 import tempfile
 from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile
@@ -13,11 +12,10 @@ from starlette.routing import Route
 
 from app.uploads import UploadError, Uploads, write_preview
 from app.workspace import Workspace
-from benchmarks.store import run_folder
+from benchmarks.store import StoreError, run_folder
 from embedcache.decode import DecodeError
 
 IMAGES, HEADS = "/frostbench/images", "/frostbench/heads"
-KEY = re.compile("[0-9A-Za-z][0-9A-Za-z_-]{0,199}")
 UNKEPT = {"cache-control": "no-store"}
 
 
@@ -67,8 +65,11 @@ async def take_image(request: Request, uploads: Uploads) -> Response:
 
 def send_head(workspace: Workspace, key: str, scratch: Path) -> Response:
     """The bundle of a run as a zip, which is removed once it is sent."""
-    bundle = run_folder(workspace.store, key) / "head"
-    if KEY.fullmatch(key) is None or not bundle.is_dir():
+    try:
+        bundle = run_folder(workspace.store, key) / "head"
+    except StoreError as error:
+        return PlainTextResponse(str(error), 404)
+    if not bundle.is_dir():
         return PlainTextResponse("a head must be in the store, however: this run has none there. Train it again.", 404)
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=scratch, suffix=".zip", delete=False) as file:

@@ -132,4 +132,6 @@ def test_links_lead_to_heads_that_are_there():
     assert '<a class="fp-button" role="button" download href="frostbench/heads/5d1f">Download head A</a>' in text
     assert 'aria-disabled="true">The head of B is not in the store</a>' in text
     assert downloads_html({}).count("aria-disabled") == 2
-    assert "href" not in downloads_html({"A": '"><script>', "B": "../x"})
+    odd = downloads_html({"A": '"><script>', "B": "../x"})
+    assert 'href="frostbench/heads/%22%3E%3Cscript%3E"' in odd
+    assert 'href="frostbench/heads/..%2Fx"' in odd
