@@ -60,7 +60,7 @@ def wire_compare(compare: Compare, ready: gr.Textbox, workspace: Workspace) -> N
     def test(text: str) -> list[Any]:
         known = as_pair(text)
         if known is None:
-            raise gr.Error("Train A and B first.")
+            raise gr.Error("Train A and B first.", print_exception=False)
         told = _compared(known, "test", workspace)
         return [told, gr.update(visible=False), gr.update(visible=False), gr.update(visible=True)]
 

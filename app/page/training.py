@@ -108,12 +108,12 @@ def submit(form: Form, sides: Sequence[str], workspace: Workspace) -> Pair:
     seen = view(form, workspace)
     wrong = [f"{side}: {seen.errors[side]}" for side in sides if seen.errors[side]]
     if wrong:
-        raise gr.Error(". ".join(wrong))
+        raise gr.Error(". ".join(wrong), print_exception=False)
     try:
         for side in sides:
             check_allowed(seen.runs[side], workspace.plugins)
     except SettingsError as error:
-        raise gr.Error(str(error)) from error
+        raise gr.Error(str(error), print_exception=False) from error
     benches = {side: _bench(form, seen.runs[side], side, workspace) for side in sides}
     return {
         side: jobs.submit(workspace.store, side, bench, slots=workspace.slots, device=workspace.device)

@@ -24,8 +24,9 @@ EMPTY = (
 )
 UNTRAINED = '<div class="fp fp-empty" data-testid="try" data-state="untrained">Train A and B first.</div>'
 PICKER = (
-    '<div class="fp fp-drop" data-testid="image" data-state="empty"><label>An image: drop one, paste one, or choose it'
-    '<input type="file" aria-label="An image"></label><img hidden alt=""><p role="status"></p></div>'
+    '<div class="fp fp-drop" data-testid="image" data-state="empty"><label class="fp-button">Choose an image'
+    '<input type="file" aria-label="An image"></label><span>or drop or paste one here</span>'
+    '<img hidden alt=""><p role="status"></p></div>'
 )
 
 
