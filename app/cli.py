@@ -19,6 +19,7 @@ from app.commands import (
     train,
     views,
 )
+from app.streams import accept_all_characters
 
 app = typer.Typer(
     name="frostbench",
@@ -47,6 +48,7 @@ app.command("demo")(demo.demo)
 
 def main() -> None:
     """Run the command line; errors that a person can mend are told in words, without a traceback."""
+    accept_all_characters()
     try:
         app()
     except (ValueError, OSError, ModuleNotFoundError) as error:

@@ -9,11 +9,15 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from outputs.places import OutputError, check_folder
+from outputs.writing import new_file, write_text
+
 ELPV_NOTICE = (
     "Images: elpv-dataset, electroluminescence pictures of solar cells (Buerhop-Lutz et al., EU PVSEC 2018; Deitsch et "
     "al., Solar Energy 2019, Machine Vision and Applications 2021). Licence CC BY-NC-SA 4.0: not for commercial use."
 )
 DIGITS_NOTICE = "Images: scikit-learn's digits (UCI optical recognition of handwritten digits), made long-tailed here."
+MARK, MADE = "demo.txt", "Made by `frostbench demo`, which replaces what lies here.\n"
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,22 @@ class DemoImages:
     manifest: Path
     root: Path
     notice: str
+
+
+def claim_folder(folder: Path) -> None:
+    """Take a folder for the demo, which replaces what an earlier demo made there, and marks it as the demo's.
+
+    Raises:
+        OutputError: it holds files, and no demo made it; or it cannot be written.
+    """
+    check_folder(folder)
+    mark = folder / MARK
+    if folder.exists() and any(folder.iterdir()) and not (mark.is_file() and mark.read_bytes() == MADE.encode()):
+        raise OutputError(
+            f"the demo fills a new or empty folder, or that of an earlier demo, however: {folder} holds other files. "
+            "Choose another by --out."
+        )
+    write_text(mark, MADE)
 
 
 def solar_cells(folder: Path) -> DemoImages:
@@ -58,8 +78,7 @@ def digits(folder: Path) -> DemoImages:
 
 
 def _write_manifest(path: Path, rows: list[tuple[str, str]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with new_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["path", "label"])
         writer.writerows(rows)

@@ -8,7 +8,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-TABLES = (".csv", ".parquet", ".json")
+from app.progress import note
+from embedcache.names import one_line
+from outputs import tables
+from outputs.places import check_file
+from outputs.spreadsheets import formula_note
+from outputs.tables import TABLES as TABLES
+
 WIDE = 2000
 """Characters in a line where it goes into a file or a pipe, so that nothing is cut."""
 
@@ -23,7 +29,7 @@ def print_frame(frame: pd.DataFrame, most: int) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     numbers = {name for name in frame if pd.api.types.is_numeric_dtype(frame[name]) and frame[name].dtype != bool}
     for name in frame:
-        table.add_column(Text(str(name)), justify="right" if name in numbers else "left", overflow="fold")
+        table.add_column(Text(one_line(str(name))), justify="right" if name in numbers else "left", overflow="fold")
     for line in frame.head(most).itertuples(index=False):
         table.add_row(*(Text(_cell(value)) for value in line))
     console.print(table)
@@ -35,33 +41,24 @@ def _cell(value: object) -> str:
     """A value in words: four digits of a fraction, and nothing for False."""
     if isinstance(value, float):
         return f"{value:.4f}"
-    return {"True": "yes", "False": ""}.get(str(value), str(value))
+    return {"True": "yes", "False": ""}.get(str(value), one_line(str(value)))
 
 
 def check_out(out: Path | None, endings: tuple[str, ...]) -> None:
     """Refuse a file that cannot be written, before anything is computed.
 
     Raises:
-        ValueError: it has another ending, or its folder does not exist.
+        OutputError: it has another ending, or cannot be written.
     """
-    if out is None:
-        return
-    if out.suffix.lower() not in endings:
-        raise ValueError(f"a file ends in one of {', '.join(endings)}, however: {out.name!r} came. Change its ending.")
-    if not out.parent.is_dir():
-        raise ValueError(f"a file goes into a folder that exists, however: {out.parent} does not. Make it first.")
+    if out is not None:
+        check_file(out, endings)
 
 
 def write_frame(frame: pd.DataFrame, out: Path | None) -> None:
     """Write a table as .csv, .json (records) or .parquet, by the file's ending; nothing where there is no file."""
     if out is None:
         return
-    partial = out.with_name(f".{out.name}.tmp")
-    if out.suffix.lower() == ".csv":
-        frame.to_csv(partial, index=False)
-    elif out.suffix.lower() == ".json":
-        frame.to_json(partial, orient="records", indent=1, force_ascii=False)
-    else:
-        frame.to_parquet(partial, index=False)
-    partial.replace(out)
+    tables.write_frame(frame, out)
     print(f"{out}: {len(frame)} rows")
+    if out.suffix.lower() == ".csv" and (told := formula_note(frame)):
+        note(told)

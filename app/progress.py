@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from embedcache.names import one_line
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -38,8 +40,8 @@ def bar(text: str) -> Iterator[Bar]:
 
 
 def note(text: str) -> None:
-    """Say something that a person should read, on standard error."""
-    print(f"note: {text}", file=sys.stderr)
+    """Say something that a person should read, in one line on standard error."""
+    print(f"note: {one_line(text)}", file=sys.stderr)
 
 
 @contextmanager

@@ -13,8 +13,11 @@ def note_reveal(store: Path, pair: Pair) -> int:
     line = {"time": round(time.time()), "split": _split(store, pair)} | {
         side.name: list(side.keys) for side in pair.sides
     }
-    with _path(store).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    path = _path(store)
+    # A line that a full disk or a kill cut short must not swallow the next one.
+    gap = b"" if not path.is_file() or path.read_bytes().endswith(b"\n") else b"\n"
+    with path.open("ab", buffering=0) as file:
+        file.write(gap + json.dumps(line).encode() + b"\n")
     return count_reveals(store, pair)
 
 
@@ -24,9 +27,15 @@ def count_reveals(store: Path, pair: Pair) -> int:
     if not path.is_file():
         return 0
     split = _split(store, pair)
-    return sum(
-        json.loads(line)["split"] == split for line in path.read_text("utf-8").splitlines() if line.endswith("}")
-    )
+    return sum(_split_of(line) == split for line in path.read_bytes().splitlines())
+
+
+def _split_of(line: bytes) -> object:
+    """The split that a line names; None of one that was cut short."""
+    try:
+        return json.loads(line)["split"]
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def _path(store: Path) -> Path:

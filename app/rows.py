@@ -37,6 +37,7 @@ class Row:
         rarer: those of them that are experimental.
         whole: whether a number is an integer.
         optional: whether a number may be left empty.
+        empty: what that means, in a word or two.
         low: least number, None where there is none.
         high: greatest number, None where there is none.
         default: what the control shows at first.
@@ -54,6 +55,7 @@ class Row:
     rarer: tuple[str, ...] = ()
     whole: bool = False
     optional: bool = False
+    empty: str = ""
     low: float | None = None
     high: float | None = None
     default: Any = None
@@ -146,6 +148,7 @@ def _row(option: Option, rare: tuple[str, ...]) -> Row:
         rarer=_rarer(field) if is_kind else (),
         whole=_number(field.annotation) is int,
         optional=control == "number" and type(None) in get_args(field.annotation),
+        empty=_empty(field),
         low=low,
         high=high,
         default=option.default.kind if is_kind else shown(control, option.default),
@@ -184,6 +187,12 @@ def _number(annotation: Any) -> type | None:
 def _rarer(field: FieldInfo) -> tuple[str, ...]:
     """The kinds of a union that are experimental."""
     return tuple(v.model_fields["kind"].default for v in variants(field.annotation) if getattr(v, "tier", "") == RARE)
+
+
+def _empty(field: FieldInfo) -> str:
+    """What it means to leave a number out, as its field says."""
+    extra = field.json_schema_extra
+    return str(extra.get("empty", "")) if isinstance(extra, dict) else ""
 
 
 def _limits(field: FieldInfo) -> tuple[float | None, float | None]:

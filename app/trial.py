@@ -46,7 +46,9 @@ def best_run(store: Path, keys: Mapping[int, str]) -> str:
     return best_of([read_record(store, key) for key in keys.values()]).key
 
 
-def try_image(image: Path, name: str, store: Path, keys: Mapping[int, str], device: str) -> Trial:
+def try_image(
+    image: Path, name: str, store: Path, keys: Mapping[int, str], device: str, plugins: tuple[Path, ...] = ()
+) -> Trial:
     """Embed an image with the backbone of a side's best run, and give it to the head, as `predict_images` does.
 
     What was tried is kept, so that an image file must keep its content.
@@ -57,11 +59,12 @@ def try_image(image: Path, name: str, store: Path, keys: Mapping[int, str], devi
         store: the run store.
         keys: run key by seed.
         device: where the backbone computes, such as cpu or cuda.
+        plugins: files of heads that may be run.
 
     Raises:
         ValueError: the image cannot be decoded, or the head's backbone cannot be loaded or gives other vectors here.
     """
-    return _tried(image, name, store, best_run(store, keys), device)
+    return _tried(image, name, store, best_run(store, keys), device, plugins)
 
 
 def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]:
@@ -92,16 +95,16 @@ def decided(trial: Trial) -> str:
 
 
 @lru_cache(maxsize=64)
-def _tried(image: Path, name: str, store: Path, key: str, device: str) -> Trial:
-    predictor = _predictor(run_folder(store, key) / "head", device)
+def _tried(image: Path, name: str, store: Path, key: str, device: str, plugins: tuple[Path, ...]) -> Trial:
+    predictor = _predictor(run_folder(store, key) / "head", device, plugins)
     head = predictor.head
     if isinstance(head, Ensemble):
         raise ValueError(f"one head is tried at a time, however: run {key} is an ensemble. Choose one of its members.")
-    pixels = decode_file(image, background=predictor.background)
+    pixels = decode_file(image, background=predictor.background, intensity_range=predictor.intensity_range)
     logits = head.logits(predictor.vectors([predictor.look(name, pixels)]))[0]
     return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers)
 
 
 @lru_cache(maxsize=4)
-def _predictor(folder: Path, device: str) -> Predictor:
-    return open_predictor(folder, device=device)
+def _predictor(folder: Path, device: str, plugins: tuple[Path, ...]) -> Predictor:
+    return open_predictor(folder, device=device, plugins=plugins)

@@ -1,6 +1,7 @@
 """The worker of a job: `python -m app.worker FOLDER`.
 
-It needs no coordinator: it waits while as many older jobs as the request has slots are unfinished, trains, and ends.
+It needs no coordinator: it waits while as many older jobs as the request has slots are unfinished, trains, and ends. As
+it begins and as it ends it starts the worker of whoever is next in line.
 """
 
 import faulthandler
@@ -10,31 +11,40 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
-from app.jobs.files import UNFINISHED, ask_to_stop, asked_to_stop, read_request
-from app.jobs.process import write_process
+from app.jobs.files import UNFINISHED, asked_to_stop, read_asked, read_request
+from app.jobs.process import ask_to_stop, write_process
 from app.jobs.progress import Progress
+from app.jobs.queue import advance
 from app.jobs.state import older_jobs, unfinished
-from app.jobs.words import NOT_BEGUN, UNKEPT, failed, with_finished
+from app.jobs.words import AT_ONCE, NOT_BEGUN, UNKEPT, failed, with_finished
+from app.streams import accept_all_characters
 
 LOOK_SECONDS = 0.2
+WAIT_SECONDS = 0.5
+"""Between two looks of the next in line at the jobs before it; there is one such worker, whatever waits behind it."""
 GRACE_SECONDS = 3.0
-"""How long a run at work may take to end its epoch and be kept, after the job was asked to stop."""
+"""How long a run at work without a finished epoch may take to get one, after the job was asked to stop."""
 
 
 def main(folder: Path) -> int:
     """Work on the job in a folder; returns the exit status."""
-    write_process(folder, os.getpid())
     progress = Progress(folder)
-    _watch(folder, progress)
-    progress.show(progress.status)
     try:
+        write_process(folder, os.getpid())
+        _watch(folder, progress)
+        progress.show(progress.status)
         _work(folder, progress)
     except Exception as error:
-        traceback.print_exc()
+        # On a full disk the log takes nothing either.
+        with suppress(OSError):
+            traceback.print_exc()
         progress.end("failed", failed(error))
         return 1
+    finally:
+        _call_next(folder)
     return 0
 
 
@@ -51,14 +61,24 @@ def _work(folder: Path, progress: Progress) -> None:
         training.warm_up()
     _wait(before, request.slots - 1)
     progress.begin()
+    _call_next(folder)
     progress.end(*training.train(request, progress))
 
 
 def _wait(before: list[Path], most: int) -> list[Path]:
     """Wait until at most that many of the jobs before are unfinished; returns those."""
     while len(before := unfinished(before)) > most:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(WAIT_SECONDS)
     return before
+
+
+def _call_next(folder: Path) -> None:
+    """Start the worker of the next in line; whoever looks at the queue next tries again where this is not possible."""
+    try:
+        advance(folder.parent.parent)
+    except (ValueError, OSError):
+        with suppress(OSError):
+            traceback.print_exc()
 
 
 def _watch(folder: Path, progress: Progress) -> None:
@@ -79,16 +99,33 @@ def _take_cancel(folder: Path, progress: Progress) -> None:
         time.sleep(LOOK_SECONDS)
     words = NOT_BEGUN
     if progress.status.state != "queued":
-        time.sleep(GRACE_SECONDS)
-        words = with_finished(UNKEPT, progress.status)
+        words = with_finished(_grant(folder, progress), progress.status)
     try:
         if progress.status.state in UNFINISHED:
-            print(words)
+            with suppress(OSError):
+                print(words)
             progress.end("cancelled", words)
+        _call_next(folder)
     finally:
         os._exit(0)
 
 
+def _grant(folder: Path, progress: Progress) -> str:
+    """Give the main thread its time to keep what there is; a sentence on what is lost when that is over.
+
+    The time of a run that has finished an epoch is not limited: the main thread leaves its pass within a second, but a
+    step, the judgement of the selection rows and the writing of the head take what they take.
+    """
+    until = time.monotonic() + GRACE_SECONDS
+    while progress.status.state in UNFINISHED and (progress.status.holds or time.monotonic() < until):
+        asked = read_asked(folder)
+        if asked is not None and asked.force:
+            return AT_ONCE
+        time.sleep(LOOK_SECONDS)
+    return UNKEPT
+
+
 if __name__ == "__main__":
     faulthandler.enable()
+    accept_all_characters()
     sys.exit(main(Path(sys.argv[1])))

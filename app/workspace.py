@@ -1,4 +1,4 @@
-"""What the page may touch: caches and files below one folder, and one run store."""
+"""What the page may touch: caches, runs and files below one folder, and one run store of its own."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from embedcache.checking.verify import cache_info
 from embedcache.views.sets import view_roles
 
 DEPTH = 4
-"""Levels of folders below the root that are searched for caches."""
+"""Levels of folders below the root that are searched for caches and run stores."""
 MIB = 2**20
 MOST_BYTES = 100 * MIB
 """The largest file that a form may name: it is hashed once while a person waits."""
@@ -37,7 +37,7 @@ class CacheFacts:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where the page finds caches and keeps runs.
+    """Where the page finds caches and runs and keeps its own.
 
     A browser can make the page read what lies below the root, links followed, and what was named at the start: caches,
     the store and plugins. It can make it read nothing else, and fetch nothing.
@@ -61,8 +61,22 @@ class Workspace:
     def cache_names(self) -> list[str]:
         """Finished caches, as one writes their folders on the command line."""
         named = [str(path) for path in self.named]
-        found = _caches_below(self.root, int(time.monotonic() / SECONDS))
+        found = _below(self.root, int(time.monotonic() / SECONDS)).caches
         return named + [name for name in map(str, found) if name not in named]
+
+    def other_stores(self) -> list[Path]:
+        """Run stores below the root other than the page's own."""
+        found = _below(self.root, int(time.monotonic() / SECONDS)).stores
+        return [path for path in found if path.resolve() != self.store.resolve()]
+
+    def told_runs(self) -> str:
+        """A sentence on the runs that are there already; empty where there are none."""
+        stores = {store: count_folders(store) for store in (self.store, *self.other_stores())}
+        there = {store: runs for store, runs in stores.items() if runs}
+        if not there:
+            return ""
+        told = ", ".join(f"{runs:,} in {store}" for store, runs in there.items())
+        return f"Runs that are there: {told}. Settings that were trained there are found, not trained again."
 
     def cache(self, name: str | None) -> Path:
         """The folder of a cache that the page may use.
@@ -137,6 +151,12 @@ def _size(path: Path) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
+def count_folders(store: Path) -> int:
+    """How many runs a store has, by their folders."""
+    runs = store / "runs"
+    return sum(not path.name.startswith(".") for path in runs.iterdir()) if runs.is_dir() else 0
+
+
 @lru_cache(maxsize=64)
 def _facts(path: Path, _written: int) -> CacheFacts:
     found = cache_info(path)
@@ -144,15 +164,35 @@ def _facts(path: Path, _written: int) -> CacheFacts:
     return CacheFacts(found["n_ok"], dict(found["classes"]), columns)
 
 
+@dataclass(frozen=True)
+class _Found:
+    """What lies below a root."""
+
+    caches: tuple[Path, ...]
+    stores: tuple[Path, ...]
+
+
 @lru_cache(maxsize=8)
-def _caches_below(root: Path, _period: int) -> tuple[Path, ...]:
-    found = []
+def _below(root: Path, _period: int) -> _Found:
+    caches, stores = [], []
     for folder, inner, files in os.walk(root):
         here = Path(folder)
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         if {"cache.json", "manifest.json"} <= set(files):
-            found.append(here)
+            caches.append(here)
             inner.clear()
-        elif len(here.relative_to(root).parts) >= DEPTH or "record.json" in files:
+        elif _is_store(here, inner):
+            stores.append(here)
+            # Thousands of runs and jobs are not walked through.
+            inner[:] = [name for name in inner if name not in ("runs", "jobs", "failed", "checkpoints", "app")]
+        if len(here.relative_to(root).parts) >= DEPTH:
             inner.clear()
-    return tuple(found)
+    return _Found(tuple(caches), tuple(stores))
+
+
+def _is_store(folder: Path, inner: list[str]) -> bool:
+    """Whether a folder has a folder `runs` with a finished run in it."""
+    if "runs" not in inner or (folder / "runs").is_symlink():
+        return False
+    with os.scandir(folder / "runs") as entries:
+        return any((folder / "runs" / entry.name / "record.json").is_file() for entry in entries)

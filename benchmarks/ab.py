@@ -10,7 +10,7 @@ import numpy.typing as npt
 from benchmarks.bootstrap import HIGHER_IS_BETTER
 from benchmarks.changes import Change, data_changes, head_parameters, option_changes
 from benchmarks.class_deltas import CellChange, ClassRow, class_rows, confusion_change
-from benchmarks.compare import FEWEST_RESAMPLES, Comparison, Role, comparison_of
+from benchmarks.compare import RESAMPLES, Comparison, Role, comparison_of
 from benchmarks.paired import Paired, join
 from benchmarks.record import RunRecord
 from benchmarks.reliability import Bins, bins_of
@@ -35,6 +35,8 @@ class Side:
         temperatures: one for each seed; 1 where the run is not calibrated.
         before: reliability before any temperature, all seeds together.
         after: that of the predictions as they are given.
+        ece_before: expected calibration error before any temperature: the mean over seeds, as all metrics are.
+        ece: that of the predictions as they are given, which is the `ece` of the table.
         confusion: (label, predicted, rows) of every pair that occurs, of the first seed.
     """
 
@@ -47,6 +49,8 @@ class Side:
     temperatures: tuple[float, ...]
     before: Bins
     after: Bins
+    ece_before: float
+    ece: float
     confusion: tuple[tuple[int, int, int], ...]
 
 
@@ -78,8 +82,8 @@ class Pair:
         classes: every class.
         confusion: cells of the confusion matrix that differ, those that changed most first.
         flips: images that changed.
-        resolution: about the smallest difference of the main metric that these images could have shown: half the width
-            of its interval, as a share; NaN where it has none.
+        resolution: about the smallest difference of the main metric that these images and seeds could have shown: half
+            the width of its interval, as a share; NaN where it has none.
         options: options in which B differs from A.
         left_out: sentences on runs that were not compared.
     """
@@ -101,7 +105,7 @@ def pair(
     b_keys: Sequence[str],
     role: Role = "select",
     *,
-    resamples: int = FEWEST_RESAMPLES,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Pair:
     """Compare the runs of side A with those of side B, on the seeds that both have.
@@ -128,7 +132,7 @@ def pair(
         comparison=comparison,
         sides=(_side(store, paired, "A", role), _side(store, paired, "B", role)),
         class_names=paired.facts.class_names,
-        classes=class_rows(paired, SIDES, drawn.class_deltas),
+        classes=class_rows(paired, SIDES, drawn.classes),
         confusion=confusion_change(paired, SIDES),
         flips=_flips(paired),
         resolution=(line["high"] - line["low"]) / 2,
@@ -172,7 +176,8 @@ def _listed(seeds: Mapping[int, RunRecord] | Sequence[int]) -> str:
 
 def _side(store: Path, paired: Paired, name: str, role: Role) -> Side:
     runs, answers = paired.records[name], paired.answers[name]
-    right = np.concatenate([run.predicted == paired.frame.labels for run in answers])
+    each = [run.predicted == paired.frame.labels for run in answers]
+    right = np.concatenate(each)
     return Side(
         name=name,
         keys=tuple(run.key for run in runs),
@@ -183,8 +188,16 @@ def _side(store: Path, paired: Paired, name: str, role: Role) -> Side:
         temperatures=tuple(run.temperature for run in runs),
         before=bins_of(np.concatenate([run.confidence_raw for run in answers]), right),
         after=bins_of(np.concatenate([run.confidence for run in answers]), right),
+        # Errors that cancel between seeds cancel in the pooled bins too, so theirs would be another, smaller figure.
+        ece_before=_mean_ece([run.confidence_raw for run in answers], each),
+        ece=_mean_ece([run.confidence for run in answers], each),
         confusion=runs[0].evaluations[role].confusion,
     )
+
+
+def _mean_ece(confidences: Sequence[npt.NDArray[np.float64]], right: Sequence[npt.NDArray[np.bool_]]) -> float:
+    """The mean over seeds of the calibration error of each; NaN where one has none, as in the table."""
+    return float(np.mean([bins_of(sure, correct).ece for sure, correct in zip(confidences, right, strict=True)]))
 
 
 def _parameters(store: Path, run: RunRecord) -> int | None:

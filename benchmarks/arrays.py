@@ -1,44 +1,65 @@
 """Arrays in memory as a cache, so that all that is promised of caches holds for them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
-import torch
 
 from benchmarks.settings import SettingsError
-from embedcache.exchange.external import import_vectors
+from embedcache.cells import known_cells
+from embedcache.exchange.writing import write_cache
+from embedcache.given.classes import Labels, read_labels
+from embedcache.given.columns import read_cells, read_texts
+from embedcache.given.vectors import check_finite, check_lengths, read_vectors
+from embedcache.items import NO_GROUPS, Item
 from embedcache.splits.making import ROLES
+from embedcache.storage.state import read_state
 from embedcache.table import FeatureTable
 
-Vectors = npt.NDArray[Any] | torch.Tensor | Mapping[str, npt.NDArray[Any] | torch.Tensor]
-"""Vectors [N, D], or columns of them by name."""
+Vectors = Any
+"""Vectors [N, D] as `embedcache.given.vectors.read_vectors` takes them, or columns of them by name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What came, as a cache.
+
+    Attributes:
+        folder: of the cache.
+        classes: [C] what the caller calls each class; text where a cache or a table came.
+        notes: what is to be said of it.
+    """
+
+    folder: Path
+    classes: npt.NDArray[Any]
+    notes: tuple[str, ...] = ()
 
 
 def cache_of(
     x: Vectors | FeatureTable | Path | str,
     labels: Any,
     groups: Any,
-    class_names: Sequence[str] | None,
+    class_names: Any,
     roles: Sequence[str] | None,
     folder: Path,
-) -> Path:
-    """The folder of the cache that x is, or into which it was written.
+) -> Given:
+    """The cache that x is, or into which it was written.
 
     Args:
         x: vectors, columns, a table, or the folder of a cache.
-        labels: [N] names or indices; None for a table or a cache.
-        groups: [N], or None.
-        class_names: what integer labels index.
+        labels: [N] as `embedcache.given.classes.read_labels` takes them; None for a table or a cache.
+        groups: [N] text or whole numbers, missing where a row is independent of the others; or None.
+        class_names: [C] all classes in order, or None.
         roles: [N] of a given split, or None.
         folder: where a cache is made if x is none.
 
     Raises:
-        ValueError: arrays have other lengths or types than these, or labels come twice.
+        ValueError: arrays have other lengths or types than these, labels are missing or come twice, or a vector is not
+            finite.
     """
     if isinstance(x, str | Path | FeatureTable) and not all(v is None for v in (labels, groups, class_names)):
         raise SettingsError(
@@ -48,83 +69,84 @@ def cache_of(
     if isinstance(x, str | Path):
         if roles is not None:
             raise SettingsError("a cache is split by its options, however: a role for each row came. Pass a mapping.")
-        return Path(x)
+        return Given(Path(x), np.array(read_state(Path(x))[0]["class_names"], dtype=str))
     if isinstance(x, FeatureTable):
-        names = [x.class_names[place] for place in x.labels.tolist()]
-        return _write(dict(x.columns), names, x.groups if x.has_groups else None, roles, folder, x.ids.tolist())
-    columns = {str(k): _array(v) for k, v in x.items()} if isinstance(x, Mapping) else {"features": _array(x)}
-    return _write(columns, label_names(labels, class_names), groups, roles, folder, None)
+        return _of_table(x, roles, folder)
+    columns = vector_columns(x, "features")
+    found = read_labels(labels, class_names)
+    cells, words = (None, []) if groups is None else known_cells(read_texts(groups, "groups"), "groups")
+    check_lengths(_named(label=found.names, group=cells, split=roles) | columns)
+    for name, vectors in columns.items():
+        check_finite(vectors, f"vectors of column {name!r}" if len(columns) > 1 else "vectors")
+    ids = [f"row-{row:08d}" for row in range(len(found.names))]
+    return _write(columns, found, folder, ids, group=cells, split=roles, told=words)
 
 
-def label_names(labels: Any, class_names: Sequence[str] | None) -> list[str]:
-    """The class name of each row, from names, or from integers that index class_names or stand for themselves.
-
-    >>> label_names([1, 0], ["ash", "elm"]), label_names([7, 8], None), label_names(["ash"], None)
-    (['elm', 'ash'], ['7', '8'], ['ash'])
+def vector_columns(x: Vectors, name: str, *, tokens: bool = False) -> dict[str, npt.NDArray[Any]]:
+    """Vectors by column; those without a name get this one.
 
     Raises:
-        SettingsError: labels are none of these, or lie outside of class_names.
+        ValueError: one is no matrix of numbers, or two columns have the same name as text.
     """
-    found = np.asarray(labels)
-    whole = np.issubdtype(found.dtype, np.integer)
-    if found.ndim != 1 or not (whole or all(isinstance(label, str) for label in found.tolist())):
-        raise SettingsError(
-            f"labels are [N] names or integers, however: {found.dtype} {list(found.shape)} came. Pass one for each row."
-        )
-    if class_names is None:
-        return [str(label) for label in found.tolist()]
-    names = list(class_names)
-    if not whole or found.min(initial=0) < 0 or found.max(initial=0) >= len(names):
-        raise SettingsError(
-            f"class_names are what integers from 0 to {len(names) - 1} index, however: labels are {found.dtype}, from "
-            f"{min(found.tolist(), default=None)!r} to {max(found.tolist(), default=None)!r}. Leave class_names out "
-            "where labels are names."
-        )
-    return [names[place] for place in found.tolist()]
+    if not isinstance(x, Mapping):
+        return {name: read_vectors(x, tokens=tokens)}
+    twice = [own for own, count in Counter(map(str, x)).items() if count > 1]
+    if twice or not x:
+        raise SettingsError(f"vectors are columns by name, however: {twice or 'none'} came. Name each column once.")
+    return {str(own): read_vectors(value, f"vectors of column {str(own)!r}", tokens=tokens) for own, value in x.items()}
 
 
 def given_roles(split: Any) -> list[str] | None:
     """The role of each row, where split is that; None where it is options or nothing.
 
     Raises:
-        SettingsError: a role is unknown.
+        SettingsError: a role is unknown or missing.
     """
     if split is None or isinstance(split, Mapping):
         return None
-    roles = [str(role) for role in split]
+    roles = [str(role) for role in read_cells(split, "roles")]
     unknown = sorted(set(roles) - set(ROLES))
     if unknown:
-        raise SettingsError(f"the role of a row is one of {list(ROLES)}, however: {unknown[:5]} came. Rename them.")
+        raise SettingsError(
+            f"the role of a row is one of {list(ROLES)}, however: {unknown[:5]} came. Rename them; rows that have no "
+            "role yet are called train, and are cut."
+        )
     return roles
 
 
-def _array(x: Any) -> npt.NDArray[Any]:
-    found = np.asarray(x.detach().cpu() if isinstance(x, torch.Tensor) else x)
-    if found.ndim != 2 or not np.issubdtype(found.dtype, np.floating):
+def _named(**cells: Sequence[Any] | None) -> dict[str, Any]:
+    return {name: values for name, values in cells.items() if values is not None}
+
+
+def _of_table(table: FeatureTable, roles: Sequence[str] | None, folder: Path) -> Given:
+    """A table with all that it says of its rows; classes without rows stay in its list."""
+    if not table.columns:
         raise SettingsError(
-            f"vectors are a matrix [N, D] of floating-point numbers, however: {found.dtype} {list(found.shape)} came. "
-            "Pool tokens, and convert integers."
+            "a table that is trained on holds its vectors, however: they stay on disk. Pass the folder of its cache."
         )
-    return found
+    check_lengths({"ids": table.ids} | _named(split=roles))
+    names = np.array(table.class_names, dtype=str)
+    columns = {name: read_vectors(x, f"vectors of column {name!r}") for name, x in table.columns.items()}
+    found = Labels(names[table.labels].tolist(), table.class_names, names)
+    groups = table.groups.tolist() if table.has_groups else None
+    split = roles if table.split is None or roles is not None else [role or None for role in table.split.tolist()]
+    times = None if table.times is None else [time or None for time in table.times.tolist()]
+    return _write(columns, found, folder, table.ids.tolist(), group=groups, split=split, time=times)
 
 
 def _write(
-    columns: dict[str, npt.NDArray[Any]],
-    labels: Sequence[str],
-    groups: Any,
-    roles: Sequence[str] | None,
+    columns: Mapping[str, npt.NDArray[Any]],
+    labels: Labels,
     folder: Path,
-    ids: list[str] | None,
-) -> Path:
-    """Import the arrays from files beside the folder."""
-    cells = {"label": labels, "group": groups, "split": roles, "id": ids}
-    given = {name: [str(v) for v in values] for name, values in cells.items() if values is not None}
-    lengths = {name: len(values) for name, values in (given | columns).items()}
-    if len(set(lengths.values())) > 1:
-        raise SettingsError(f"arrays have one entry for each row, however: their lengths are {lengths}. Align them.")
-    manifest, vectors = folder.with_name("rows.parquet"), folder.with_name("vectors.pt")
-    pq.write_table(pa.table(given), manifest)
-    torch.save({name: torch.from_numpy(np.array(x)) for name, x in columns.items()}, vectors)
-    import_vectors(vectors, manifest, folder, model="arrays in memory")
-    vectors.unlink()
-    return folder
+    ids: Sequence[str],
+    told: Sequence[str] = (),
+    **cells: Any,
+) -> Given:
+    """The cache of rows with these ids and cells; what a fit says anyway is left out of its notes."""
+    parts = {name: list(values) for name, values in cells.items() if values is not None}
+    rows = [
+        Item(id=one, path=None, label=label, **{name: values[row] for name, values in parts.items()})
+        for row, (one, label) in enumerate(zip(ids, labels.names, strict=True))
+    ]
+    *_, notes = write_cache(folder, rows, columns, "arrays in memory", "arrays", labels.class_names)
+    return Given(folder, labels.values, tuple(note for note in [*told, *notes] if note != NO_GROUPS))

@@ -77,13 +77,16 @@ class Frame:
         medium = (self.train_counts >= FEW_BELOW) & ~many
         return {"seen": seen, "fg": foreground, "many": seen & many, "medium": seen & medium, "few": seen & few}
 
+    @cached_property
+    def groups_by_class(self) -> Ints:
+        """How many groups have rows of each class, [C]."""
+        pairs = np.unique(self.labels * self.n_groups + self.groups)
+        return np.bincount(pairs // self.n_groups, minlength=len(self.train_counts))
+
     def thin(self) -> Bools:
         """Which classes [C] have rows here, but too few of them, or of too few groups."""
-        classes = len(self.train_counts)
-        rows = np.bincount(self.labels, minlength=classes)
-        pairs = np.unique(self.labels * self.n_groups + self.groups)
-        groups = np.bincount(pairs // self.n_groups, minlength=classes)
-        return (rows > 0) & ((rows < FEWEST_ROWS) | (groups < FEWEST_CLASS_GROUPS))
+        rows = np.bincount(self.labels, minlength=len(self.train_counts))
+        return (rows > 0) & ((rows < FEWEST_ROWS) | (self.groups_by_class < FEWEST_CLASS_GROUPS))
 
 
 @dataclass(frozen=True)

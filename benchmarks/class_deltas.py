@@ -6,7 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.bootstrap import Answers, Floats, point_sums
+from benchmarks.groups import Groups
 from benchmarks.paired import Paired
+from benchmarks.significance import LEVEL
+from benchmarks.spread import Spread
 
 Ints = npt.NDArray[np.int64]
 
@@ -25,7 +28,8 @@ class ClassRow:
         background: whether the foreground leaves it out.
         f1: of the base and of the other.
         recall: of the base and of the other.
-        low: lower end of the 95 % interval of the difference of F1, not corrected for the number of classes.
+        low: lower end of the 95 % interval of the difference of F1 over groups and seeds, not corrected for the number
+            of classes.
         high: upper end.
     """
 
@@ -47,18 +51,22 @@ class ClassRow:
         return self.f1[1] - self.f1[0]
 
 
-def class_rows(paired: Paired, sides: tuple[str, str], deltas: Floats) -> tuple[ClassRow, ...]:
+def class_rows(paired: Paired, sides: tuple[str, str], spread: Spread | None) -> tuple[ClassRow, ...]:
     """Every class, in the order of the classes.
 
     Args:
         paired: the rows.
         sides: the base and the other row.
-        deltas: [C, B] from `benchmarks.resampled.resample` with the same sides.
+        spread: from `benchmarks.resampled.resample` with the same sides.
     """
     frame, data, shot = paired.frame, paired.facts, paired.records[paired.baseline][0].shot
     classes = len(data.class_names)
-    ends = np.percentile(deltas, [2.5, 97.5], axis=1) if len(deltas) else np.full((2, classes), np.nan)
-    figures = [_figures(paired, name) for name in sides]
+    each = np.stack([_figures(paired, name) for name in sides])
+    figures = each.mean(-1)
+    half = np.full(classes, np.nan)
+    if spread is not None:
+        half = spread.judged(each[:, 0], Groups.of_each_class(frame)).half_width(LEVEL)[1]
+    deltas = figures[1, 0] - figures[0, 0]
     thin, support = frame.thin(), np.bincount(frame.labels, minlength=classes)
     return tuple(
         ClassRow(
@@ -71,20 +79,19 @@ def class_rows(paired: Paired, sides: tuple[str, str], deltas: Floats) -> tuple[
             background=c in data.background,
             f1=(float(figures[0][0, c]), float(figures[1][0, c])),
             recall=(float(figures[0][1, c]), float(figures[1][1, c])),
-            low=float(ends[0, c]),
-            high=float(ends[1, c]),
+            low=float(deltas[c] - half[c]),
+            high=float(deltas[c] + half[c]),
         )
         for c in range(classes)
     )
 
 
 def _figures(paired: Paired, name: str) -> Floats:
-    """F1 and recall of each class, [2, C]; NaN where a run gave no numbers."""
+    """F1 and recall of each class in each run, [2, C, S]; NaN where a run gave no numbers."""
     runs = paired.answers[name]
     if not all(run.are_numbers for run in runs):
-        return np.full((2, len(paired.frame.train_counts)), np.nan)
-    each = [(sums.f1[:, 0], sums.recall[:, 0]) for sums in point_sums(paired.frame, runs)]
-    return np.asarray(np.mean(each, axis=0))
+        return np.full((2, len(paired.frame.train_counts), len(runs)), np.nan)
+    return np.stack([[sums.f1[:, 0], sums.recall[:, 0]] for sums in point_sums(paired.frame, runs)], axis=-1)
 
 
 @dataclass(frozen=True)

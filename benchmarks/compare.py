@@ -11,7 +11,7 @@ import pandas as pd
 from benchmarks.deltas import BETTER as BETTER
 from benchmarks.deltas import CANNOT_TELL as CANNOT_TELL
 from benchmarks.deltas import WORSE as WORSE
-from benchmarks.deltas import table_of
+from benchmarks.deltas import chance_verdicts, table_of
 from benchmarks.notes import notes_of
 from benchmarks.paired import Paired, load
 from benchmarks.resampled import Resampled, resample
@@ -20,8 +20,8 @@ from benchmarks.tuning import Tuned, lines_of
 
 Role = Literal["select", "test"]
 ROLE_WORDS = {"select": "validation rows (select)", "test": "TEST rows"}
-FEWEST_RESAMPLES, RESAMPLES_PER_ROW = 2000, 100
-"""A p is at least 1/B, and Holm multiplies it by the number of rows; more rows therefore get more resamples."""
+RESAMPLES = 2000
+"""Enough for a variance: by chance it is off by 3 %, and a width by half of that, however many rows there are."""
 UNTUNED: Mapping[str, Tuned] = MappingProxyType({})
 """Of a bench that does not tune its rows."""
 
@@ -36,8 +36,11 @@ class Comparison:
         baseline: name of the row that the others are compared with.
         rows: row name to run keys, one per seed; the baseline first.
         table: one line per row and metric: row, metric, value (mean over seeds), seed_sd (of the delta, or of the
-            value for the baseline), delta, low, high (95 %), p (over groups), p_seeds (over groups and seeds), p_holm
-            (of the larger one, corrected over the rows), verdict; NaN where a run has no such figure.
+            value for the baseline), delta, low, high (95 %, of the row by itself), sd_groups and sd_seeds (what the
+            choice of groups and the seeds add to the doubt about delta), p (over both, of the row by itself), p_holm
+            (corrected over the rows; the verdict's), more_groups and more_seeds (what would settle a difference that
+            cannot be told: a factor and a number), judged (whether a verdict could be given), verdict; NaN where
+            there is no such figure.
         n_rows: evaluated rows.
         n_groups: their groups.
         seeds: seeds of every row.
@@ -67,6 +70,11 @@ class Comparison:
         return {str(name): value for name, value in chosen.iloc[0].items()}
 
     @property
+    def chance(self) -> tuple[float, int]:
+        """At most how many metrics would have a verdict if all rows were equal, and how many have one."""
+        return chance_verdicts(self.table)
+
+    @property
     def metrics(self) -> list[str]:
         """The metrics that could be compared, in order."""
         return list(dict.fromkeys(self.table["metric"]))
@@ -91,7 +99,7 @@ def compare(
         baseline: the row to compare with; None means the first.
         role: whose rows are compared; test only when everything else is decided.
         title: what the table is called.
-        resamples: how many, B; None takes 100 for each row to compare, and at least 2000.
+        resamples: how many, B; None takes 2000.
         seed: of the resamples.
         tuned: what became of the settings of each row, such as `chosen_rows(bench)[0].tuned`.
 
@@ -99,7 +107,7 @@ def compare(
         StoreError: a run is missing, or runs are of other images, splits, seeds, classes or background classes.
     """
     paired = load(store, ordered(rows, baseline), role)
-    count = resamples or max(FEWEST_RESAMPLES, RESAMPLES_PER_ROW * (len(rows) - 1))
+    count = resamples or RESAMPLES
     drawn = resample(paired, count, seed)
     return comparison_of(store, paired, drawn, role, title=title, resamples=count, tuned=tuned)
 
@@ -127,7 +135,7 @@ def comparison_of(
         seeds=paired.seeds,
         resamples=resamples,
         runs_seen=runs_seen,
-        notes=notes_of(paired, role, resamples, unreadable, tuned),
+        notes=notes_of(paired, role, unreadable, tuned),
         settings=lines_of(tuned),
     )
 

@@ -1,41 +1,39 @@
 """The table of differences: for each row and metric a difference from the baseline, its interval and a verdict.
 
-A row has one p for each metric: the larger of that over groups and that over groups and seeds. Holm's correction over
-the rows is made on this one, so that the chance that any of several equal rows gets a verdict stays 5 %. Only the rows
-within a metric are a family; the number of metrics is not corrected for.
-
-The doubt over seeds is a t with S - 1 degrees of freedom from the row's own differences. With three seeds and seven
-rows a difference must be 6.8 times its spread over seeds, with five seeds 2.3 times. Two ways that ask for less gave
-wrong verdicts in simulated tables of equal rows: a spread pooled over the rows in 15 to 24 % of those whose baseline
-was five times as noisy as the rest, and a sum of both variances with Satterthwaite's degrees of freedom in 13 to 28 %
-of those where seeds outweighed groups. More seeds cost little, a wrong verdict more.
+Interval and verdict rest on one doubt (`benchmarks.significance`), that of groups and seeds, each counted once. The
+interval is that of a difference by itself, at 95 %: it leaves out 0 where p is below .05. A verdict needs more: p is
+corrected by Holm over the rows of a metric, so that the chance that any of several equal rows gets one stays 5 %. The
+number of metrics is not corrected for; `chance_verdicts` says how many that gives. docs/results/verdicts.md holds the
+level of this rule in made-up tables, and its power.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from benchmarks.bootstrap import HIGHER_IS_BETTER, Floats
+from benchmarks.groups import Groups
 from benchmarks.paired import Paired
 from benchmarks.record import RunRecord
 from benchmarks.resampled import Resampled
-from benchmarks.significance import grown, holm, interval, p_value
+from benchmarks.settling import NOTHING, settled
+from benchmarks.significance import LEVEL, Judgement, holm
 
 BETTER, WORSE, CANNOT_TELL = "better", "worse", "can't tell"
 REASONS = {
     "groups": "the groups are too few to be sure of it",
-    "seeds": "the seeds are too few or differ too much",
+    "seeds": "there is one seed, and the spread over seeds is unknown",
     "rows": "it does not stand out among this many rows (Holm's correction)",
     "size": "the difference is below 0.001, too small to choose by",
 }
 """Why there is no verdict on a difference whose interval leaves out 0; the word stands behind the verdict."""
-LEVEL = 0.05
 SMALLEST = 0.001
 """A tenth of a point: a smaller difference gets no verdict, however sure it is."""
 FEWEST_GROUPS = 20
-"""With fewer groups than this the bootstrap's interval is too narrow for a verdict."""
+"""With fewer groups than this a variance over resamples is too uncertain for a verdict."""
 
 
 def table_of(
@@ -43,40 +41,66 @@ def table_of(
 ) -> pd.DataFrame:
     """One line per row and metric, the baseline first; a figure that a run does not have is NaN.
 
-    A difference is averaged over seeds inside each resample of the groups; its interval is the percentile one.
-
     Args:
         paired: the rows; the first is the baseline.
         resampled: their metrics on resamples of the groups.
         higher_is_better: the direction of each metric.
     """
     names, lines = list(paired.answers), []
-    known = {name: _spread_is_known(paired.records[name] + paired.records[names[0]]) for name in names}
+    known = [_spread_is_known(paired.records[name] + paired.records[names[0]]) for name in names]
     for metric, values in resampled.values.items():
-        moved = resampled.moved[metric]
-        cells = [_base_cell(values[0])]
-        for value, drawn in zip(values[1:], moved[1:], strict=True):
-            cells.append(_cell(drawn - moved[0], value, value - values[0], paired.frame.n_groups))
-        adjusted = [math.nan, *holm([max(cell["p"], cell["p_seeds"]) for cell in cells[1:]])]
-        for name, cell, p in zip(names, cells, adjusted, strict=True):
-            line = {"row": name, "metric": metric} | cell | {"p_holm": p}
-            told = verdict_of(line, paired.frame.n_groups, known[name], higher_is_better[metric])
-            verdict = "" if name == names[0] else told
-            lines.append(line | {"verdict": verdict})
+        judged = resampled.spreads[metric].judged(values, Groups.of(paired.frame, metric))
+        cells = _cells(values, judged)
+        families = holm_families([cell["p"] for cell in cells[1:]])
+        for place, (name, cell) in enumerate(zip(names, cells, strict=True)):
+            line = {"row": name, "metric": metric} | cell | {"judged": False, "verdict": ""}
+            if place:
+                enough = paired.frame.n_groups >= FEWEST_GROUPS
+                line["judged"] = enough and known[place] and math.isfinite(line["p_holm"])
+                line["verdict"] = verdict_of(line, paired.frame.n_groups, known[place], higher_is_better[metric])
+                line |= _settled(line, judged, place, len(paired.seeds), families[place - 1])
+            lines.append(line)
     return pd.DataFrame(lines)
 
 
-def _base_cell(values: Floats) -> dict[str, Any]:
-    empty = dict.fromkeys(("delta", "low", "high", "p", "p_seeds"), math.nan)
-    return {"value": float(values.mean()), "seed_sd": _sd(values)} | empty
+def _cells(values: Floats, judged: Judgement) -> list[dict[str, Any]]:
+    """The figures of each row, the base first."""
+    empty = dict.fromkeys(("delta", "low", "high", "sd_groups", "sd_seeds", "p", "p_holm"), math.nan)
+    cells = [{"value": float(values[0].mean()), "seed_sd": _sd(values[0])} | empty | NOTHING]
+    half, p = judged.half_width(LEVEL), judged.p
+    adjusted = holm(p[1:].tolist())
+    for place in range(1, len(values)):
+        delta, doubt = float(judged.deltas[place]), judged.narrower(place)
+        cells.append(
+            {
+                "value": float(values[place].mean()),
+                "seed_sd": _sd(values[place] - values[0]),
+                "delta": delta,
+                "low": delta - float(half[place]),
+                "high": delta + float(half[place]),
+                "sd_groups": math.sqrt(float(doubt.rows)),
+                "sd_seeds": math.sqrt(float(doubt.seeds)),
+                "p": float(p[place]),
+                "p_holm": adjusted[place - 1],
+            }
+            | NOTHING
+        )
+    return cells
 
 
-def _cell(deltas: Floats, values: Floats, seed_deltas: Floats, n_groups: int) -> dict[str, Any]:
-    point = float(seed_deltas.mean())
-    low, high = interval(deltas)
-    wide = grown(deltas, point, n_groups)
-    found = {"value": float(values.mean()), "seed_sd": _sd(seed_deltas), "delta": point, "low": low, "high": high}
-    return found | {"p": p_value(wide), "p_seeds": p_value(wide, seed_deltas)}
+def holm_families(p_values: Sequence[float]) -> list[int]:
+    """Among how many comparisons Holm's correction counts each: those with a p at least as large.
+
+    >>> holm_families([0.01, 0.04, 0.03])
+    [3, 1, 2]
+    """
+    return [max(1, int(np.sum(np.asarray(p_values) >= p))) for p in p_values]
+
+
+def _settled(line: Mapping[str, Any], judged: Judgement, place: int, seeds: int, family: int) -> dict[str, float]:
+    """What would settle a difference that got no verdict."""
+    is_open = line["verdict"] in (CANNOT_TELL, f"{CANNOT_TELL} (rows)") and abs(line["delta"]) >= SMALLEST
+    return settled(judged, place, seeds, LEVEL / family) if is_open else dict(NOTHING)
 
 
 def _sd(values: Floats) -> float:
@@ -88,24 +112,35 @@ def _spread_is_known(runs: Sequence[RunRecord]) -> bool:
     return len({run.seed for run in runs}) > 1 or all(run.reason == "solved" for run in runs)
 
 
-def verdict_of(line: dict[str, Any], n_groups: int, spread_is_known: bool, higher_is_better: bool) -> str:
+def verdict_of(line: Mapping[str, Any], n_groups: int, spread_is_known: bool, higher_is_better: bool) -> str:
     """Better, worse or can't tell; the last with a word of REASONS where the interval leaves out 0.
 
     Args:
-        line: delta, low, high, p, p_seeds and p_holm.
+        line: delta, low, high, p and p_holm.
         n_groups: groups of the compared rows, G.
         spread_is_known: whether the spread over seeds can be judged.
         higher_is_better: the direction of the metric.
     """
-    if not all(math.isfinite(line[name]) for name in ("delta", "low", "high", "p", "p_seeds", "p_holm")):
+    if not all(math.isfinite(line[name]) for name in ("delta", "low", "high", "p", "p_holm")):
         return CANNOT_TELL
-    enough = n_groups >= FEWEST_GROUPS
-    if enough and spread_is_known and line["p_holm"] < LEVEL:
-        if abs(line["delta"]) < SMALLEST:
-            return f"{CANNOT_TELL} (size)"
-        return BETTER if (line["delta"] > 0) == higher_is_better else WORSE
-    if line["low"] <= 0 <= line["high"]:
+    if line["p"] >= LEVEL:
         return CANNOT_TELL
-    if not enough or line["p"] >= LEVEL:
+    if n_groups < FEWEST_GROUPS:
         return f"{CANNOT_TELL} (groups)"
-    return f"{CANNOT_TELL} ({'rows' if spread_is_known and line['p_seeds'] < LEVEL else 'seeds'})"
+    if not spread_is_known:
+        return f"{CANNOT_TELL} (seeds)"
+    if line["p_holm"] >= LEVEL:
+        return f"{CANNOT_TELL} (rows)"
+    if abs(line["delta"]) < SMALLEST:
+        return f"{CANNOT_TELL} (size)"
+    return BETTER if (line["delta"] > 0) == higher_is_better else WORSE
+
+
+def chance_verdicts(table: pd.DataFrame) -> tuple[float, int]:
+    """How many metrics would have a verdict by chance if all rows were equal, at most, and how many have one.
+
+    Each metric in which something could be told has a chance of 5 % for any verdict at all.
+    """
+    judged = table[table["judged"]]
+    given = judged[judged["verdict"].isin([BETTER, WORSE])]
+    return LEVEL * judged["metric"].nunique(), int(given["metric"].nunique())

@@ -73,10 +73,10 @@ def part_of(
     return Part(vectors, labels, groups.to(device), stored=kept, also=also)
 
 
-def _vectors(table: FeatureTable, name: str, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.float16]:
+def _vectors(table: FeatureTable, name: str, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.floating[Any]]:
     """The chosen rows of a column, wherever it is."""
     if not table.stored:
-        found: npt.NDArray[np.float16] = table.columns[name][chosen]
+        found: npt.NDArray[np.floating[Any]] = table.columns[name][chosen]
         return found
     column = table.stored[name].only(chosen)
     return column.read(0, column.shape[0])
@@ -214,6 +214,7 @@ def record_of(
         curve=by_epoch | {name: tuple(event.metrics[name] for event in curve) for name in names} | logs,
         environment=environment(device),
         chosen=finished.chosen,
+        warnings=head.warnings,
     )
 
 

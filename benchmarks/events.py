@@ -126,6 +126,23 @@ class RunFailed:
 
 
 @dataclass(frozen=True)
+class RunNoted:
+    """Something that a person should know of a run that goes on.
+
+    Attributes:
+        cache: folder of the cache.
+        row: name of the row.
+        seed: of the run.
+        message: a sentence.
+    """
+
+    cache: str
+    row: str
+    seed: int
+    message: str
+
+
+@dataclass(frozen=True)
 class BenchStopped:
     """The bench was asked to stop; the next start trains anew what was cut short.
 
@@ -159,4 +176,15 @@ class BenchDone:
     failed: tuple[RunFailed, ...] = ()
 
 
-BenchEvent = CacheOpened | RowStarted | RunSkipped | RunEpoch | RunFold | RunDone | RunFailed | BenchStopped | BenchDone
+BenchEvent = (
+    CacheOpened
+    | RowStarted
+    | RunSkipped
+    | RunEpoch
+    | RunFold
+    | RunDone
+    | RunFailed
+    | RunNoted
+    | BenchStopped
+    | BenchDone
+)

@@ -17,6 +17,8 @@ from benchmarks.store import read_record, require_runs, run_folder
 from benchmarks.tuning import chosen_rows
 from heads import export
 from heads.ensemble import Ensemble, Predictive
+from outputs.places import check_new_folder
+from outputs.writing import new_folder
 
 Seeds = Literal["best", "all"]
 
@@ -55,17 +57,18 @@ def export_row(
         SettingsError: the bench has no such row or cache.
         StoreError: a run of the row is not in the store.
         FileExistsError: the folder exists already.
+        OutputError: it cannot be made.
         ValueError: there is one seed and all are asked for, or a run cannot be refitted.
     """
+    check_new_folder(out)
     found = _found(bench, row, cache)
-    if out.exists():
-        raise FileExistsError(f"an export is a new folder, however: {out} exists. Choose another name or remove it.")
     taken = [best_of(found.records)] if seeds == "best" else found.records
     _check_several(seeds, taken)
     runs = _runs(Path(bench.store), taken)
     told = f"{out}: row {row!r}{found.setting}, {_seeds_in_words(seeds, taken)}"
     if len(runs) == 1 and not refit:
-        shutil.copytree(run_folder(Path(bench.store), runs[0].key) / "head", out)
+        with new_folder(out) as partial:
+            shutil.copytree(run_folder(Path(bench.store), runs[0].key) / "head", partial, dirs_exist_ok=True)
         return told
     head = _refitted(bench, found.cache, runs, device) if refit else ensemble_of(Path(bench.store), runs)
     if isinstance(head, Ensemble):

@@ -12,16 +12,20 @@ import torch
 from torch import Tensor
 
 from benchmarks.canary import check_canary
+from benchmarks.classified import as_frame, classified
 from benchmarks.looking import looks, vectors_of
 from benchmarks.settings import SettingsError, load_yaml
 from embedcache.backbones.rebuild import rebuild_all, weights_for
-from embedcache.decode import DecodeError, decode_file
+from embedcache.decode import DecodeError, decode_image, read_image_file
 from embedcache.extraction.together import Prepared, Together
-from embedcache.items import IMAGE_SUFFIXES, escape_name
+from embedcache.items import escape_name
 from embedcache.recipe import Recipe
+from embedcache.remarks import Remarks, added
 from embedcache.table import FeatureTable
 from heads.ensemble import Predictive
 from heads.export import Bundle, load
+from outputs.places import check_file
+from outputs.tables import TABLES, write_frame
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,11 @@ class Predictor:
         """The RGB colour on which transparent pixels are composited."""
         return self.backbones.background or (255, 255, 255)
 
+    @property
+    def intensity_range(self) -> tuple[float, float] | None:
+        """The grey values of images of more than 8 bits that become 0 and 255; None takes all 16 bits."""
+        return self.backbones.intensity_range
+
     def look(self, name: str, pixels: np.ndarray) -> tuple[Prepared, ...]:
         """An image uint8 [H, W, 3], and the views that the head averages over, prepared; safe in many threads."""
         return looks(self.backbones, self.head.views, name, pixels)
@@ -51,14 +60,22 @@ class Predictor:
         return vectors_of(self.backbones, self.head.views, seen)
 
 
-def open_predictor(folder: Path, *, weights: Path | None = None, device: str = "cpu") -> Predictor:
+def open_predictor(
+    folder: Path, *, weights: Path | None = None, device: str = "cpu", plugins: Sequence[str | Path] = ()
+) -> Predictor:
     """Load a bundle and the backbone it needs, and embed the canary anew.
+
+    Args:
+        folder: of the bundle.
+        weights: file or folder of the backbone's weights, instead of the hub.
+        device: where the backbone runs.
+        plugins: .py files that may be run, where the head is a plugin; see `heads.export.load`.
 
     Raises:
         ValueError: the folder is no bundle, the head has no recipe, the backbone that loads here has another recipe, or
             it gives other vectors for the canary.
     """
-    bundle = load(folder)
+    bundle = load(folder, plugins)
     if not bundle.head.recipes:
         raise ValueError(
             "images are embedded by the recipe of the head, however: this head has none, for it was trained on arrays. "
@@ -110,24 +127,6 @@ def _is_share(share: object) -> bool:
     return isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share < math.inf
 
 
-def images_below(folder: Path) -> list[Path]:
-    """Image files in a folder and below, sorted, without hidden ones.
-
-    Raises:
-        ValueError: there are none.
-    """
-    found = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in IMAGE_SUFFIXES
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
-    if not found:
-        raise ValueError(f"a folder to predict must hold images, however: {folder} holds none. Is the path right?")
-    return found
-
-
 def predict_images(
     predictor: Predictor,
     images: Sequence[Path],
@@ -135,18 +134,22 @@ def predict_images(
     prior: Tensor | None = None,
     batch_size: int = 64,
     tell: Callable[[int], None] = lambda done: None,
+    remark: Callable[[Remarks], None] = lambda remarks: None,
 ) -> pd.DataFrame:
     """Classes and probabilities of image files, one row each, in the order given.
 
-    The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be decoded
-    has its reason under `error` and nothing under the others. The probability is that of the class, which thresholds or
-    shifts of the head may have chosen against a larger one. After each batch `tell` is called with how many are done.
+    The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be
+    decoded, or whose vector is not finite, has its reason under `error` and nothing under the others. The probability
+    is that of the class, which thresholds or shifts of the head may have chosen against a larger one. After each batch
+    `tell` is called with how many are done, and `remark` with what should be told of the batch's images.
     """
     names = predictor.head.class_names
     moved = replace(predictor, head=predictor.head.under(prior))
     parts = []
     for batch in _batches(images, batch_size):
-        parts.append(_predict_batch(moved, batch))
+        table, remarks = _predict_batch(moved, batch)
+        parts.append(table)
+        remark(remarks)
         tell(min(len(parts) * batch_size, len(images)))
     columns = ["image", "class", "probability", "error", *(f"p:{name}" for name in names)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
@@ -155,7 +158,8 @@ def predict_images(
 def predict_table(head: Predictive, table: FeatureTable, *, prior: Tensor | None = None) -> pd.DataFrame:
     """Classes and probabilities of cached vectors, in the form of `predict_images`, with ids under `image`.
 
-    A head that averages over views looks at the vectors alone: a cache has no images to make views of.
+    A head that averages over views looks at the vectors alone: a cache has no images to make views of. A row whose
+    vector is not finite has its reason under `error`.
 
     Raises:
         ValueError: the table's recipes are not those of the head.
@@ -164,77 +168,58 @@ def predict_table(head: Predictive, table: FeatureTable, *, prior: Tensor | None
     known = {name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in table.recipes.items()}
     head.check_recipes(known)
     vectors = {name: torch.from_numpy(table.columns[name].astype(np.float32)) for name in head.columns}
-    moved = head.under(prior)
-    log_p = moved.log_probabilities(vectors)
-    probabilities, chosen = log_p.exp().float(), moved.decide(log_p)
-    rows = {
-        "image": table.ids.tolist(),
-        "class": [head.class_names[i] for i in chosen.tolist()],
-        "probability": probabilities.gather(1, chosen[:, None]).squeeze(1).tolist(),
-        "error": [None] * len(table.ids),
-    }
-    return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(head.class_names)})
+    found, reasons = classified(head.under(prior), vectors)
+    return as_frame(table.ids.tolist(), head.class_names, found, reasons)
 
 
 def _batches(images: Sequence[Path], size: int) -> Iterator[Sequence[Path]]:
     return (images[i : i + size] for i in range(0, len(images), size))
 
 
-def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> pd.DataFrame:
-    def look(path: Path) -> tuple[Prepared, ...] | DecodeError:
+def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> tuple[pd.DataFrame, Remarks]:
+    def look(path: Path) -> tuple[tuple[Prepared, ...] | DecodeError, Remarks]:
         try:
-            return predictor.look(path.name, decode_file(path, background=predictor.background))
+            pixels, remarks = decode_image(
+                read_image_file(path), background=predictor.background, intensity_range=predictor.intensity_range
+            )
+            return predictor.look(path.name, pixels), remarks
         except DecodeError as error:
-            return error
+            return error, Remarks()
 
     with ThreadPoolExecutor() as pool:
-        seen = list(pool.map(look, images))
-    good = [x for x in seen if not isinstance(x, DecodeError)]
+        looked = list(pool.map(look, images))
+    seen = [one for one, _ in looked]
     names = predictor.head.class_names
     probabilities = torch.full((len(images), len(names)), torch.nan)
-    chosen = torch.zeros(len(images), dtype=torch.int64)
-    embedded = torch.tensor([not isinstance(x, DecodeError) for x in seen])
+    chosen = torch.full((len(images),), -1, dtype=torch.int64)
+    reasons = [str(x) if isinstance(x, DecodeError) else None for x in seen]
+    good = [row for row, reason in enumerate(reasons) if reason is None]
     if good:
-        log_p = predictor.head.log_probabilities(predictor.vectors(good))
-        probabilities[embedded], chosen[embedded] = log_p.exp().float(), predictor.head.decide(log_p)
-    own = probabilities.gather(1, chosen[:, None]).squeeze(1)
-    rows = {
-        "image": [escape_name(str(path)) for path in images],
-        "class": [names[i] if ok else None for i, ok in zip(chosen.tolist(), embedded.tolist(), strict=True)],
-        "probability": [p if ok else None for p, ok in zip(own.tolist(), embedded.tolist(), strict=True)],
-        "error": [str(x) if isinstance(x, DecodeError) else None for x in seen],
-    }
-    return pd.DataFrame(rows | {f"p:{name}": probabilities[:, i].tolist() for i, name in enumerate(names)})
+        vectors = predictor.vectors([x for x in seen if not isinstance(x, DecodeError)])
+        (probabilities[good], chosen[good]), told = classified(predictor.head, vectors)
+        for row, reason in zip(good, told, strict=True):
+            reasons[row] = reason
+    table = as_frame([escape_name(str(path)) for path in images], names, (probabilities, chosen), reasons)
+    return table, added(remarks for _, remarks in looked)
 
 
-def check_ending(out: Path) -> None:
+def check_predictions(out: Path) -> None:
     """Refuse a file for predictions that cannot be written, before anything is computed.
 
     Raises:
-        ValueError: it is neither .csv, .json nor .parquet, or its folder does not exist.
+        OutputError: it is neither .csv, .json nor .parquet, or cannot be written.
     """
-    if out.suffix.lower() not in (".csv", ".json", ".parquet"):
-        raise ValueError(
-            f"predictions are written as .csv, .json or .parquet, however: {out.name!r} came. Change its ending."
-        )
-    if not out.parent.is_dir():
-        raise ValueError(
-            f"predictions are written into a folder that exists, however: {out.parent} does not. Make it first."
-        )
+    check_file(out, TABLES, "a file of predictions")
 
 
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
-    """Write predictions as .csv, .json (records) or .parquet, by the file's ending.
+    """Write predictions as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
+
+    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see `outputs.spreadsheets`.
 
     Raises:
-        ValueError: another ending.
+        OutputError: another ending, or nothing can be written there.
     """
-    check_ending(out)
-    partial = out.with_name(f".{out.name}.tmp")
-    if out.suffix.lower() == ".csv":
-        table.to_csv(partial, index=False)
-    elif out.suffix.lower() == ".json":
-        table.to_json(partial, orient="records", indent=1, force_ascii=False)
-    else:
-        table.astype({"class": "string", "probability": "float64", "error": "string"}).to_parquet(partial, index=False)
-    partial.replace(out)
+    check_predictions(out)
+    typed = {"class": "string", "probability": "float64", "error": "string"}
+    write_frame(table.astype(typed) if out.suffix.lower() == ".parquet" else table, out)

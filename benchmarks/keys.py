@@ -9,7 +9,7 @@ from benchmarks.plan import BenchSpec, Row, expand
 from benchmarks.record import BenchRows
 from benchmarks.settings import SettingsError, run_key
 from benchmarks.view_sets import data_hash
-from embedcache.splits.making import Split, load_or_make_split
+from embedcache.splits.making import Split, load_or_make_split, split_path
 from embedcache.table import FeatureTable, read_table
 from training.engine import ENGINE_VERSION
 from training.run import RunSpec
@@ -30,9 +30,31 @@ def bench_rows(bench: BenchSpec) -> tuple[BenchRows, ...]:
     rows, found = rows_of(bench), []
     for cache in bench.caches:
         table = read_table(Path(cache), stored=True)
-        split = load_or_make_split(Path(cache), table, bench.split)
+        split = load_or_make_split(Path(cache), table, bench.split, Path(bench.store))
         found.append(BenchRows(cache, {row.name: tuple(key_of(table, split, s) for s in row.specs) for row in rows}))
     return tuple(found)
+
+
+def known_keys(bench: BenchSpec, table: FeatureTable) -> dict[int, str]:
+    """The keys of the one row of a bench by seed, on the table of its one cache, if its split was made before.
+
+    No split is made here, which may take minutes; without one there are no keys.
+
+    Raises:
+        SettingsError: the bench has not exactly one row and one cache, or the row is not possible.
+        ValueError: the cache or its split is damaged, or lacks what the row reads.
+    """
+    rows = rows_of(bench)
+    if (len(bench.caches), len(rows)) != (1, 1):
+        raise SettingsError(
+            f"the keys of one row are told at a time, however: {len(rows)} rows on {len(bench.caches)} caches came. "
+            "Use `bench_rows`."
+        )
+    cache = Path(bench.caches[0])
+    if not split_path(cache, table, bench.split).is_file():
+        return {}
+    split = load_or_make_split(cache, table, bench.split)
+    return {spec.seed: key_of(table, split, spec) for spec in rows[0].specs}
 
 
 def rows_of(bench: BenchSpec) -> tuple[Row, ...]:

@@ -8,9 +8,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 from benchmarks.bootstrap import FEWEST_CLASS_GROUPS, FEWEST_ROWS
-from benchmarks.deltas import FEWEST_GROUPS, LEVEL
+from benchmarks.deltas import FEWEST_GROUPS
 from benchmarks.paired import Paired
 from benchmarks.record import DataFacts, RunRecord
+from benchmarks.significance import LEVEL, PAIRED_SHARE
 from benchmarks.tuning import Tuned
 from benchmarks.tuning_notes import SETTLED, notes_on_tuning
 
@@ -24,7 +25,6 @@ ENDINGS = MappingProxyType({"stopped": "was stopped at epoch", "diverged": "dive
 def notes_of(
     paired: Paired,
     role: str,
-    resamples: int,
     unreadable: Sequence[str],
     tuned: Mapping[str, Tuned] = MappingProxyType({}),
 ) -> tuple[str, ...]:
@@ -33,11 +33,10 @@ def notes_of(
     Args:
         paired: the compared rows; the first is the baseline.
         role: whose rows they were compared on.
-        resamples: bootstrap resamples.
         unreadable: records of the store that could not be counted.
         tuned: what became of the settings of each row; empty where the bench does not tune.
     """
-    notes = _on_data(paired.facts) + _on_figures(paired, resamples)
+    notes = _on_data(paired.facts) + _on_figures(paired)
     notes += notes_on_tuning(tuned, len(paired.seeds), is_select=role == "select")
     # Held-out predictions of cross-validation are made at epochs that other folds chose.
     if role == "select" and not paired.facts.folds:
@@ -63,7 +62,7 @@ def _on_data(data: DataFacts) -> list[str]:
     return notes
 
 
-def _on_figures(paired: Paired, resamples: int) -> list[str]:
+def _on_figures(paired: Paired) -> list[str]:
     frame, compared = paired.frame, len(paired.records) - 1
     runs = [run for records in paired.records.values() for run in records]
     seeds, notes = len({run.seed for run in runs}), []
@@ -75,11 +74,9 @@ def _on_figures(paired: Paired, resamples: int) -> list[str]:
         now, then = needed(seeds, compared), needed(seeds + 2, compared)
         rows = "1 row" if compared == 1 else f"{compared} rows"
         notes.append(
-            f"With {seeds} seeds and {rows} to compare, a verdict needs a difference of about {now:.1f} times its seed "
-            f"sd; with {seeds + 2} seeds {then:.1f}."
+            f"With {seeds} seeds and {rows} to compare, a verdict needs a difference of about {now:.1f} times the "
+            f"spread of one run over seeds (sd); with {seeds + 2} seeds {then:.1f}."
         )
-    if compared / resamples >= LEVEL:
-        notes.append(f"{resamples} resamples are too few for a verdict on {compared} rows.")
     thin = [paired.facts.class_names[c] for c in np.flatnonzero(frame.thin())]
     if thin:
         notes.append(
@@ -90,12 +87,15 @@ def _on_figures(paired: Paired, resamples: int) -> list[str]:
 
 
 def needed(seeds: int, rows: int) -> float:
-    """By how many times its sd over seeds a difference must exceed 0 for a verdict, were there no doubt over groups.
+    """By how many times the sd of one run over seeds a difference must exceed 0, were there no doubt over groups.
+
+    Both rows spread alike, so the degrees of freedom are those of both.
 
     >>> [round(needed(seeds, 7), 1) for seeds in (3, 5, 7)]
-    [6.8, 2.3, 1.5]
+    [4.3, 2.3, 1.8]
     """
-    return float(stdtrit(seeds - 1, 1 - LEVEL / (2 * rows))) / math.sqrt(seeds)
+    level = LEVEL * (1 - PAIRED_SHARE) / rows
+    return float(stdtrit(2 * (seeds - 1), 1 - level / 2)) * math.sqrt(2 / seeds)
 
 
 def _on_optimism(paired: Paired, tuned: Mapping[str, Tuned]) -> list[str]:
@@ -153,11 +153,21 @@ def _on_rows(paired: Paired) -> list[str]:
                 f"first stage, for seed {', '.join(unkept)}."
             )
         notes += [told for run in records if (told := _on_ending(name, run))]
+        notes += _on_warnings(name, records)
     if len({run.data.train_counts for records in paired.records.values() for run in records}) > 1:
         notes.append("The runs were trained on other labels: their classes have other numbers of training rows.")
     if len({run.engine for records in paired.records.values() for run in records}) > 1:
         notes.append("The runs are of different engine versions.")
     return notes
+
+
+def _on_warnings(name: str, records: Sequence[RunRecord]) -> list[str]:
+    """What the heads of a row say of themselves, each sentence with the seeds that say it."""
+    told: dict[str, list[str]] = {}
+    for run in records:
+        for warning in run.warnings:
+            told.setdefault(warning, []).append(str(run.seed))
+    return [f"{name}, seed {', '.join(seeds)}: {warning}." for warning, seeds in told.items()]
 
 
 def _on_ending(name: str, run: RunRecord) -> str:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from benchmarks.options import variants
 from benchmarks.settings import SettingsError, Tree
-from heads.plugin_files import PluginError, file_hash, has_method, spec_classes
+from heads.plugin_files import PluginError, has_method, run_plugin, spec_classes
 
 EXTERNAL = "external"
 OWN_FIELDS = ("kind", "file", "name", "sha256", "options")
@@ -48,9 +48,12 @@ def translated(tree: Tree, plugins: Sequence[str], spec_type: type[BaseModel]) -
     {"gamma": 3, …}}`. Beside kind external, a name that is none of its fields is an option of the plugin, so that
     `--set train.loss.point.gamma=3` reaches it. Options at their default are written out, so that a run has one name.
 
+    The files of `plugins` are run, and so are those that the settings themselves name: settings that are translated
+    are those of the person at work, from a command, a bench file or Python.
+
     Args:
         tree: nested settings, with all differences laid over each other.
-        plugins: files whose kinds may be named; they are run.
+        plugins: files whose kinds may be named.
         spec_type: what the settings are of.
 
     Raises:
@@ -96,7 +99,7 @@ def kinds_of(plugins: Sequence[str], places: Sequence[Place]) -> dict[str, Kind]
 
 def _kinds_in(file: str) -> dict[str, Kind]:
     try:
-        sha256 = file_hash(file)
+        sha256 = run_plugin(file)
         classes = spec_classes(file, sha256)
     except PluginError as error:
         raise SettingsError(str(error)) from error
@@ -128,6 +131,7 @@ def _external(branch: Mapping[str, Any], place: Place, kinds: Mapping[str, Kind]
         return tree
     try:
         spec: Any = place.spec_type.model_validate(tree)
+        run_plugin(spec.file, spec.sha256)
         inner = spec.checked().model_dump(mode="json", exclude={"kind"})
     except ValueError as error:
         raise SettingsError(f"{place.path}: {error}") from error

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict
 
 from training.events import Chosen
+from training.metrics import NOTHING, Preference, preferred
 
 OUTCOMES = ("id", "role", "group", "label", "predicted", "confidence", "confidence_raw", "log_p", "brier")
 """Columns of outcomes: label and predicted index the classes; confidence_raw is that before any temperature."""
@@ -95,6 +96,7 @@ class RunRecord:
         together: heads that were trained in the same stack, this one included; seconds are those of all of them.
         chosen: what the selection rows, or held-out folds, chose for it.
         members: of an ensemble, keys of the runs whose probabilities it averages; its settings hold the seed alone.
+        warnings: what is to be known before its probabilities are trusted.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -117,6 +119,7 @@ class RunRecord:
     together: int = 1
     chosen: Chosen = field(default_factory=Chosen)
     members: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -132,7 +135,20 @@ class RunRecord:
 
 def best_of(records: Sequence[RunRecord]) -> RunRecord:
     """The run that is best on the selection rows; the first, where none has a value to choose by."""
-    return max(records, key=lambda record: -1.0 if record.selection_value is None else record.selection_value)
+    return max(records, key=lambda record: mean_preference([record]))
+
+
+def mean_preference(records: Sequence[RunRecord]) -> Preference:
+    """What runs are ranked by: their mean macro F1 on the selection rows, and where it ties their mean NLL there.
+
+    NOTHING where none has a value.
+    """
+    known = [record for record in records if record.selection_value is not None]
+    values = [record.selection_value or 0.0 for record in known]
+    nlls = [nll for record in known if (nll := record.evaluations["select"].metrics["nll"]) is not None]
+    if not values:
+        return NOTHING
+    return preferred(sum(values) / len(values), sum(nlls) / len(nlls) if nlls else None)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ from benchmarks.class_deltas import ClassRow, class_rows
 from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from benchmarks.page import write_page
 from benchmarks.paired import Paired, load
-from benchmarks.record import RunRecord
+from benchmarks.record import RunRecord, mean_preference
 from benchmarks.resampled import resample
-from benchmarks.tables import MAIN, number, reasons_in, signed
+from benchmarks.tables import MAIN, SETTLING, chance_words, number, reasons_in, settling_words, signed
 from training.conflicts import check
+from training.metrics import NOTHING, Preference
 from training.run import RunSpec
 
 TITLES = {
@@ -79,11 +80,13 @@ def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
         "summary": _summary(view),
         "data": view.first.data,
         "best": view.best,
-        "best_is_better": _validation(paired, view.best) > _validation(paired, view.base),
+        "best_is_better": _validation(paired, view.best)[0] > _validation(paired, view.base)[0],
         "metrics": [(name, TITLES[name]) for name in comparison.metrics if name != MAIN],
         "table": [_table_row(comparison, name) for name in comparison.rows],
         "changes": {name: _changes(view.first, records[0]) for name, records in paired.records.items()},
         "reasons": reasons_in(comparison),
+        "chance": chance_words(comparison),
+        "settling": SETTLING,
         "classes": classes,
         "charts": {name: [Markup(svg) for svg in drawn] for name, drawn in _charts(view, classes).items()},
         "warnings": _warnings(paired),
@@ -95,13 +98,11 @@ def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
     }
 
 
-def _validation(paired: Paired, name: str) -> float:
-    """What rows are ranked by: mean macro F1 of the validation rows; the test rows choose nothing, and NaN is last."""
+def _validation(paired: Paired, name: str) -> Preference:
+    """What rows are ranked by, on the validation rows; the test rows choose nothing, and NaN is last."""
     if not all(run.are_numbers for run in paired.answers[name]):
-        return -math.inf
-    found = [r.evaluations["select"].metrics[MAIN] for r in paired.records[name] if "select" in r.evaluations]
-    known = [value for value in found if value is not None]
-    return sum(known) / len(known) if known else -math.inf
+        return NOTHING
+    return mean_preference(paired.records[name])
 
 
 def _summary(view: _View) -> str:
@@ -122,9 +123,10 @@ def _table_row(comparison: Comparison, name: str) -> dict[str, Any]:
         "is_base": base,
         "value": number(cell["value"]),
         "delta": signed(cell["delta"]),
-        "span": "" if math.isnan(cell["delta"]) else f"{signed(cell['low'])} … {signed(cell['high'])}",
+        "span": f"{signed(cell['low'])} … {signed(cell['high'])}" if math.isfinite(cell["low"]) else "",
         "sd": number(cell["seed_sd"]),
         "verdict": cell["verdict"],
+        "settling": settling_words(comparison, name, MAIN),
         "mark": MARKS.get(cell["verdict"], ""),
         "others": [
             {"shown": number(o["value"]) if base else signed(o["delta"]), "mark": MARKS.get(o["verdict"], "")}
@@ -145,7 +147,7 @@ def _class_rows(view: _View) -> list[ClassRow]:
     """Per class, those with most training rows first: F1 of the baseline and of the best row, and their difference."""
     sides = (view.base, view.best)
     drawn = resample(view.paired, view.comparison.resamples, 0, sides)
-    return sorted(class_rows(view.paired, sides, drawn.class_deltas), key=lambda row: -row.train)
+    return sorted(class_rows(view.paired, sides, drawn.classes), key=lambda row: -row.train)
 
 
 def _charts(view: _View, classes: Sequence[ClassRow]) -> dict[str, list[str]]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.bootstrap import HIGHER_IS_BETTER, Floats, Sums, metrics_of, point_sums, resampled_sums
 from benchmarks.paired import Paired
+from benchmarks.spread import Moments, Spread
+
+MAIN = next(iter(HIGHER_IS_BETTER))
 
 
 @dataclass(frozen=True)
@@ -18,13 +19,15 @@ class Resampled:
     Attributes:
         values: metric to its values, [R, S]; NaN where a run has none, and no metric that no run has.
         moved: metric to its means over seeds on the resamples, [R, B].
-        class_deltas: [C, B] differences of F1 by class between the two rows that were asked for, means over seeds;
-            empty where none were, or where a run of theirs has no figures.
+        spreads: metric to how far the runs of each row move on the resamples, [R]; the base is the first row.
+        classes: how far F1 by class moves, [C], between the two rows that were asked for; None where none were, or
+            where a run of theirs has no figures.
     """
 
     values: dict[str, Floats]
     moved: dict[str, Floats]
-    class_deltas: Floats
+    spreads: dict[str, Spread]
+    classes: Spread | None = None
 
 
 def resample(paired: Paired, count: int, seed: int, sides: tuple[str, str] | None = None) -> Resampled:
@@ -40,17 +43,29 @@ def resample(paired: Paired, count: int, seed: int, sides: tuple[str, str] | Non
     sound = [place for place, run in enumerate(runs) if run.are_numbers]
     points = [metrics_of(frame, sums) for sums in point_sums(frame, [runs[place] for place in sound])]
     first, second = (_places(paired, sound, name) for name in sides) if sides else ([], [])
-    deltas: npt.NDArray[Any] = np.empty((len(frame.train_counts) if first and second else 0, count), np.float32)
-    moved = {name: np.full((len(runs), count), np.nan) for name in HIGHER_IS_BETTER}
+    classes = _ClassMoments(first, second) if first and second else None
+    moved = {name: np.full((len(runs), count), np.nan) for name in _present(points)}
     for piece, drawn in resampled_sums(frame, [runs[place] for place in sound], count, seed):
         for place, point, sums in zip(sound, points, drawn, strict=True):
             found = metrics_of(frame, sums)
             for name in point:
                 # No resample of a whole piece may have a row of the metric; such a one counts with 0.
                 moved[name][place, piece] = found.get(name, 0.0)
-        if len(deltas):
-            deltas[:, piece] = _mean_f1(drawn, second) - _mean_f1(drawn, first)
-    return Resampled(*_by_row(paired, sound, points, moved), deltas)
+        if classes is not None:
+            classes.add(drawn)
+    shape = (len(paired.answers), len(paired.seeds))
+    by_row = {name: each.reshape(*shape, count) for name, each in moved.items()}
+    return Resampled(
+        values={name: _values(name, sound, points, shape) for name in moved},
+        moved={name: each.mean(1) for name, each in by_row.items()},
+        spreads={name: Spread.of(each) for name, each in by_row.items()},
+        classes=None if classes is None else classes.spread,
+    )
+
+
+def _present(points: Sequence[dict[str, Floats]]) -> list[str]:
+    """The metrics that some run has, in order; the main metric is always there."""
+    return [name for name in HIGHER_IS_BETTER if name == MAIN or any(name in point for point in points)]
 
 
 def _places(paired: Paired, sound: Sequence[int], name: str) -> list[int]:
@@ -60,21 +75,32 @@ def _places(paired: Paired, sound: Sequence[int], name: str) -> list[int]:
     return [sound.index(place) for place in wanted] if set(wanted) <= set(sound) else []
 
 
-def _mean_f1(drawn: Sequence[Sums], places: Sequence[int]) -> Floats:
-    return np.asarray(sum(drawn[place].f1 for place in places) / len(places))
+def _values(name: str, sound: Sequence[int], points: Sequence[dict[str, Floats]], shape: tuple[int, int]) -> Floats:
+    """The values [R, S] of a metric; NaN where a run has none."""
+    each = np.full(shape[0] * shape[1], np.nan)
+    for place, point in zip(sound, points, strict=True):
+        each[place] = point[name][0] if name in point else np.nan
+    return each.reshape(shape)
 
 
-def _by_row(
-    paired: Paired, sound: Sequence[int], points: Sequence[dict[str, Floats]], moved: dict[str, Floats]
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """The values, and the means over seeds, of each metric that some run has; the main metric is always there."""
-    rows, seeds = len(paired.answers), len(paired.seeds)
-    main, values, means = next(iter(HIGHER_IS_BETTER)), {}, {}
-    for name in HIGHER_IS_BETTER:
-        if name == main or any(name in point for point in points):
-            each = np.full(rows * seeds, np.nan)
-            for place, point in zip(sound, points, strict=True):
-                each[place] = point[name][0] if name in point else np.nan
-            values[name] = each.reshape(rows, seeds)
-            means[name] = moved[name].reshape(rows, seeds, -1).mean(1)
-    return values, means
+class _ClassMoments:
+    """The spread of F1 by class between the runs at two lists of places, gathered piece by piece."""
+
+    def __init__(self, first: Sequence[int], second: Sequence[int]) -> None:
+        self.places = (first, second)
+        self.each, self.mean, self.apart, self.between = Moments(), Moments(), Moments(), Moments()
+
+    def add(self, drawn: Sequence[Sums]) -> None:
+        """Take in the sums of all runs on a piece of the resamples."""
+        f1 = np.stack([np.stack([drawn[place].f1 for place in own]) for own in self.places]).astype(np.float64)
+        self.each.add(f1)
+        self.mean.add(f1.mean(1))
+        self.apart.add(f1[1] - f1[0])
+        self.between.add((f1[1] - f1[0]).mean(0))
+
+    @property
+    def spread(self) -> Spread:
+        """Of both rows [2, C], the base first."""
+        none = np.zeros_like(self.between.variance)
+        apart = np.stack([none, self.apart.variance.mean(0)])
+        return Spread(self.each.variance.mean(1), self.mean.variance, apart, np.stack([none, self.between.variance]))

@@ -23,13 +23,14 @@ from benchmarks.events import (
     RunEpoch,
     RunFailed,
     RunFold,
+    RunNoted,
     RunSkipped,
 )
 from benchmarks.failures import mark_failed
 from benchmarks.keys import bench_rows as bench_rows
 from benchmarks.keys import key_of, rows_of
 from benchmarks.plan import BenchSpec, Row
-from benchmarks.store import is_finished, save_run, stopped_key, write_records
+from benchmarks.store import check_store, is_finished, save_run, stopped_key, write_records
 from benchmarks.streaming import Stream, opened_to_train
 from benchmarks.view_sets import data_hash, rows_of_pass, with_averaged, with_views
 from embedcache.backbones import resolve_device
@@ -42,9 +43,9 @@ from training.crossfit import Answers
 from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
 from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
-from training.events import Epoch, Event, Failed, Finished
+from training.events import Epoch, Event, Failed, Finished, Noted
 from training.joining import stepped_rows
-from training.notes import notes_for, order_notes, posthoc_notes
+from training.notes import epoch_notes, notes_for, order_notes, posthoc_notes
 from training.run import RunSpec
 
 
@@ -108,8 +109,10 @@ def run_bench(
         SettingsError: the bench names no cache, or one of its rows is not possible.
         ValueError: a cache is unfinished or damaged, its split is not possible, options do not go together, or a row
             cannot be trained on a cache; the last is found before the cache's first epoch.
+        OutputError: the store cannot be written.
     """
     rows, store, where = rows_of(bench), Path(bench.store), str(resolve_device(device))
+    check_store(store)
     trained = skipped = 0
     failed: list[RunFailed] = []
     for cache in bench.caches:
@@ -144,6 +147,7 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
     for number, row in enumerate(rows, start=1):
         stepped = rows_of_pass(work.table, row.specs[0], len(labels))
         notes = row.warnings + notes_for(row.specs[0], stepped) + order_notes(row.specs[0], labels)
+        notes += epoch_notes(row.specs[0], *_selection(work, row.specs[0]))
         notes += posthoc_notes(row.specs[0], _posthoc_labels(work, row.specs[0]))
         yield RowStarted(work.cache, row.name, number, told, notes)
         for spec in row.specs:
@@ -151,6 +155,13 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
                 yield RunSkipped(work.cache, row.name, spec.seed, key)
     if data is not None:
         yield from _train(work, list(missing.values()), data, stop)
+
+
+def _selection(work: _Work, spec: RunSpec) -> tuple[Tensor, tuple[int, ...]]:
+    """Labels of the rows that epochs are chosen by, and indices of the background classes."""
+    chosen = work.split.roles == ("select" if work.split.folds is None else "train")
+    background = tuple(work.table.class_names.index(n) for n in spec.background if n in work.table.class_names)
+    return torch.from_numpy(work.table.labels[chosen]), background
 
 
 def _posthoc_labels(work: _Work, spec: RunSpec) -> Tensor:
@@ -193,6 +204,8 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
             curve.append(event)
             epochs = run.spec.epochs_for(stepped_rows(run.spec, data))
             yield RunEpoch(*where, seed, event.epoch, epochs, event.loss, event.metrics, event.best_epoch)
+        elif isinstance(event, Noted):
+            yield RunNoted(*where, seed, event.message)
         elif isinstance(event, FoldFitted):
             yield RunFold(*where, seed, event.done, event.fits)
         elif isinstance(event, Failed):

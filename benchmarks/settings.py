@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from benchmarks.reading import read_yaml
 from benchmarks.wording import told
+from embedcache.plain_text import read_text
 from heads.spec import canonical
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
@@ -118,13 +119,15 @@ def load_yaml(path: Path) -> Tree:
         SettingsError: the file is missing, is not YAML or holds something other than a mapping.
     """
     try:
-        found = read_yaml(path.read_text(encoding="utf-8"))
+        found = read_yaml(read_text(path, "a settings file"))
     except OSError as error:
         raise SettingsError(
             f"a settings file must exist, however: {path} does not ({error.strerror}). Is the path right?"
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except yaml.YAMLError as error:
         raise SettingsError(f"a settings file must be YAML, however: {path} is not ({error}).") from error
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
     if not isinstance(found or {}, dict):
         raise SettingsError(
             f"a settings file must hold `key: value` lines, however: {path} holds a {type(found).__name__}."

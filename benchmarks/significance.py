@@ -1,56 +1,207 @@
-"""From bootstrap differences to an interval and a p, and from the p of several rows to those of their family."""
+"""How sure a difference of two rows is: from variances to an interval and a p, and Holm's correction of several p.
+
+A difference of two rows of runs, both means over S seeds, would move for two reasons: with other groups of images, and
+with other seeds. The bootstrap over groups measures the first, V_g. The spread over seeds measures the second, but on
+these very images: a seed that happens to be right on other images than the next spreads too, and the bootstrap of the
+mean has counted that already. This shared part, V_int, follows from how much more a run moves on resamples than the
+mean of the runs does. So
+
+    V = max(0, V_g - V_int) + sum over sides of max(s² / S, V_int of the side)
+
+The two parts have degrees of freedom of their own. Welch's and Satterthwaite's for their sum give too many verdicts
+where seeds outweigh images and are few (docs/results/verdicts.md); Cochran's and Cox's weighted quantile does not:
+
+    half a width = sqrt(V) · (rows · t(rows' freedom) + seeds · t(seeds' freedom)) / (rows + seeds)
+
+Cochran and Cox, "Experimental Designs", 2nd edition, Wiley 1957, section 4.14; Welch, "The generalization of
+'Student's' problem", Biometrika 1947. Runs of one seed may move together in both rows, or not. Both are tried:
+differences by seed get a tenth of the level, sides by themselves the rest.
+"""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtr, stdtrit
+from scipy.special import stdtrit
 
 from benchmarks.bootstrap import Floats
 
+LEVEL = 0.05
+"""Of a verdict, and one less the coverage of an interval."""
+PAIRED_SHARE = 0.1
+"""Share of the level for differences seed by seed, where runs of one seed may move together in both rows."""
+LEAST_P = 1e-9
+"""A smaller p is given as this: no model of the doubt holds so far out."""
+HALVINGS = 40
+"""Bisections of log p between LEAST_P and 1: the error is below 1e-10."""
 
-def interval(deltas: Floats) -> tuple[float, float]:
-    """The percentile 95 % interval of bootstrap differences [B]."""
-    low, high = np.percentile(deltas, [2.5, 97.5])
-    return float(low), float(high)
 
+@dataclass(frozen=True)
+class Seeds:
+    """How much the mean of a side over its seeds would move with other seeds; a side is a row, or a difference.
 
-def grown(deltas: Floats, point: float, n_groups: int) -> Floats:
-    """Bootstrap differences [B] around their point, wider by what a bootstrap of G groups is too narrow.
-
-    The factor is that of a mean: sqrt(G / (G - 1)) times the ratio of the t to the normal quantile. Hesterberg,
-    "What teachers should know about the bootstrap", The American Statistician 2015.
+    Attributes:
+        variance: of the mean over seeds on these rows, s² / S.
+        shared: the part of it that comes with the rows, and that the bootstrap of the mean holds as well, V_int.
+        freedom: S - 1.
     """
-    if n_groups < 2:
-        return deltas
-    ratio = float(stdtrit(n_groups - 1, 0.975) / ndtri(0.975))
-    return point + (deltas - point) * math.sqrt(n_groups / (n_groups - 1)) * ratio
+
+    variance: Floats
+    shared: Floats
+    freedom: int
+
+    @classmethod
+    def of(cls, values: Floats, each: Floats, mean: Floats) -> "Seeds":
+        """From what the runs of a side do.
+
+        Args:
+            values: [..., S] on the rows themselves.
+            each: [...] variance over resamples of one run, mean over seeds.
+            mean: [...] variance over resamples of the mean over seeds.
+        """
+        seeds = values.shape[-1]
+        if seeds == 1:
+            return cls(np.where(np.isfinite(values[..., 0]), 0.0, np.nan), np.zeros_like(mean), 0)
+        # Equal numbers have a mean that rounds, and so a variance of 1e-33 about it.
+        variance = np.where(np.ptp(values, axis=-1) == 0, 0.0, values.var(-1, ddof=1) / seeds)
+        return cls(variance, np.maximum(0.0, each - mean) / (seeds - 1), seeds - 1)
+
+    @property
+    def doubt(self) -> Floats:
+        """The variance of the mean over seeds, at least what is known of its rows' part; 0 where no seed matters."""
+        return np.where(self.variance == 0, 0.0, np.maximum(self.variance, self.shared))
 
 
-def p_value(deltas: Floats, seed_deltas: Floats | None = None) -> float:
-    """Two-sided p of bootstrap differences [B]: twice the smaller tail beyond 0, at least 1/B and at most 1.
+@dataclass(frozen=True)
+class Doubt:
+    """The doubt about differences, in two parts.
 
-    A resample of the groups holds the trained heads fixed. With many rows it pins down the difference of these very
-    heads, and two equal methods that drew other random numbers would differ "significantly". So, where the difference
-    for each seed is given, the mean over S seeds gets the doubt that it has: sd / sqrt(S) times a t with S - 1 degrees
-    of freedom. The tail is that of the sum of both, averaged over the resamples exactly rather than by draws.
+    Attributes:
+        rows: [...] variance from the choice of groups, without what seeds hold of it.
+        seeds: [...] variance from the seeds.
+        rows_freedom: [...] degrees of freedom of the first.
+        seeds_freedom: [...] degrees of freedom of the second.
+        shared: [...] the part of `seeds` that comes with the rows, and falls with more of them.
+    """
+
+    rows: Floats
+    seeds: Floats
+    rows_freedom: Floats
+    seeds_freedom: Floats
+    shared: Floats
+
+    @classmethod
+    def of(cls, groups: Floats, groups_freedom: float | Floats, sides: Sequence[Seeds]) -> "Doubt":
+        """From the parts: Welch's degrees of freedom for the seeds of several sides.
+
+        Args:
+            groups: [...] variance of the difference over resamples of the groups, V_g.
+            groups_freedom: its degrees of freedom.
+            sides: two rows, or the differences seed by seed alone.
+        """
+        each = [side.doubt for side in sides]
+        seeds = np.asarray(sum(each))
+        shared = np.asarray(sum(np.where(side.variance == 0, 0.0, side.shared) for side in sides))
+        parts = sum(own**2 / max(side.freedom, 1) for own, side in zip(each, sides, strict=True))
+        freedom = np.divide(seeds**2, parts, out=np.ones_like(seeds), where=np.asarray(parts) > 0)
+        rows = np.maximum(0.0, groups - shared)
+        rows_freedom = np.broadcast_to(np.asarray(groups_freedom, np.float64), seeds.shape)
+        return cls(rows, seeds, rows_freedom, freedom, np.minimum(shared, seeds))
+
+    @property
+    def variance(self) -> Floats:
+        """Of the difference, V."""
+        return self.rows + self.seeds
+
+    def at(self, place: int) -> "Doubt":
+        """The doubt about one of the differences."""
+        return Doubt(*(np.asarray(part[place]) for part in vars(self).values()))
+
+    def half_width(self, level: float | Floats) -> Floats:
+        """Half the width [...] of the interval that leaves out the truth with this probability."""
+        whole = self.variance
+        tails = (np.abs(stdtrit(freedom, np.asarray(level) / 2)) for freedom in (self.rows_freedom, self.seeds_freedom))
+        weighed = sum(part * tail for part, tail in zip((self.rows, self.seeds), tails, strict=True))
+        empty = np.where(np.isnan(whole), np.nan, np.zeros(np.broadcast(whole, level).shape))
+        return np.asarray(np.divide(weighed, np.sqrt(whole), out=empty, where=whole > 0))
+
+    def p(self, deltas: Floats) -> Floats:
+        """Two-sided p [...] of differences [...]: the level at which half the width is the difference."""
+        low, high = np.full(np.shape(deltas), math.log(LEAST_P)), np.zeros(np.shape(deltas))
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            is_wide = self.half_width(np.exp(middle)) >= np.abs(deltas)
+            low, high = np.where(is_wide, middle, low), np.where(is_wide, high, middle)
+        return np.where(np.isfinite(deltas) & np.isfinite(self.variance), np.exp((low + high) / 2), np.nan)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is known of differences: how they may be judged, and which share of the level each way has.
+
+    Attributes:
+        deltas: [...] the differences, means over seeds.
+        alone: the doubt where each row has seeds of its own.
+        paired: the doubt of the differences seed by seed.
+        share: [...] of the level that the latter have; 0 where both are the same.
+    """
+
+    deltas: Floats
+    alone: Doubt
+    paired: Doubt
+    share: Floats
+
+    @property
+    def p(self) -> Floats:
+        """Two-sided p [...], before Holm's correction; at most 1."""
+        alone = self.alone.p(self.deltas) / (1 - self.share)
+        paired = np.where(self.share > 0, self.paired.p(self.deltas) / np.maximum(self.share, PAIRED_SHARE), np.inf)
+        return np.where(np.isnan(alone), np.nan, np.minimum(1.0, np.minimum(alone, paired)))
+
+    def half_width(self, level: float = LEVEL) -> Floats:
+        """Half the width [...] of an interval around the difference; it leaves out 0 where p is below the level."""
+        alone = self.alone.half_width(level * (1 - self.share))
+        paired = self.paired.half_width(level * np.maximum(self.share, PAIRED_SHARE))
+        return np.where(self.share > 0, np.minimum(alone, paired), alone)
+
+    def share_of(self, place: int) -> float:
+        """The share of the level of the way that gives the interval of one difference."""
+        share = float(self.share[place])
+        return share if self._is_paired(place) else 1 - share
+
+    def narrower(self, place: int) -> Doubt:
+        """The doubt that gives the interval of one difference."""
+        return (self.paired if self._is_paired(place) else self.alone).at(place)
+
+    def _is_paired(self, place: int) -> bool:
+        """Whether the interval of a difference comes from differences seed by seed."""
+        share, alone, paired = float(self.share[place]), self.alone.at(place), self.paired.at(place)
+        return share > 0 and bool(paired.half_width(LEVEL * share) < alone.half_width(LEVEL * (1 - share)))
+
+
+def judge(
+    deltas: Floats, groups: Floats, groups_freedom: float | Floats, sides: tuple[Seeds, Seeds], paired: Seeds
+) -> Judgement:
+    """Judge differences.
 
     Args:
-        deltas: [B] differences, averaged over seeds.
-        seed_deltas: [S] the difference for each seed; the spread of one seed is unknown and adds nothing.
-
-    Returns:
-        The p, NaN where a difference is not finite.
+        deltas: [...] the differences, means over seeds.
+        groups: [...] their variance over resamples of the groups.
+        groups_freedom: its degrees of freedom.
+        sides: the seeds of the base and of the other row.
+        paired: the seeds of the differences seed by seed.
     """
-    seeds = np.zeros(1) if seed_deltas is None else seed_deltas
-    if not (np.isfinite(deltas).all() and np.isfinite(seeds).all()):
-        return math.nan
-    spread = float(seeds.std(ddof=1)) / math.sqrt(len(seeds)) if len(seeds) > 1 else 0.0
-    if spread > 0:
-        below, above = (float(stdtr(len(seeds) - 1, side * deltas / spread).mean()) for side in (-1, 1))
-    else:
-        below, above = float((deltas <= 0).mean()), float((deltas >= 0).mean())
-    return min(1.0, max(1 / len(deltas), 2 * min(below, above)))
+    alone = Doubt.of(groups, groups_freedom, sides)
+    together = Doubt.of(groups, groups_freedom, (paired,))
+    may_move_together = (sides[0].variance > 0) & (sides[1].variance > 0)
+    return Judgement(deltas, alone, together, np.where(may_move_together, PAIRED_SHARE, 0.0))
+
+
+def interval(deltas: Floats) -> tuple[float, float]:
+    """The percentile 95 % interval of values on resamples [B]."""
+    low, high = np.percentile(deltas, [2.5, 97.5])
+    return float(low), float(high)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

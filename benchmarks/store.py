@@ -4,16 +4,14 @@
     STORE/runs/KEY/outcomes.parquet   one row per evaluated image
     STORE/runs/KEY/head/              the bundle of the trained head; an ensemble's heads lie with its members
     STORE/records.parquet             every record as one flat row
+    STORE/splits/KEY.parquet          splits of caches that cannot be written
 
 A run folder gets its name when everything in it is written, so a run that is there is finished. One that was stopped
 is kept as KEY-stopped-EPOCH, so that it is never taken for the finished run.
 """
 
 import json
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -24,10 +22,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from benchmarks.record import OUTCOMES, RunRecord
 from benchmarks.settings import leaves
-from embedcache.storage.files import write_bytes
 from heads import export
 from heads.export import Canary
 from heads.trained import TrainedHead
+from outputs.leftovers import clear_leftovers, is_half_written
+from outputs.places import check_folder
+from outputs.writing import new_file, new_folder
 
 _RECORD = TypeAdapter(RunRecord)
 _KEY = re.compile("[0-9A-Za-z][0-9A-Za-z._-]{0,199}")
@@ -74,18 +74,30 @@ def save_run(
 ) -> Path:
     """Put a finished run into the store, whole or not at all; returns its folder. An ensemble brings no head."""
     folder = run_folder(store, record.key)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{record.key}-", dir=folder.parent))
+    if is_finished(store, record.key):
+        return folder
     try:
-        if head is not None:
-            export.save(head, partial / "head", canary)
-        outcomes[list(OUTCOMES)].to_parquet(partial / "outcomes.parquet", index=False)
-        write_bytes(partial / "record.json", _RECORD.dump_json(record, indent=1))
-        if not is_finished(store, record.key):
-            partial.replace(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        with new_folder(folder, "a run") as partial:
+            if head is not None:
+                export.fill(head, partial / "head", canary)
+            outcomes[list(OUTCOMES)].to_parquet(partial / "outcomes.parquet", index=False)
+            (partial / "record.json").write_bytes(_RECORD.dump_json(record, indent=1))
+    except FileExistsError:
+        if not is_finished(store, record.key):  # else another process has finished the same run meanwhile
+            raise
     return folder
+
+
+def check_store(store: Path) -> None:
+    """Refuse a store into which no run can be written, and delete what killed processes left half-written in it.
+
+    Raises:
+        OutputError: it cannot be made or written.
+    """
+    check_folder(store / "runs")
+    for folder in (store, store / "runs", store / "failed"):
+        if folder.is_dir():
+            clear_leftovers(folder)
 
 
 def read_record(store: Path, key: str) -> RunRecord:
@@ -168,13 +180,13 @@ def read_records(store: Path) -> pd.DataFrame:
 
 
 def _keys(store: Path) -> list[str]:
-    return sorted(path.parent.name for path in store.glob("runs/*/record.json") if path.parent.name[0] != ".")
+    found = (path.parent.name for path in store.glob("runs/*/record.json"))
+    return sorted(name for name in found if name[0] != "." and not is_half_written(name))
 
 
 def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
     """Refresh STORE/records.parquet, the flat view of all runs; returns it and the keys that could not be read."""
     path = store / "records.parquet"
-    partial = path.with_name(f".records-{os.getpid()}.parquet")
     rows, unreadable = [], []
     for key in _keys(store):
         try:
@@ -185,8 +197,8 @@ def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
     # One setting may be a number here and a list there, and Parquet wants one type: settings are kept as JSON.
     for name in [str(column) for column in frame.columns if str(column).startswith("spec.")]:
         frame[name] = frame[name].map(json.dumps, na_action="ignore")
-    frame.to_parquet(partial, index=False)
-    partial.replace(path)
+    with new_file(path) as partial:
+        frame.to_parquet(partial, index=False)
     return path, tuple(unreadable)
 
 

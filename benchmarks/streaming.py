@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.plan import BenchSpec, Row
 from embedcache.splits.making import Split, load_or_make_split
-from embedcache.table import FeatureTable, read_table, verify_stored
+from embedcache.table import FeatureTable, read_state, read_table, shape_of
 from embedcache.views.sets import count_views
 from training.capacity import COPIES_OF_ROWS, SHARE, free_on, gigabytes
 from training.run import RunSpec
@@ -65,23 +65,24 @@ def opened_to_train(
     runs = [spec for row in rows for spec in row.specs]
     columns = columns_for(Path(cache), runs)
     table = read_table(Path(cache), columns, stored=True)
-    split = load_or_make_split(Path(cache), table, bench.split)
+    split = load_or_make_split(Path(cache), table, bench.split, Path(bench.store))
     need = memory_of(table, split, runs)
     told = "stream=always was asked for" if stream == "always" else ""
     if stream == "auto":
         told = too_much(need.beside(free_on(CPU), torch.device(device)))
     if not told:
-        return Opened(read_table(Path(cache), columns, verify=True), split, "")
-    verify_stored(Path(cache), table)
+        return Opened(read_table(Path(cache), columns), split, "")
+    for column in table.stored.values():
+        column.check()
     return Opened(table, split, told)
 
 
 def columns_for(cache: Path, runs: Sequence[RunSpec]) -> list[str]:
     """The columns of a cache that runs may read: all vectors, and the patch tokens that some run names."""
-    table = read_table(cache, stored=True)
+    there = read_state(cache)[0]["columns"]
+    tokens = {name for name, column in there.items() if shape_of(column)[0] is not None}
     named = {name for run in runs for name in run.columns}
-    plain = [name for name in table.stored if name not in table.tokens]
-    return [*plain, *sorted(named & table.tokens.keys())] or list(table.stored)
+    return [*sorted(there.keys() - tokens), *sorted(named & tokens)] or sorted(there)
 
 
 def memory_of(table: FeatureTable, split: Split, runs: Sequence[RunSpec]) -> Memory:
@@ -91,9 +92,10 @@ def memory_of(table: FeatureTable, split: Split, runs: Sequence[RunSpec]) -> Mem
     stepped = int(np.isin(split.roles, ("train", "select")).sum())
     first = next(iter(dims))
     width = max(sum(dims.get(name, 0) for name in run.columns or (first,)) for run in runs)
-    # float16 as read; float32 of each column; and what a stack takes of the columns of its run.
+    # As read; float32 of each column; and what a stack takes of the columns of its run.
     total = sum(dims.values())
-    need = Memory(2 * len(table.ids) * total, 4 * held * total + COPIES_OF_ROWS * 4 * stepped * width)
+    read = sum(column.number_bytes * column.width for column in table.stored.values())
+    need = Memory(len(table.ids) * read, 4 * held * total + COPIES_OF_ROWS * 4 * stepped * width)
     return need.plus(_memory_of_views(table, runs, width))
 
 

@@ -9,10 +9,22 @@ import pandas as pd
 
 from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from benchmarks.deltas import REASONS
-from benchmarks.settings import SettingsError
+from benchmarks.settling import words_of
+from benchmarks.significance import LEVEL
+from embedcache.names import one_line
+from outputs.places import check_file
+from outputs.tables import TABLES, write_frame
+from outputs.writing import write_text
 
 MAIN = "macro_f1_fg"
 MARKS = {BETTER: "*", WORSE: "!"}
+INTERVALS = (
+    "Intervals are of one row by itself, at 95 %, over the choice of groups and the seeds. Verdicts rest on the same "
+    "doubt and are corrected for the number of rows besides."
+)
+
+
+SETTLING = "What would settle it, were the difference as large as it looks"
 
 
 def to_text(comparison: Comparison, main: str = MAIN) -> str:
@@ -26,7 +38,12 @@ def to_text(comparison: Comparison, main: str = MAIN) -> str:
         "Other metrics are differences from the baseline: * better, ! worse, neither: can't tell. "
         "Of nll, brier and ece, less is better."
     )
+    parts.append(INTERVALS)
+    if told := chance_words(comparison):
+        parts.append(told)
     parts += [f"{verdict}: {why}." for verdict, why in reasons_in(comparison).items()]
+    if told := settling_text(comparison, main):
+        parts.append(told)
     parts += [f"Note: {note}" for note in comparison.notes]
     return "\n\n".join(parts) + "\n"
 
@@ -37,7 +54,7 @@ def _head(comparison: Comparison) -> str:
         [
             f"{comparison.title}: {ROLE_WORDS[comparison.role]}, baseline {comparison.baseline!r}",
             f"{comparison.n_rows} rows in {comparison.n_groups} groups; seeds {', '.join(map(str, comparison.seeds))}; "
-            f"95 % intervals from {comparison.resamples} resamples of the groups",
+            f"95 % intervals over groups ({comparison.resamples} resamples) and seeds",
             f"{made} comparisons ({len(comparison.rows) - 1} rows x {len(comparison.metrics)} metrics); "
             f"{comparison.runs_seen} runs of this store were evaluated on these rows",
             "verdicts are corrected for the number of rows within each metric (Holm), not for the number of metrics",
@@ -52,11 +69,37 @@ def reasons_in(comparison: Comparison) -> dict[str, str]:
     return {verdict: f"the interval leaves out 0, but {why}" for verdict, why in told.items() if verdict in met}
 
 
+def chance_words(comparison: Comparison) -> str:
+    """How many verdicts chance would give among those of a comparison; empty where none could be given."""
+    chance, found = comparison.chance
+    judged = round(chance / LEVEL)
+    if judged == 0:
+        return ""
+    return (
+        f"Metrics are not corrected against one another: of {judged}, chance alone would give a verdict on up to "
+        f"{chance:.1f}, were all rows equal; here {found or 'none'} {'has' if found <= 1 else 'have'} one."
+    )
+
+
+def settling_words(comparison: Comparison, row: str, metric: str) -> str:
+    """What would settle a difference that cannot be told; empty where nothing is known to."""
+    cell = comparison.line(row, metric)
+    has_groups = comparison.n_groups < comparison.n_rows
+    return "" if cell["verdict"] in MARKS else words_of(cell["more_groups"], cell["more_seeds"], has_groups)
+
+
+def settling_text(comparison: Comparison, metric: str) -> str:
+    """What would settle the rows that cannot be told on a metric, a line each; empty where nothing is known to."""
+    told = {row: settling_words(comparison, row, metric) for row in comparison.rows}
+    lines = [f"  {row}: {words}" for row, words in told.items() if words]
+    return "\n".join([f"{SETTLING} ({metric}):", *lines]) if lines else ""
+
+
 def _main_lines(comparison: Comparison, metric: str) -> list[list[str]]:
     lines = [["row", metric, "delta", "95 % interval", "seed sd", "verdict"]]
     for row in comparison.rows:
         cell = comparison.line(row, metric)
-        span = "" if math.isnan(cell["delta"]) else f"[{cell['low']:+.4f}, {cell['high']:+.4f}]"
+        span = f"[{cell['low']:+.4f}, {cell['high']:+.4f}]" if math.isfinite(cell["low"]) else ""
         shown = [number(cell["value"]), signed(cell["delta"]), span, number(cell["seed_sd"]), cell["verdict"]]
         lines.append([row, *shown])
     return lines
@@ -86,12 +129,13 @@ def number(value: float) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells as columns; the first is set left and the others right.
+    """Lines of cells as columns; the first is set left and the others right, and no cell breaks its line.
 
     >>> print(aligned([["row", "f1"], ["plain", "0.5"]]))
     row     f1
     plain  0.5
     """
+    lines = [[one_line(cell) for cell in line] for line in lines]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     shown = [
         "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
@@ -103,28 +147,26 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
 def save(comparison: Comparison, path: Path) -> None:
     """Write the table to a .csv, .parquet or .json file; the last also holds what was compared.
 
+    The column `chance_verdicts` is the same on every line: at most how many metrics would have a verdict by chance.
+
     Raises:
-        SettingsError: the file has another ending.
+        OutputError: the file has another ending, or cannot be written.
     """
-    table = comparison.table.assign(role=comparison.role, baseline=comparison.baseline)
-    about = {name: value for name, value in vars(comparison).items() if name != "table"}
+    chance, found = comparison.chance
+    table = comparison.table.assign(role=comparison.role, baseline=comparison.baseline, chance_verdicts=chance)
+    about: dict[str, object] = {name: value for name, value in vars(comparison).items() if name != "table"}
+    about |= {"chance_verdicts": chance, "metrics_with_verdict": found}
     write_table(table, lambda: about | {"table": json.loads(table.to_json(orient="records"))}, path)
 
 
 def write_table(table: pd.DataFrame, tree: Callable[[], object], path: Path) -> None:
-    """Write a table to a .csv or .parquet file, or what a tree gives to a .json file.
+    """Write a table to a .csv or .parquet file, or what a tree gives to a .json file, whole or not at all.
 
     Raises:
-        SettingsError: the file has another ending.
+        OutputError: the file has another ending, or cannot be written.
     """
-    if path.suffix not in (".csv", ".parquet", ".json"):
-        raise SettingsError(
-            f"a table is saved as .csv, .parquet or .json, however: {path.name} came. Change its ending."
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
-        table.to_parquet(path, index=False)
+    check_file(path, TABLES, "a table", makes_folder=True)
+    if path.suffix.lower() == ".json":
+        write_text(path, json.dumps(tree(), indent=1))
     else:
-        path.write_text(json.dumps(tree(), indent=1), encoding="utf-8")
+        write_frame(table, path)

@@ -15,6 +15,7 @@ from benchmarks.plan import FALLING, BenchSpec, Row, TuneMetric, expand
 from benchmarks.settings import SettingsError
 from benchmarks.store import StoreError, is_finished, read_record, require_runs
 from heads.spec import Spec
+from training.metrics import NOTHING, Preference, preferred
 from training.run import RunSpec
 
 NAMES: Mapping[TuneMetric, str] = MappingProxyType(
@@ -40,6 +41,7 @@ class Tried:
         keys: its runs, one per seed.
         value: mean over the seeds of what settings win by, on the selection rows; None where it cannot win.
         problem: why it cannot; empty where it can.
+        nll: mean over the seeds of the NLL there, which decides between equals; None where it is not known.
     """
 
     name: str
@@ -48,6 +50,13 @@ class Tried:
     keys: tuple[str, ...]
     value: float | None
     problem: str
+    nll: float | None = None
+
+    def preference(self, by: TuneMetric) -> Preference:
+        """What it wins by where settings win by that metric; of equals the one with the lower NLL wins."""
+        if self.value is None:
+            return NOTHING
+        return preferred(-self.value if by in FALLING else self.value, self.nll)
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,7 @@ class Tuned:
 
     Attributes:
         tried: its settings, as listed.
-        winner: the one with the highest value; the first listed among equals.
+        winner: the one with the best value; of equals the one with the lowest NLL, and then the first listed.
         edges: where the winner has the smallest or largest of the values tried, in words; a better one may lie beyond.
             Empty where all settings are equally good.
         by: the metric that they win by.
@@ -74,8 +83,8 @@ class Tuned:
 
     @property
     def is_tied(self) -> bool:
-        """Whether several settings all have the same value, as they do where nothing reads what they change."""
-        return self.was_chosen and len({one.value for one in self.tried}) == 1
+        """Whether several settings all have the same value and NLL, as where nothing reads what they change."""
+        return self.was_chosen and len({(one.value, one.nll) for one in self.tried}) == 1
 
 
 @dataclass(frozen=True)
@@ -147,26 +156,25 @@ def rows_on_cache(bench: BenchSpec, cache: str, keys: dict[str, tuple[str, ...]]
 
 
 def _tried(store: Path, row: Row, keys: tuple[str, ...], by: TuneMetric) -> Tried:
-    values, problems = [], []
-    for spec, key in zip(row.specs, keys, strict=True):
-        found = failure_of(store, key) or _value(store, key, by)
-        if isinstance(found, str):
-            problems.append(f"seed {spec.seed}: {found}")
-        else:
-            values.append(found)
-    value = None if problems else sum(values) / len(values)
-    return Tried(row.setting, row.changes, row.specs[0], keys, value, problems[0] if problems else "")
+    found = [failure_of(store, key) or _value(store, key, by) for key in keys]
+    told = [f"seed {spec.seed}: {one}" for spec, one in zip(row.specs, found, strict=True) if isinstance(one, str)]
+    known = [one for one in found if not isinstance(one, str)]
+    value = None if told else sum(value for value, _ in known) / len(known)
+    nlls = [nll for _, nll in known if nll is not None]
+    nll = sum(nlls) / len(nlls) if nlls else None
+    return Tried(row.setting, row.changes, row.specs[0], keys, value, told[0] if told else "", nll)
 
 
-def _value(store: Path, key: str, by: TuneMetric) -> float | str:
-    """What a run is judged by, or why it cannot be."""
+def _value(store: Path, key: str, by: TuneMetric) -> tuple[float, float | None] | str:
+    """What a run is judged by and its NLL, or why it cannot be judged."""
     found = read_record(store, key).evaluations.get("select")
     value = None if found is None else found.metrics[by]
     if found is None or value is None:
         return "there are no selection rows of a foreground class to choose by"
     # A head that answers NaN still names a class for each row; its probabilities give it away.
     brier = found.metrics["brier"]
-    return "its predictions are not numbers" if brier is None or math.isnan(brier) else value
+    is_number = brier is not None and not math.isnan(brier)
+    return (value, found.metrics["nll"]) if is_number else "its predictions are not numbers"
 
 
 def _decided(store: Path, row: str, tried: Sequence[Tried], by: TuneMetric) -> Tuned:
@@ -179,8 +187,7 @@ def _decided(store: Path, row: str, tried: Sequence[Tried], by: TuneMetric) -> T
             f"a row needs a setting that gave {NAMES[by]} with every seed, however: none of the {len(tried)} of row "
             f"{row!r} did; {tried[0].problem} Tune over other values, or give the split a share to select."
         )
-    sign = -1.0 if by in FALLING else 1.0
-    winner = max(able, key=lambda one: -math.inf if one.value is None else sign * one.value)
+    winner = max(able, key=lambda one: one.preference(by))
     found = Tuned(tuple(tried), winner, (), by)
     return found if found.is_tied else replace(found, edges=edges(tried, winner))
 

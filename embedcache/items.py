@@ -1,13 +1,13 @@
 """Items and listings: what is to be embedded, named and ordered the same on every machine."""
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from embedcache.names import alike_names, check_names
 from embedcache.sources.id_parts import parts_of
 from embedcache.sources.times import as_time, check_alike
 
@@ -84,25 +84,6 @@ def natural_key(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
     return tuple((0, int(p), "") if p[0] in "0123456789" else (1, 0, p) for p in parts), name
 
 
-def alike_names(names: Iterable[str]) -> list[str]:
-    """A warning, if any class names agree but for case, outer spaces and the Unicode form of their accents.
-
-    >>> [warning.split(": ")[1] for warning in alike_names(["cat", "dog", "Cat "])]
-    ["'Cat ' and 'cat'. Rename them if they mean one class."]
-    """
-    alike: dict[str, list[str]] = {}
-    for name in sorted(set(names)):
-        alike.setdefault(unicodedata.normalize("NFC", name.strip().casefold()), []).append(name)
-    several = [" and ".join(map(ascii, found)) for found in alike.values() if len(found) > 1]
-    if not several:
-        return []
-    shown = ", ".join(several[:5]) + (" …" if len(several) > 5 else "")
-    return [
-        f"Some class names differ only by case, spaces or the form of accents, and count as separate classes: {shown}. "
-        "Rename them if they mean one class."
-    ]
-
-
 def misspelt_headers(names: Sequence[str], known: Sequence[str]) -> str:
     """Headers that stand for a known one in other case or with spaces, with what to do; "" where there are none.
 
@@ -126,11 +107,14 @@ def make_listing(
 
     Raises:
         ValueError: nothing is listed, an id occurs twice, a regex is invalid or does not match every id, or a time is
-            not written as ISO 8601 or not as the others are.
+            not written as ISO 8601 or not as the others are, or the name of a class is blank.
     """
     ordered = sorted(items, key=lambda item: item.id)
     if not ordered:
-        raise ValueError(f"a source must hold at least one image, however: none was found. Source: {description}.")
+        told = "".join(f" {warning}" for warning in warnings)
+        raise ValueError(
+            f"a source must hold at least one image, however: none was found. Source: {description}.{told}"
+        )
     _check_unique(ordered)
     if group_regex is not None:
         ordered = _with_groups(ordered, group_regex)
@@ -138,11 +122,7 @@ def make_listing(
         ordered = _with_times(ordered, time_regex)
     check_alike([item.time for item in ordered if item.time is not None])
     names = tuple(sorted(class_names, key=natural_key))
-    notes = [*warnings, *alike_names(names)]
-    if all(item.group is None for item in ordered):
-        notes.insert(0, NO_GROUPS)
-    elif lacking := sum(item.group is None for item in ordered):
-        notes.insert(0, f"{lacking} of {len(ordered)} images have no group; each of them counts as independent.")
+    notes = [*group_notes([item.group for item in ordered]), *warnings, *check_names(names, "the source")]
     if all(name.isdecimal() for name in names):
         notes.append(
             "The class names are integers. They are sorted as numbers, and the label number of a class is its rank in "
@@ -151,6 +131,19 @@ def make_listing(
     # Left out where there is none, so that caches that were begun before there were times are still continued.
     times = {} if time_regex is None else {"time_regex": time_regex}
     return Listing(tuple(ordered), names, tuple(notes), description | {"group_regex": group_regex} | times)
+
+
+def group_notes(groups: Sequence[str | None]) -> list[str]:
+    """What a person should know of the groups [N] of a listing, None where a row has none.
+
+    >>> group_notes(["a", None])
+    ['1 of 2 images have no group; each of them counts as independent.']
+    """
+    lacking = sum(group is None for group in groups)
+    if lacking == len(groups):
+        return [NO_GROUPS]
+    notes = [f"{lacking} of {len(groups)} images have no group; each of them counts as independent."] if lacking else []
+    return notes + alike_names((group for group in groups if group is not None), "groups", "groups")
 
 
 def _check_unique(ordered: Sequence[Item]) -> None:

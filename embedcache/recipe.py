@@ -8,22 +8,34 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final, Literal, Self
 
 import torch
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import AfterValidator, BaseModel, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from embedcache.config import SETTINGS
 
 Pixel = Annotated[int, Field(ge=0, le=255)]
 Channels = tuple[float, float, float]
+
+
+def _is_range(ends: tuple[float, float]) -> tuple[float, float]:
+    if not ends[0] < ends[1]:
+        raise ValueError(
+            f"an intensity range goes from a lower to a higher value, however: {ends} came. Turn it round."
+        )
+    return ends
+
+
+IntensityRange = Annotated[tuple[float, float], AfterValidator(_is_range)]
 Pooling = Literal["cls", "patch_mean", "avg", "gem", "tokens", "projection", "output", "unknown"]
 Crop = Literal["center", "squash", "border", "unknown"]
 Interpolation = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos", "unknown"]
+Storage = Literal["float16", "float32"]
 Autocast = Literal["float32", "bfloat16", "float16", "unknown"]
 
 UNKNOWN: Final = "unknown"
 _LIBRARIES = ("torch", "timm", "pillow", "numpy", "pyarrow")
 # Fields that recipes did not always have, each None where it says nothing: left out then, so that the hashes and files
 # of earlier recipes stay as they are.
-_ADDED: Final = ("tag", "layer", "final_norm", "gem_p", "output", "prefix_tokens", "rope_periods")
+_ADDED: Final = ("tag", "layer", "final_norm", "gem_p", "output", "prefix_tokens", "rope_periods", "intensity_range")
 
 
 class Recipe(BaseModel):
@@ -78,8 +90,8 @@ class Recipe(BaseModel):
     """cls is the class token, patch_mean the mean of the patch tokens, avg the model's own average-pooled features, gem the generalised mean, tokens all patch tokens, projection the image embedding in the space shared with text, output the model's own vector."""  # noqa: E501
     normalised: bool | None = None
     """Whether each vector was scaled to length one before it was stored."""
-    storage: Literal["float16"] = "float16"
-    """The type in which vectors are stored."""
+    storage: Storage = "float16"
+    """The type in which vectors are stored: float32 for imported ones of which float16 would lose too much."""
     view: str = Field(default="original", min_length=1, max_length=1000)
     """What was embedded: the image itself (original), or a view by a policy with all its settings and its seed."""
     reduction: Literal["none"] = "none"
@@ -98,6 +110,9 @@ class Recipe(BaseModel):
     """How many class and register tokens stand before the patch tokens and are left out of their mean."""
     rope_periods: Literal["float32", "bfloat16"] | None = None
     """The number type in which the periods of rotary position embeddings are held, where the provider fixes it."""
+
+    intensity_range: IntensityRange | None = None
+    """The grey values of images of more than 8 bits that become 0 and 255; None takes all 16 bits."""
 
     @model_validator(mode="after")
     def _is_resolved(self) -> Self:

@@ -1,7 +1,7 @@
 """FeatureTable: the vectors of a finished cache, in memory or on disk, with everything that belongs to each row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ import numpy as np
 from embedcache.hashes import hash_rows, hash_table
 from embedcache.recipe import Recipe
 from embedcache.storage.damage import reading, remedy
+from embedcache.storage.digests import check_digests, digests_of
 from embedcache.storage.files import CacheError
 from embedcache.storage.listing import check_unique, effective_groups, read_item_columns, rows_of
-from embedcache.storage.state import check_shard_hashes, read_recipe, read_shard_keys
+from embedcache.storage.state import read_recipe, read_shard, same_columns
 from embedcache.storage.state import read_state as read_state
 from embedcache.storage.store import shard_path
 from embedcache.storage.stored import StoredColumn, stored_column
@@ -26,7 +27,8 @@ class FeatureTable:
 
     Attributes:
         ids: unique names of the rows, str [N].
-        columns: the vectors by column name, float16 [N, D], or [N, T, D] of tokens; empty where they stay on disk.
+        columns: the vectors by column name as they are stored, float16 or float32 [N, D], or [N, T, D] of tokens; empty
+            where they stay on disk.
         labels: index into `class_names`, int64 [N].
         class_names: all classes of the listing, also those without a row here.
         groups: rows of one group must not be split, str [N].
@@ -77,12 +79,16 @@ class FeatureTable:
 def read_table(
     cache_dir: Path, columns: Sequence[str] | None = None, verify: bool = False, stored: bool = False
 ) -> FeatureTable:
-    """Read a finished cache.
+    """Read a finished cache; whatever is read of it is compared with the digests in its manifest.
+
+    At each opening these are cache.json, the listing, the recipes that every shard states, and the content hash of ids,
+    image bytes, labels, groups and classes. Vectors come from shards whose SHA-256 was compared: here, or where they
+    stay on disk, before the first row of a shard is read (`StoredColumn.check` does it at once).
 
     Args:
         cache_dir: the cache.
         columns: the vector columns to read; None reads all but columns of tokens, which are large.
-        verify: check the checksum of each page, the SHA-256 of each shard, and that vectors are finite: 3 times slower.
+        verify: check the checksum of each page and that vectors are finite as well, in case they were written damaged.
         stored: leave the vectors on disk, as `FeatureTable.stored`.
 
     Raises:
@@ -90,21 +96,15 @@ def read_table(
     """
     cache, manifest = read_state(cache_dir)
     names = _choose_columns(cache, columns)
-    ids, content = _read_keys(cache_dir, manifest)
+    recipes = {name: read_recipe(cache_dir, name, column) for name, column in cache["columns"].items()}
+    ids, content = _read_keys(cache_dir, cache, manifest)
     with reading(cache_dir / "items.parquet"):
         listing = read_item_columns(cache_dir)
     rows = rows_of(listing["id"], ids)
     labels, groups, split, times = ([listing[n][row] for row in rows] for n in ("label", "group", "split", "time"))
-    recipes = {name: read_recipe(cache_dir, name, cache["columns"][name]) for name in names}
-    paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
-    shapes = {name: shape_of(cache["columns"][name]) for name in names}
-    on_disk = {n: stored_column(paths, n, d, tokens) for n, (tokens, d) in shapes.items()} if stored else {}
-    vectors = {} if stored else {n: _read_column(paths, n, *shape, verify) for n, shape in shapes.items()}
-    if verify:
-        _verify(cache_dir, manifest, on_disk)
-    return FeatureTable(
+    table = FeatureTable(
         ids=np.array(ids, dtype=str),
-        columns=vectors,
+        columns={},
         labels=_as_index(labels, cache["class_names"]),
         class_names=tuple(cache["class_names"]),
         groups=np.array(effective_groups(groups, content), dtype=str),
@@ -112,15 +112,51 @@ def read_table(
         content=np.array(content, dtype=str),
         split=np.array([role or "" for role in split], dtype=str) if any(listing["split"]) else None,
         times=np.array([time or "" for time in times], dtype=str) if any(listing["time"]) else None,
-        recipes=recipes,
-        stored=on_disk,
+        recipes={name: recipes[name] for name in names},
         folder=cache_dir,
-        tokens={
-            name: read_recipe(cache_dir, name, column)
-            for name, column in cache["columns"].items()
-            if shape_of(column)[0] is not None
-        },
+        tokens={name: recipe for name, recipe in recipes.items() if shape_of(cache["columns"][name])[0] is not None},
     )
+    _check_content(cache_dir, manifest, recipes, table)
+    return _with_vectors(table, cache_dir, cache, manifest, verify, stored)
+
+
+def _with_vectors(
+    table: FeatureTable, cache_dir: Path, cache: dict[str, Any], manifest: dict[str, Any], verify: bool, stored: bool
+) -> FeatureTable:
+    """The table with its columns, in memory or on disk."""
+    paths, digests = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))], digests_of(manifest)
+    shapes = {name: shape_of(cache["columns"][name]) for name in table.recipes}
+    kinds: dict[str, str] = {name: recipe.storage for name, recipe in table.recipes.items()}
+    if stored:
+        on_disk = {n: stored_column(paths, n, dim, tokens, kinds[n], digests) for n, (tokens, dim) in shapes.items()}
+        for column in on_disk.values() if verify else ():
+            column.verify()
+        return _same_rows(table, stored=on_disk)
+    check_digests(paths, digests)
+    columns = {n: _read_column(paths, n, *shape, verify, kinds[n]) for n, shape in shapes.items()}
+    return _same_rows(table, columns=columns)
+
+
+def _same_rows(table: FeatureTable, **changes: Any) -> FeatureTable:
+    """The table with other vectors; the hash of its rows is not computed anew."""
+    found = replace(table, **changes)
+    found.__dict__["rows_hash"] = table.rows_hash
+    return found
+
+
+def _check_content(cache_dir: Path, manifest: dict[str, Any], recipes: dict[str, Recipe], table: FeatureTable) -> None:
+    """Refuse rows, labels or recipes that are not those that the manifest was written for.
+
+    Raises:
+        CacheError: they are not.
+    """
+    found = hash_table({name: recipe.hash for name, recipe in recipes.items()}, table.rows_hash)
+    if found != manifest["content_hash"]:
+        raise CacheError(
+            f"rows, labels and recipes of a cache must have the content hash {manifest['content_hash'][:12]}… of its "
+            f"manifest, however: those of {cache_dir} have {found[:12]}…. Files were edited, damaged or come from "
+            f"another cache: `frostbench cache doctor {cache_dir}` looks for them; put the old files back."
+        )
 
 
 def shape_of(column: dict[str, Any]) -> tuple[int | None, int]:
@@ -128,26 +164,12 @@ def shape_of(column: dict[str, Any]) -> tuple[int | None, int]:
     return column.get("tokens"), column["dim"]
 
 
-def _read_column(paths: Sequence[Path], name: str, tokens: int | None, dim: int, verify: bool) -> np.ndarray:
-    """A column in memory, float16 [N, D] or [N, T, D], read-only."""
-    x = read_vectors(paths, name, dim * (tokens or 1), verify)
+def _read_column(
+    paths: Sequence[Path], name: str, tokens: int | None, dim: int, verify: bool, storage: str
+) -> np.ndarray:
+    """A column in memory as it is stored, [N, D] or [N, T, D], read-only."""
+    x = read_vectors(paths, name, dim * (tokens or 1), verify, storage)
     return x if tokens is None else x.reshape(len(x), tokens, dim)
-
-
-def _verify(cache_dir: Path, manifest: dict[str, Any], on_disk: dict[str, StoredColumn]) -> None:
-    """Check the shards, and the columns that stay on disk; those in memory were checked when they were read."""
-    for column in on_disk.values():
-        column.verify()
-    check_shard_hashes(cache_dir, manifest)
-
-
-def verify_stored(cache_dir: Path, table: FeatureTable) -> None:
-    """Check what `read_table` checks when it verifies, for a table of this cache whose vectors stay on disk.
-
-    Raises:
-        CacheError: a shard is gone or has other bytes, or a vector is not finite.
-    """
-    _verify(cache_dir, read_state(cache_dir)[1], table.stored)
 
 
 def _choose_columns(cache: dict[str, Any], columns: Sequence[str] | None) -> list[str]:
@@ -162,14 +184,20 @@ def _choose_columns(cache: dict[str, Any], columns: Sequence[str] | None) -> lis
     return list(columns)
 
 
-def _read_keys(cache_dir: Path, manifest: dict[str, Any]) -> tuple[list[str], list[str]]:
+def _read_keys(cache_dir: Path, cache: dict[str, Any], manifest: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The ids and digests of all rows, from shards of the recipes of cache.json."""
     ids: list[str] = []
     content: list[str] = []
     for i, shard in enumerate(manifest["shards"]):
         path = shard_path(cache_dir, i)
         if not path.is_file():
             raise CacheError(f"the manifest lists {shard['name']}, however: its file {path} is gone. {remedy(path)}")
-        shard_ids, shard_content = read_shard_keys(cache_dir, i)
+        shard_ids, shard_content, columns = read_shard(cache_dir, i)
+        if not same_columns(columns, cache["columns"]):
+            raise CacheError(
+                f"{shard['name']} must have the recipes of cache.json, however: {path} states others, so it comes from "
+                f"another cache, or cache.json does. {remedy(path)}"
+            )
         if len(shard_ids) != shard["rows"]:
             raise CacheError(
                 f"{shard['name']} must hold {shard['rows']} rows as the manifest says, however: it holds "

@@ -9,7 +9,7 @@ from torch import Tensor
 from heads.cosine import CosineLayer, random_layer, start_at_means
 from heads.margin import Number, class_margins, number, own_scores, warmed_up, with_own_changed
 from heads.rows import Rows
-from heads.spec import SWEPT, Spec
+from heads.spec import SWEPT, Spec, empty
 
 
 class ArcFace(Spec):
@@ -23,7 +23,7 @@ class ArcFace(Spec):
     kind: Literal["arcface"] = "arcface"
     margin: float = Field(default=0.2, ge=0, le=1.5, json_schema_extra=SWEPT)
     """Angle in radians that is added to the angle of the own class in training."""
-    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT)
+    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
     centers: int = Field(default=1, ge=1, le=10)
     """Centres per class, of which the nearest counts; classes with fewer than twice as many rows have one."""

@@ -51,6 +51,8 @@ class Card(BaseModel):
     """Fitted anew for `--prior uniform`."""
     priors: dict[str, list[float]]
     """Class counts and priors, for the reader; the head reads them from its tensors."""
+    warnings: tuple[str, ...] = ()
+    """What a reader must know before trusting the probabilities."""
     facts: dict[str, Any]
     """Run, data, metrics and environment of the training."""
     versions: dict[str, str]
@@ -107,6 +109,7 @@ def card_of(head: TrainedHead, sha256: Mapping[str, str]) -> Card:
         temperature=head.temperature,
         temperature_under_uniform_prior=_temperature_under_uniform_prior(head),
         priors={name: getattr(head.priors, name).tolist() for name in PRIOR_FIELDS},
+        warnings=head.warnings,
         facts=dict(head.facts),
         versions=versions(),
         sha256=dict(sha256),

@@ -9,7 +9,7 @@ from torch import Tensor
 from heads.cosine import CosineLayer, random_layer, start_at_means
 from heads.margin import Number, number, warmed_up, with_own_changed
 from heads.rows import Rows
-from heads.spec import SWEPT, Spec
+from heads.spec import SWEPT, Spec, empty
 
 
 class CosFace(Spec):
@@ -23,7 +23,7 @@ class CosFace(Spec):
     kind: Literal["cosface"] = "cosface"
     margin: float = Field(default=0.15, ge=0, le=1, json_schema_extra=SWEPT)
     """What is taken from the cosine of the own class in training."""
-    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT)
+    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
     warmup: float = Field(default=0.15, ge=0, le=1, json_schema_extra=SWEPT)
     """Share of the training over which the margin rises linearly from 0."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from heads.rows import Rows
 from heads.scale import default_scale
-from heads.spec import FILE, SWEPT, Spec
+from heads.spec import FILE, SWEPT, Spec, empty
 from heads.text_weights import text_weights, with_file_hash
 
 
@@ -21,7 +21,7 @@ class Cosine(Spec):
     """
 
     kind: Literal["cosine"] = "cosine"
-    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT)
+    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
     init: Literal["random", "class_means", "weights"] = "random"
     """Where the weights start: random directions, the mean direction of each class's rows, or weights from a file."""

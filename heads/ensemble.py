@@ -115,7 +115,8 @@ class Ensemble:
             prior: class prior [C] that each member predicts under; None keeps the one that each carries.
 
         Raises:
-            ValueError: a column is missing, or the prior is none for a member (see `TrainedHead.prior_shift`).
+            ValueError: the vectors are not those that a member reads, a row is not finite, or the prior is none for a
+                member (see `TrainedHead.prior_shift`).
         """
         return _log_mean([member.log_probabilities(columns, prior).double() for member in self.members])
 

@@ -10,26 +10,30 @@ The bundle of an ensemble holds ensemble.json, and in member-0, member-1 … a b
 
 import hashlib
 import json
-import os
-import shutil
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import torch
-from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensor_bytes
 from torch import Tensor
 
+from heads.bundle_code import check_named_files, run_named
 from heads.card import ENSEMBLE_FORMAT, HEAD_FORMAT, Card, EnsembleCard, card_of, ensemble_card_of
 from heads.ensemble import Ensemble, Predictive
 from heads.tensors import head_from, tensors_of
 from heads.trained import TrainedHead
+from outputs.places import check_new_folder
+from outputs.writing import new_folder
 
 CARD, TENSORS, PICTURE, ENSEMBLE = "card.json", "head.safetensors", "canary.png", "ensemble.json"
+_FILES = "|".join(map(re.escape, (CARD, TENSORS, PICTURE)))
+BUNDLE_FILE = re.compile(rf"{re.escape(ENSEMBLE)}|(?:member-[0-9]+/)?(?:{_FILES})|member-[0-9]+")
+"""What a bundle holds."""
 
 
 AnyCard = TypeVar("AnyCard", Card, EnsembleCard)
@@ -61,7 +65,7 @@ class Bundle:
 
 
 def save(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
-    """Write a bundle to a new folder, whole or not at all.
+    """Write a bundle to a new folder, whole or not at all; what an export that was killed left of it is deleted.
 
     Args:
         head: a head, or an ensemble, whose members are written as bundles of their own.
@@ -70,20 +74,51 @@ def save(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
 
     Raises:
         FileExistsError: the folder exists already.
+        OutputError: it cannot be made.
     """
-    if folder.exists():
-        raise FileExistsError(
-            f"a bundle is written to a new folder, however: {folder} exists. Choose another name or remove it."
-        )
-    partial = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    check_new_folder(folder, "a bundle")
+    with new_folder(folder, "a bundle") as partial:
+        fill(head, partial, canary)
+
+
+def fill(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
+    """Write the files of a bundle into a folder, which is made where it is missing; for who makes the folder whole."""
     if isinstance(head, Ensemble):
-        digests = {f"member-{n}": _write(each, partial / f"member-{n}", canary) for n, each in enumerate(head.members)}
-        _write_card(ensemble_card_of(head, digests), partial / ENSEMBLE)
+        members = enumerate(head.members)
+        folder.mkdir(exist_ok=True)
+        digests = {f"member-{n}": _write(each, folder / f"member-{n}", canary) for n, each in members}
+        _write_card(ensemble_card_of(head, digests), folder / ENSEMBLE)
     else:
-        _write(head, partial, canary)
-    partial.rename(folder)
+        _write(head, folder, canary)
+
+
+def remove(folder: Path) -> None:
+    """Delete a bundle, if there is one.
+
+    Raises:
+        BundleError: the folder holds anything else than a bundle; nothing was deleted then.
+    """
+    if not folder.exists() and not folder.is_symlink():
+        return
+    # The card goes last, so that a removal that is killed can be finished.
+    inside = sorted(folder.rglob("*"), key=lambda path: (path.name in (CARD, ENSEMBLE), len(path.parts)))
+    names = [path.relative_to(folder).as_posix() for path in inside]
+    strange = [path for path, name in zip(inside, names, strict=True) if not _is_of_bundle(path, name)]
+    if folder.is_symlink() or strange or not {CARD, ENSEMBLE} & set(names):
+        held = f"{folder} holds {strange[0].name}" if strange else f"{folder} is none"
+        raise BundleError(f"only a bundle is replaced, however: {held}. Move it elsewhere, or choose another name.")
+    for path in inside:
+        if not path.is_dir():
+            path.unlink()
+    for path in [*(path for path in inside if path.is_dir()), folder]:
+        path.rmdir()
+
+
+def _is_of_bundle(path: Path, name: str) -> bool:
+    """Whether a path in a folder is one that a bundle holds: a regular file, or the folder of a member."""
+    is_member = name.startswith("member-") and "/" not in name
+    is_plain = path.is_dir() if is_member else path.is_file()
+    return is_plain and not path.is_symlink() and BUNDLE_FILE.fullmatch(name) is not None
 
 
 def _write(head: TrainedHead, folder: Path, canary: Canary | None) -> str:
@@ -105,16 +140,24 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def load(folder: Path) -> Bundle:
+def load(folder: Path, plugins: Sequence[str | Path] = ()) -> Bundle:
     """Read a bundle; its files must have the digests of its card, and its canary the logits it was exported with.
+
+    No code of a bundle is run, nor any that it names. A head whose classifier is a plugin needs its file among
+    `plugins`, with the SHA-256 that the card states; one that was run in this process before need not be named again.
+
+    Args:
+        folder: of the bundle.
+        plugins: .py files that may be run, wherever they are; those that the bundle does not need are not.
 
     Raises:
         BundleError: the folder is no bundle, of another format version, or was changed.
+        PluginError: the head is a plugin whose file was not named, or a file that was named is missing or does not run.
     """
-    return _load_ensemble(folder) if (folder / ENSEMBLE).is_file() else _load_one(folder)[1]
+    return _load_ensemble(folder, plugins) if (folder / ENSEMBLE).is_file() else _load_one(folder, plugins)[1]
 
 
-def load_head(folder: Path) -> TrainedHead:
+def load_head(folder: Path, plugins: Sequence[str | Path] = ()) -> TrainedHead:
     """Read a bundle of one head, as `load` does.
 
     Raises:
@@ -122,14 +165,15 @@ def load_head(folder: Path) -> TrainedHead:
     """
     if (folder / ENSEMBLE).is_file():
         raise BundleError(f"one head is needed here, however: {folder} holds an ensemble. Give one of its members.")
-    return _load_one(folder)[0]
+    return _load_one(folder, plugins)[0]
 
 
-def _load_ensemble(folder: Path) -> Bundle:
+def _load_ensemble(folder: Path, plugins: Sequence[str | Path]) -> Bundle:
     card = _read_card(folder, EnsembleCard)
     for name, digest in card.members.items():
         _read_file(folder, f"{name}/{CARD}", digest)
-    found = [_load_one(folder / name) for name in sorted(card.members, key=lambda name: int(name.split("-")[1]))]
+    names = sorted(card.members, key=lambda name: int(name.split("-")[1]))
+    found = [_load_one(folder / name, plugins) for name in names]
     try:
         ensemble = Ensemble(tuple(head for head, _ in found), card.facts)
     except ValueError as error:
@@ -146,8 +190,9 @@ def _load_ensemble(folder: Path) -> Bundle:
     return Bundle(ensemble, Canary(known[0].png, {name: v for each in known for name, v in each.vectors.items()}))
 
 
-def _load_one(folder: Path) -> tuple[TrainedHead, Bundle]:
+def _load_one(folder: Path, plugins: Sequence[str | Path]) -> tuple[TrainedHead, Bundle]:
     card = _read_card(folder, Card)
+    run_named(card.head.classifier, plugins, folder)
     files = {name: _read_file(folder, name, digest) for name, digest in card.sha256.items()}
     try:
         tensors = load_tensors(files[TENSORS])
@@ -174,13 +219,16 @@ def _read_card(folder: Path, kind: type[AnyCard]) -> AnyCard:
                 f"this version reads bundles of format {' and '.join(map(str, known))}, however: {folder} has format "
                 f"{version!r}. Export it again, or install the version that wrote it."
             )
+        check_named_files(tree)
         return kind.model_validate(tree)
     except OSError as error:
         raise BundleError(
             f"a bundle is a folder with {CARD} and {TENSORS}, however: {folder} has no {file} that can be read. "
             "Give the folder that `frostbench export` wrote."
         ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
+    except BundleError:
+        raise
+    except ValueError as error:
         raise BundleError(
             f"{file} must be as `frostbench export` wrote it, however: that of {folder} is not ({error}). "
             "Export it again."

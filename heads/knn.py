@@ -26,7 +26,7 @@ class Neighbours(Spec):
     k: int = Field(default=20, ge=1, le=2000)
     """How many rows vote; of equally similar ones those that come first in the table."""
     temperature: float = Field(default=0.07, gt=0, le=10)
-    """Difference in cosine at which a vote counts e times as much."""
+    """Difference in cosine at which a vote counts e times as much; joined columns count alike (see head.preprocess)."""
     prior_exponent: float = Field(default=0.0, ge=0, le=2)
     """Divide the votes of a class by its share of the training rows to this power; 1 removes the class prior."""
 

@@ -30,7 +30,10 @@ class Lda(Spec):
     alpha: float = Field(default=0.1, ge=0, le=1)
     """The share a of the target; read where shrinkage is fixed."""
     target: Literal["mean_variance", "identity"] = "mean_variance"
-    """What S is shrunk to: v is the mean variance within a class, or 1. The estimators shrink to the mean variance."""
+    """What S is shrunk to: v is the mean variance within a class, or 1, of vectors in units (see head.preprocess).
+
+    The estimators shrink to the mean variance.
+    """
     prior: Literal["uniform", "train"] = "uniform"
     """Whether all classes count alike, or each by its weight among the training rows."""
 

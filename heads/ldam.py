@@ -9,7 +9,7 @@ from torch import Tensor
 from heads.cosine import CosineLayer, random_layer, start_at_means
 from heads.margin import Number, class_margins, number, with_own_changed
 from heads.rows import Rows
-from heads.spec import SWEPT, Spec
+from heads.spec import SWEPT, Spec, empty
 
 
 class Ldam(Spec):
@@ -23,7 +23,7 @@ class Ldam(Spec):
     kind: Literal["ldam"] = "ldam"
     max_margin: float = Field(default=0.5, ge=0, le=1, json_schema_extra=SWEPT)
     """Margin of the rarest class."""
-    scale: float | None = Field(default=30.0, ge=1, le=200, json_schema_extra=SWEPT)
+    scale: float | None = Field(default=30.0, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
     init: Literal["random", "class_means"] = "random"
     """Where the weights start: random directions, or the mean direction of each class's rows."""

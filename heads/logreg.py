@@ -48,7 +48,7 @@ class LogisticRegression(Spec):
 
     kind: Literal["logreg"] = "logreg"
     c: float = Field(default=1.0, gt=0, le=1e6, json_schema_extra=SWEPT)
-    """Inverse strength of the L2 penalty, as in scikit-learn."""
+    """Inverse strength of the L2 penalty, as in scikit-learn, on vectors in units (see head.preprocess)."""
     tolerance: float = Field(default=1e-6, ge=1e-10, le=1e-2)
     """Largest allowed absolute entry of the objective's gradient."""
     max_iterations: int = Field(default=5000, ge=1, le=1_000_000)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from heads.cosine import class_means, unit_rows
 from heads.rows import Rows
 from heads.scale import default_scale
-from heads.spec import Spec
+from heads.spec import Spec, empty
 
 
 class NearestMean(Spec):
@@ -27,7 +27,7 @@ class NearestMean(Spec):
     """Scale times the cosine to the class mean, or minus half the scale times the squared distance to it."""
     center: bool = True
     """Subtract the mean of the training rows before a row is scaled to length 1."""
-    scale: float | None = Field(default=None, ge=1, le=200)
+    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=empty("by number of classes"))
     """Factor on the logits; left empty, it follows from the number of classes (10 to 30)."""
 
     def fit(self, rows: Rows) -> "MeanLayer":

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from heads.cosine import CosineLayer, random_layer, unit_rows
 from heads.rows import Rows
-from heads.spec import SWEPT, Spec
+from heads.spec import SWEPT, Spec, empty
 
 
 class Prototype(Spec):
@@ -24,7 +24,7 @@ class Prototype(Spec):
     """Most prototypes a class can have."""
     combine: Literal["max", "lse"] = "max"
     """Whether the nearest prototype of a class counts, or all of them softly by their mean of exp(scale cos)."""
-    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT)
+    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> CosineLayer:

@@ -1,8 +1,14 @@
-"""Spec classes from a file outside the repository: found by path, checked against a SHA-256, and run."""
+"""Spec classes from a file outside the repository: checked against a SHA-256, and run when someone names it.
+
+`run_plugin` is the one place where such a file is run. What reads a spec, a bundle or a record of a run finds the
+classes of files that were run before in this process, by their SHA-256, and never runs one: a bundle may come from
+anywhere.
+"""
 
 import hashlib
 import json
 import sys
+import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -13,12 +19,15 @@ from pydantic import JsonValue, ValidationError
 
 from heads.spec import Spec
 
+_RAN = "__frostbench_ran__"
+_RUNNING = threading.RLock()
+
 
 class PluginError(ValueError):
-    """A plugin's file is missing, has changed or does not run, lacks a class, or the class refuses its options."""
+    """A plugin's file is missing, changed, not named or does not run; or its class lacks or refuses something."""
 
 
-def file_hash(file: str) -> str:
+def file_hash(file: str | Path) -> str:
     """SHA-256 of a plugin's file, in hexadecimal.
 
     Raises:
@@ -27,52 +36,87 @@ def file_hash(file: str) -> str:
     return hashlib.sha256(_read(file)).hexdigest()
 
 
-def _read(file: str) -> bytes:
-    if not file.endswith(".py") or not Path(file).is_file():
+def _read(file: str | Path) -> bytes:
+    if not str(file).endswith(".py") or not Path(file).is_file():
         raise PluginError(
-            f"a plugin is a .py file, however: {file!r} is none, seen from {Path.cwd()}. Put the file there, or "
+            f"a plugin is a .py file, however: {str(file)!r} is none, seen from {Path.cwd()}. Put the file there, or "
             "start where it is."
         )
     return Path(file).read_bytes()
 
 
-@lru_cache(maxsize=256)
-def _load(file: str, sha256: str) -> ModuleType:
-    """Run the file with a hash as a module; once loaded it stays, whatever becomes of its file."""
+def run_plugin(file: str | Path, sha256: str = "") -> str:
+    """Run a plugin's file as code, once for each content; returns its SHA-256.
+
+    To be called with files alone that the person at work has named: `--plugin`, a bench file, an argument in Python.
+
+    Args:
+        file: path of a .py file.
+        sha256: what its content must hash to; empty takes it as it is.
+
+    Raises:
+        PluginError: the file is missing, hashes to something else, or raises when it runs.
+    """
+    with _RUNNING:
+        return sha256 if sha256 and was_run(sha256) else _run_once(file, sha256)
+
+
+def _run_once(file: str | Path, sha256: str) -> str:
     # What is run are the bytes that were hashed.
     source = _read(file)
     found = hashlib.sha256(source).hexdigest()
-    if found != sha256:
+    if sha256 and found != sha256:
         raise PluginError(
             f"{file} must be the file whose SHA-256 is {sha256}, however: it has {found}. Restore that file, or clear "
             "sha256 to take the new one."
         )
-    return _run(file, source, f"frostbench_plugin_{found}")
+    if not was_run(found):
+        _run(str(file), source, _module_name(found))
+    return found
 
 
-def _run(file: str, source: bytes, name: str) -> ModuleType:
+def was_run(sha256: str) -> bool:
+    """Whether a file of this SHA-256 was run in this process."""
+    return getattr(sys.modules.get(_module_name(sha256)), _RAN, False)
+
+
+def _module_name(sha256: str) -> str:
+    return f"frostbench_plugin_{sha256}"
+
+
+def _run(file: str, source: bytes, name: str) -> None:
     module = ModuleType(name)
     module.__file__ = file
     # pydantic and dataclasses look up annotations by the module's name.
     sys.modules[name] = module
     try:
         exec(compile(source, file, "exec"), module.__dict__)
-    except Exception as error:
+        setattr(module, _RAN, True)
+    except BaseException as error:
         del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
         raise PluginError(
             f"a plugin must run as a Python file, however: {file} ends with {type(error).__name__}: {error}. Try "
             f"`python {file}`."
         ) from error
-    return module
 
 
-def spec_classes(file: str, sha256: str) -> dict[str, type[Spec]]:
+def spec_classes(file: str | Path, sha256: str) -> dict[str, type[Spec]]:
     """The Spec classes that a file with a SHA-256 defines, by name; those that it imports are left out.
 
+    The file itself is not looked at: what counts is what was run.
+
     Raises:
-        PluginError: the file is missing, hashes to something else, or raises when it runs.
+        PluginError: no file of this SHA-256 was run in this process.
     """
-    module = _load(file, sha256)
+    if not was_run(sha256):
+        raise PluginError(
+            f"a plugin is code, which runs only where someone names its file, however: {file} (SHA-256 {sha256}) was "
+            "named by nobody. Read it, then give `--plugin FILE` (in Python `plugins=[FILE]`, or "
+            "`heads.plugin_files.run_plugin(FILE)`)."
+        )
+    module = sys.modules[_module_name(sha256)]
     found = {name: value for name, value in vars(module).items() if isinstance(value, type)}
     return {name: v for name, v in found.items() if issubclass(v, Spec) and v.__module__ == module.__name__}
 
@@ -81,8 +125,8 @@ def plugin(file: str, sha256: str, name: str, options: Mapping[str, JsonValue], 
     """An instance of a class of a file, with its options checked by the class.
 
     Args:
-        file: path of a .py file.
-        sha256: what its content must hash to; empty takes it as it is.
+        file: path of a .py file that was run (see `run_plugin`).
+        sha256: what it hashed to; empty takes the file as it is.
         name: the class.
         options: its fields that are not at their default.
         method: what the class must have, such as build.

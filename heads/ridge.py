@@ -30,7 +30,7 @@ class Ridge(Spec):
     rule: Literal["leave_one_out", "fixed"] = "leave_one_out"
     """How the strength is found: by the least leave-one-out squared error among 1e-6 to 1e4, or as given."""
     strength: float = Field(default=0.1, ge=1e-9, le=1e9)
-    """L2 penalty relative to the mean variance of a feature; read where rule is fixed."""
+    """L2 penalty relative to the mean variance of a feature, whatever their scale; read where rule is fixed."""
 
     def fit(self, rows: Rows) -> Dense:
         """The layer fitted to the rows; classes without rows score -1 everywhere."""

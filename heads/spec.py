@@ -14,6 +14,11 @@ FILE: dict[str, JsonValue] = {"is_file": True}
 """Marks the path of a file that a spec reads (as json_schema_extra of its field): the page takes none from anywhere."""
 
 
+def empty(words: str) -> dict[str, JsonValue]:
+    """Says, as json_schema_extra of a field that may be None, what leaving it empty means; a form shows it there."""
+    return {"empty": words}
+
+
 class Spec(BaseModel):
     """One immutable choice. Its fields are the YAML keys, the controls and the rows of docs/options.md.
 

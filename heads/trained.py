@@ -7,9 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heads.attention_pool import Pool
 from heads.calibrators.rows import Calibration as Calibration
+from heads.calibrators.told import told_of_calibration
 from heads.head import Head, HeadSpec
 from heads.layers import Layers
+from heads.vectors import joined
 
 
 @dataclass(frozen=True)
@@ -104,19 +107,19 @@ class TrainedHead:
         """What logits are divided by; 1 where they are not calibrated, or in another way."""
         return self.layers.temperature
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before trusting its probabilities."""
+        return told_of_calibration(self.layers.spec, self.temperature, self.calibration)
+
     def features(self, columns: Mapping[str, Tensor]) -> Tensor:
         """The head's input, [N, D] or tokens [N, T, D]: its columns joined.
 
         Raises:
-            ValueError: a column is missing.
+            ValueError: they are not the vectors that it reads (see `heads.vectors.joined`), or a row is not finite.
         """
-        missing = [name for name in self.columns if name not in columns]
-        if missing:
-            raise ValueError(
-                f"this head reads the columns {list(self.columns)}, however: {missing} came not among "
-                f"{sorted(columns)}. Pass the table the head was trained on, or one of the same recipe."
-            )
-        return torch.cat([columns[name].float() for name in self.columns], -1)
+        width = len(self.head.preprocess.mean)
+        return joined(columns, self.columns, width, isinstance(self.head.body, Pool))
 
     @torch.inference_mode()
     def logits(self, columns: Mapping[str, Tensor]) -> Tensor:
@@ -136,6 +139,9 @@ class TrainedHead:
         Args:
             columns: named vectors [N, D].
             prior: class prior [C] to predict under; None keeps the one the head carries.
+
+        Raises:
+            ValueError: see `features` and `under`.
         """
         head = self.under(prior)
         return head.layers.log_probabilities(head.logits(columns))

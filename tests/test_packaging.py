@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TOP_LEVEL = ("app", "benchmarks", "configs", "embedcache", "heads", "training")
+TOP_LEVEL = ("app", "benchmarks", "configs", "embedcache", "heads", "outputs", "training")
 
 
 def project():

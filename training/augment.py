@@ -53,7 +53,7 @@ class FeatureAugment(Spec):
 
     kind: Literal["feature_augment"] = "feature_augment"
     noise: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT)
-    """Standard deviation of Gaussian noise, in units of each channel's own over the training rows; 0 adds none."""
+    """Standard deviation of Gaussian noise, relative to each channel's own over the training rows; 0 adds none."""
     channel_scale: float = Field(default=0.0, ge=0, le=1, json_schema_extra=SWEPT)
     """Half-width v of a gain from 1 - v to 1 + v for each channel, about its mean over the training rows."""
     gain: float = Field(default=0.0, ge=0, le=1, json_schema_extra=SWEPT)

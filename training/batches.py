@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import Spec
+from heads.spec import Spec, empty
 from training.samplers import ClassBatches, Sampler, class_shares, draw_rows
 
 
@@ -20,7 +20,7 @@ class Shuffled(Spec):
     kind: Literal["shuffled"] = "shuffled"
     draw: Sampler = "instance"
     """How often a class is drawn: by its size (instance), its square root, alike, or from the first to the last."""
-    buffer_rows: int | None = Field(default=None, ge=2, le=2**31 - 1)
+    buffer_rows: int | None = Field(default=None, ge=2, le=2**31 - 1, json_schema_extra=empty("all rows"))
     """Rows that are shuffled with one another, so that the others can stay on disk; null shuffles all rows."""
     block_rows: int = Field(default=4096, ge=1, le=2**30)
     """Neighbouring rows that enter the buffer together, blocks in random order; read where buffer_rows is set."""

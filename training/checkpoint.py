@@ -1,9 +1,17 @@
-"""Checkpoints: what a stack has learnt so far, on disk, so that a crash costs minutes and not the whole stack."""
+"""Checkpoints: what a stack has learnt so far, on disk, so that a crash costs minutes and not the whole stack.
+
+A file is a line that names the format, a line with the SHA-256 of all that follows, and what torch.save wrote: a
+pickle, which is read with weights_only, so that it gives tensors and plain values and runs no code.
+"""
 
 import hashlib
+import os
 import time
+import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +21,11 @@ from training.events import Epoch
 from training.setting import Setting
 from training.stack import Stack
 
-FORMAT = 3
+FORMAT = 4
 """Raised when a checkpoint changes its meaning; one of another format is not read."""
+_START = f"frostbench checkpoint {FORMAT}\n".encode()
+_ABANDONED_SECONDS = 3600
+"""A temporary file that nobody has written to for so long belongs to a process that died."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,8 @@ class Keeper:
         self._seconds = checkpoints.seconds
         self._written = time.monotonic()
         self._curves: dict[str, list[dict[str, Any]]] = {key_of(s): [] for s in settings}
+        self.note_on_load = ""
+        """Why a checkpoint that is there was not used, in a sentence for people; empty where nothing was wrong."""
 
     def note(self, setting: Setting, epoch: Epoch) -> None:
         """Remember an epoch, to tell it again after a crash."""
@@ -56,21 +69,53 @@ class Keeper:
         if time.monotonic() - self._written < self._seconds:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.file.with_suffix(".tmp")
+        self._remove_abandoned()
+        content = BytesIO()
         whole = {"format": FORMAT, "stack": stack.state(), "order": order.get_state(), "curves": self._curves}
-        torch.save(whole | state, partial)
-        partial.replace(self.file)
+        torch.save(whole | state, content)
+        # Two processes may train the same stack: each writes a file of its own, and the last to be whole stays.
+        partial = self.file.with_name(f"{self.file.stem}.{uuid.uuid4().hex}.tmp")
+        try:
+            _write(partial, content)
+            partial.replace(self.file)
+        finally:
+            partial.unlink(missing_ok=True)
         self._written = time.monotonic()
 
+    def _remove_abandoned(self) -> None:
+        for path in self.file.parent.glob(f"{self.file.stem}.*.tmp"):
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    path.unlink()
+
     def load(self, settings: Sequence[Setting]) -> dict[str, Any] | None:
-        """The state that was written for all of these runs; None where there is none that can be used."""
+        """The state that was written for all of these runs; None where there is none that can be used.
+
+        A file that is cut short or damaged is left out, and `note_on_load` says so: training starts anew, and its next
+        checkpoint takes the file's place.
+        """
         if not self.file.is_file():
             return None
-        state: dict[str, Any] = torch.load(self.file, weights_only=True)
+        state = self._read()
+        if state is None:
+            return None
         known = {head["run"] for head in state["heads"]} | {head["run"] for head in state["waiting"]}
-        if state["format"] != FORMAT or not {key_of(s) for s in settings} <= known:
+        if not {key_of(s) for s in settings} <= known:
             return None
         self._curves = {key: curve for key, curve in state["curves"].items() if key in self._curves}
+        return state
+
+    def _read(self) -> dict[str, Any] | None:
+        content = self.file.read_bytes()
+        start, payload = content[:_HEAD_BYTES], content[_HEAD_BYTES:]
+        if start != _head_of(payload):
+            why = "was written by another version" if content.startswith(b"PK") else "is cut short or damaged"
+            self.note_on_load = (
+                f"a checkpoint has the SHA-256 of its content, however: {self.file} {why}. It is left out, and "
+                "training starts anew."
+            )
+            return None
+        state: dict[str, Any] = torch.load(BytesIO(payload), weights_only=True)
         return state
 
     def told(self, setting: Setting) -> list[Epoch]:
@@ -81,6 +126,22 @@ class Keeper:
     def remove(self) -> None:
         """The stack has finished."""
         self.file.unlink(missing_ok=True)
+
+
+def _write(path: Path, content: BytesIO) -> None:
+    with path.open("wb") as file:
+        file.write(_head_of(content.getbuffer()))
+        file.write(content.getbuffer())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _head_of(payload: bytes | memoryview) -> bytes:
+    """What a checkpoint with this content begins with."""
+    return _START + hashlib.sha256(payload).hexdigest().encode() + b"\n"
+
+
+_HEAD_BYTES = len(_head_of(b""))
 
 
 def key_of(setting: Setting) -> str:

@@ -8,9 +8,8 @@ import torch
 from heads.attention_pool import AttentionPool
 from heads.body import Mlp
 from heads.cosine import Cosine, fitting
-from heads.head import Closed, Fitted, Placed
+from heads.head import Closed, Fitted
 from heads.mahalanobis import Mahalanobis
-from heads.means import NearestMean
 from heads.text_weights import text_weights
 from heads.zero_shot import ZeroShot
 from training.conflicts import check
@@ -36,8 +35,8 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
     Raises:
         ValueError: options of a run do not go together; a column, a part, a background class, a class that its metric
             counts, a group, a file or a package that it asks for is missing; vectors are not finite or not of the form
-            that the head reads; there are too few classes or too many; or it needs all rows at once, which stay on
-            disk.
+            that the head reads; training rows are of one class, or of too many; or it needs all rows at once, which
+            stay on disk.
     """
     checked: set[tuple[str, ...]] = set()
     for run in runs:
@@ -117,15 +116,16 @@ def _check_form(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
 
 
 def _check_classes(run: RunSpec, data: Data) -> None:
-    if len(data.class_names) == 1 and any(map(_takes_scale_from_classes, _classifiers(run))):
+    with_rows = int((torch.bincount(data.train.labels) > 0).sum())
+    if with_rows == 1:
+        only = data.class_names[int(data.train.labels[0])]
         raise ValueError(
-            "the scale of a cosine head follows from the number of classes, however: there is one class. Set its "
-            "scale, or take images of another class in."
+            f"a head tells classes apart, however: all {len(data.train)} training rows are of the class {only!r}, "
+            "and every answer would be right. Take images of another class in, or look at the labels and the split."
         )
     for classifier in _classifiers(run):
         if isinstance(classifier, Mahalanobis):
             classifier.check_memory(len(data.class_names), _width_of(run, data))
-    with_rows = int((torch.bincount(data.train.labels) > 0).sum())
     if run.train.loss.bcl.weight > 0 and with_rows > MOST_PROTOTYPES:
         raise ValueError(
             f"bcl has a prototype for each class in every batch, at most {MOST_PROTOTYPES}, however: {with_rows} "
@@ -158,17 +158,14 @@ def _minimises_loss(run: RunSpec) -> bool:
     return any(not isinstance(classifier, Fitted) for classifier in _classifiers(run))
 
 
-def _takes_scale_from_classes(classifier: object) -> bool:
-    return isinstance(classifier, Placed | NearestMean) and classifier.scale is None
-
-
 def _check_parts(run: RunSpec, data: Data) -> None:
     if len(data.train) == 0:
         raise ValueError("training needs at least one row, however: the training part is empty. Check the split.")
     needs = _needs_selection(run)
     if needs and len(data.select) == 0:
         raise ValueError(
-            f"{needs} on the selection rows, however: there are none. Give the split a select share above 0."
+            f"{needs} on the selection rows, however: there are none. Give the split a select share above 0, or "
+            "cross-validate: set its folds."
         )
     check_posthoc(run, data)
 

@@ -12,9 +12,10 @@ from heads.solved import solved_layer
 from training.events import Failed, Finished, Reason
 from training.finish import finished, log_prior_in_logits
 from training.losses.loss import objective
-from training.metrics import all_metrics, to_raise
+from training.metrics import Preference, all_metrics, preference
 from training.second import TauNorm
 from training.setting import Setting
+from training.stage_spec import metric_of_strengths
 
 POWERS = tuple(k / 10 for k in range(21))
 """Powers that tau-normalisation chooses from (Kang et al., ICLR 2020)."""
@@ -80,10 +81,10 @@ def normalised(setting: Setting, epochs: tuple[int, ...]) -> Finished | Failed:
     x = setting.head.hidden(select.features(setting.rows.columns))
     labels, counts, metric = select.labels.cpu(), setting.rows.counts, setting.run.train.early_stop.metric
 
-    def value(power: float) -> float:
+    def value(power: float) -> Preference:
         logits = (x @ tau_normalised(weight, power).T).masked_fill(counts == 0, -torch.inf)
         found = all_metrics(logits.log_softmax(1).cpu(), labels, counts.cpu(), setting.background)
-        return to_raise(found, "macro_f1_fg" if metric == "last" else metric)
+        return preference(found, metric_of_strengths(metric))
 
     power = max(POWERS, key=value) if spec.tau is None else spec.tau
     linear.weight.copy_(tau_normalised(weight, power))

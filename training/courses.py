@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from heads.posthoc import PosthocSpec, PriorAdjustment
 from training.events import Epoch
-from training.metrics import to_raise
+from training.measurable import epochs_metric
+from training.metrics import NOTHING, Preference, preferred, to_raise
 from training.run import RunSpec
 from training.second import Crt, Lws, NoSecondStage, SecondStageSpec, TauNorm, metric_of
 from training.stage_spec import EarlyStop
@@ -77,13 +80,19 @@ def _plain(run: RunSpec, stop: EarlyStop, second: object, power: float = 0.0, ta
 
 
 def kept_epoch(
-    run: RunSpec, stage: int, courses: Sequence[Sequence[Epoch]], rows: Sequence[int], judged: dict[int, int]
+    run: RunSpec,
+    stage: int,
+    metric: str,
+    courses: Sequence[Sequence[Epoch]],
+    rows: Sequence[int],
+    judged: dict[int, int],
 ) -> Kept:
     """The epoch of a stage to keep, by the courses of all folds; with that for each judged fold, by the others of them.
 
     Args:
         run: as it was asked for; an epoch that it states is kept.
         stage: 0 or 1.
+        metric: that epochs of this stage are chosen by.
         courses: of each fold, what was told of its epochs.
         rows: held-out rows of each fold.
         judged: fold number to its place among the courses.
@@ -91,8 +100,8 @@ def kept_epoch(
     Raises:
         ValueError: no fold has a class that the metric counts.
     """
-    metric = watched_metric(run, stage)
     values = [[_value(event, metric) for event in course] for course in courses]
+    nlls = [[event.metrics["nll"] for event in course] for course in courses]
     second = run.second.epoch if isinstance(run.second, Crt | Lws) else None
     given = second if stage else run.train.early_stop.epoch
     if given is not None:
@@ -101,14 +110,16 @@ def kept_epoch(
     without = {}
     for fold in judged:
         others = [place for other, place in judged.items() if other != fold]
-        without[fold] = best_epoch([values[i] for i in others], [rows[i] for i in others])
-    return Kept(best_epoch(values, rows), without)
+        seen, losses = [values[i] for i in others], [nlls[i] for i in others]
+        without[fold] = best_epoch(seen, losses, [rows[i] for i in others])
+    return Kept(best_epoch(values, nlls, rows), without)
 
 
-def watched_metric(run: RunSpec, stage: int) -> str:
-    """The metric that an epoch of a stage, 0 or 1, is chosen by."""
+def watched_metric(run: RunSpec, stage: int, labels: Tensor, background: Sequence[int]) -> str:
+    """The metric that an epoch of a stage, 0 or 1, is chosen by on the held-out rows of all folds, with labels [N]."""
     first = run.train.early_stop.metric
-    return metric_of(run.second, first) if stage and isinstance(run.second, Crt | Lws) else first
+    metric = metric_of(run.second, first) if stage and isinstance(run.second, Crt | Lws) else first
+    return epochs_metric(metric, labels, background)
 
 
 def _value(event: Epoch, metric: str) -> float | None:
@@ -118,19 +129,25 @@ def _value(event: Epoch, metric: str) -> float | None:
     return None if event.metrics[metric] is None else to_raise(event.metrics, metric)
 
 
-def best_epoch(values: Sequence[Sequence[float | None]], rows: Sequence[int]) -> int:
-    """The epoch, from 1, with the highest mean over folds, weighted by their rows; the first among equals.
+Course = Sequence[float | None]
+"""A value of each epoch of a fold; None where the fold has no class that it counts."""
+
+
+def best_epoch(values: Sequence[Course], nlls: Sequence[Course], rows: Sequence[int]) -> int:
+    """The epoch, from 1, with the highest mean value over folds, weighted by their rows; of equals that of lowest NLL.
 
     A fold in which a metric has no class to average does not count at that epoch. Epochs that some fold did not reach
     are left out.
 
-    >>> best_epoch([[0.1, 0.5, 0.2], [0.4, 0.1, 0.6]], [2, 1])
+    >>> best_epoch([[0.1, 0.5, 0.2], [0.4, 0.1, 0.6]], [[1.2, 1.1, 1.0], [1.2, 1.1, 1.0]], [2, 1])
+    2
+    >>> best_epoch([[0.5, 0.5, 0.2]], [[1.2, 1.1, 1.0]], [1])
     2
 
     Raises:
         ValueError: no fold has a value at any epoch.
     """
-    means = [(mean, -epoch) for epoch, mean in enumerate(means_of(values, rows), start=1) if mean is not None]
+    means = [(each, -epoch) for epoch, each in enumerate(_preferences(values, nlls, rows), start=1) if each != NOTHING]
     if not means:
         raise ValueError(
             "an epoch is chosen by a metric of held-out rows, however: no fold has a class that it counts. Choose "
@@ -139,7 +156,13 @@ def best_epoch(values: Sequence[Sequence[float | None]], rows: Sequence[int]) ->
     return -max(means)[1]
 
 
-def means_of(values: Sequence[Sequence[float | None]], rows: Sequence[int]) -> list[float | None]:
+def _preferences(values: Sequence[Course], nlls: Sequence[Course], rows: Sequence[int]) -> list[Preference]:
+    """What decides at each epoch by its means over folds; NOTHING where no fold has a value."""
+    means = zip(means_of(values, rows), means_of(nlls, rows), strict=True)
+    return [NOTHING if value is None else preferred(value, nll) for value, nll in means]
+
+
+def means_of(values: Sequence[Course], rows: Sequence[int]) -> list[float | None]:
     """The mean over folds of each epoch that all of them reached, weighted by rows; None where no fold has a value."""
     means: list[float | None] = []
     for each in zip(*values, strict=False):
@@ -159,10 +182,11 @@ def mean_course(
     logged = {
         name: means_of([[e.logs[name] for e in course] for course in courses], rows) for name in courses[0][0].logs
     }
-    values = means_of([[_value(event, metric) for event in course] for course in courses], rows)
-    told, best, highest = [], 1, -float("inf")
-    for epoch, (loss, value) in enumerate(zip(losses, values, strict=True), start=1):
-        if value is not None and value > highest:
+    values = [[_value(event, metric) for event in course] for course in courses]
+    nlls = [[event.metrics["nll"] for event in course] for course in courses]
+    told, best, highest = [], 1, NOTHING
+    for epoch, (loss, value) in enumerate(zip(losses, _preferences(values, nlls, rows), strict=True), start=1):
+        if value > highest:
             best, highest = epoch, value
         each = {name: means[epoch - 1] for name, means in metrics.items()}
         logs = {name: mean for name, means in logged.items() if (mean := means[epoch - 1]) is not None}

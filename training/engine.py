@@ -23,7 +23,7 @@ from training.setting import Setting, settings_of
 from training.stages import Scaled, first_stage, fold, second_facts, second_spec, second_stage, stepped_second
 from training.steps import Ended, run_stage
 
-ENGINE_VERSION = 3
+ENGINE_VERSION = 5
 """Part of every run key; raised when a change here changes what a run returns."""
 
 

@@ -103,4 +103,17 @@ class Failed:
     message: str
 
 
-Event = Started | Epoch | Finished | Failed
+@dataclass(frozen=True)
+class Noted:
+    """Something that a person should know of a run that goes on.
+
+    Attributes:
+        run: place of the run.
+        message: a sentence.
+    """
+
+    run: int
+    message: str
+
+
+Event = Started | Epoch | Finished | Failed | Noted

@@ -12,9 +12,10 @@ from training.crossfit import Answers, cross_fitted, folds_of
 from training.events import Chosen, Failed, Finished, Reason
 from training.facts import Facts
 from training.losses.loss import LossSpec
-from training.metrics import all_metrics, to_raise
+from training.metrics import all_metrics, preference
 from training.posthoc_checks import posthoc_part
 from training.setting import Setting
+from training.stage_spec import metric_of_strengths
 
 TAUS = tuple(k / 20 for k in range(31))
 """Strengths that the tuned post-hoc adjustment chooses from."""
@@ -80,7 +81,9 @@ def _with_shift(setting: Setting, head: Head, facts: Facts, carried: Tensor, tau
 
 
 def tuned_tau(setting: Setting, head: TrainedHead, carried: Tensor, facts: Facts) -> float:
-    """The strength of the post-hoc adjustment with the best early_stop.metric of the selection rows, the least of them.
+    """The strength of the post-hoc adjustment with the best early_stop.metric of the selection rows.
+
+    Of equals the one with the lowest NLL is taken, and then the least.
 
     Raises:
         ValueError: there are no selection rows, or none of a class that the metric counts.
@@ -89,12 +92,12 @@ def tuned_tau(setting: Setting, head: TrainedHead, carried: Tensor, facts: Facts
     logits = head.logits(select.seen_by(head.reads))
     full = torch.zeros(logits.shape[1], dtype=logits.dtype)
     full[facts.present.cpu()] = carried.to(logits.dtype).cpu()
-    name = "macro_f1_fg" if metric == "last" else metric
+    name = metric_of_strengths(metric)
     values = []
     for tau in TAUS:
         log_p = (logits - tau * full).log_softmax(1)
         found = all_metrics(log_p, select.labels.cpu(), setting.rows.counts.cpu(), setting.background)
-        values.append(to_raise(found, name))
+        values.append(preference(found, name))
     return TAUS[max(range(len(TAUS)), key=values.__getitem__)]
 
 

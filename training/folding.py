@@ -150,12 +150,13 @@ def _chosen(study: Study, stage: int, courses: Mapping[int, Sequence[Sequence[Ep
                 "each fold must reach the second stage, however: the first diverged in one. Lower train.optim.lr.",
             )
             continue
+        metric = watched_metric(run, stage, study.data.train.labels, background_of(run, study.data))
         try:
-            study.kept.setdefault(number, []).append(kept_epoch(run, stage, courses[number], rows, judged))
+            study.kept.setdefault(number, []).append(kept_epoch(run, stage, metric, courses[number], rows, judged))
         except ValueError as error:
             yield study.failed(number, str(error))
             continue
-        yield from mean_course(number, courses[number], rows, before, watched_metric(run, stage))
+        yield from mean_course(number, courses[number], rows, before, metric)
 
 
 def held_out(study: Study) -> Iterator[Event | FoldFitted | tuple[int, HeldOut]]:

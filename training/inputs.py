@@ -38,7 +38,7 @@ class Own(NamedTuple):
 
 
 class Cached(NamedTuple):
-    """How preprocessed vectors were cached: these are x * scale + mean, within ranges over the training rows."""
+    """How preprocessed vectors were cached, in units: as x * scale + mean, within ranges over the training rows."""
 
     mean: Tensor
     scale: Tensor

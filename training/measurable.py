@@ -2,13 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 
+import torch
+from torch import Tensor
+
 from heads.head import Closed
 from training.data import Data
 from training.metrics import MANY_ABOVE, decision_metrics, to_raise
 from training.run import RunSpec
 from training.second import Crt, Lws, SteppedSecond, TauNorm, metric_of
-from training.stage_spec import StopMetric
+from training.stage_spec import StopMetric, metric_of_strengths
 from training.views import images_per_class
+
+ENOUGH_ROWS_OF_A_CLASS = 50
+"""Selection rows of a foreground class, in the mean, from which macro F1 tells epochs apart better than the NLL does.
+
+On mixtures of 8 and 30 Gaussians, with linear heads and MLPs of 15 and 150 training rows a class, the epoch of lowest
+NLL had a true macro F1 that was up to .009 above that of the epoch with the best macro F1 on 3 or 5 rows a class, and
+.002 below to .003 above it on 50; its true NLL was lower throughout.
+"""
+
+
+def epochs_metric(metric: StopMetric, labels: Tensor, background: Sequence[int]) -> StopMetric:
+    """The metric that epochs are chosen by on rows with labels [M]: what auto stands for there, or the one stated."""
+    if metric != "auto":
+        return metric
+    rows = torch.bincount(labels.cpu())
+    rows[[place for place in background if place < len(rows)]] = 0
+    is_enough = rows.any() and rows.sum() >= ENOUGH_ROWS_OF_A_CLASS * (rows > 0).sum()
+    return "macro_f1_fg" if is_enough else "nll"
 
 
 def check_metrics(run: RunSpec, data: Data, background: Sequence[int]) -> None:
@@ -28,15 +49,17 @@ def check_metrics(run: RunSpec, data: Data, background: Sequence[int]) -> None:
     counts = images_per_class(data.train.labels, data.train.images, len(data.class_names)).cpu()
     found = decision_metrics(labels, labels, counts, background)
     found["nll"] = 0.0 if (counts[labels] > 0).any() else None
-    if is_judged or is_tuned:
-        to_raise(found, "macro_f1_fg" if stop.metric == "last" else stop.metric)
+    if is_judged:
+        to_raise(found, epochs_metric(stop.metric, labels, background))
+    if is_tuned:
+        to_raise(found, metric_of_strengths(stop.metric))
     if again:
-        _check_second(again, stop.metric, found)
+        metric = epochs_metric(metric_of(again, stop.metric), labels, background)
+        _check_second(again, metric, found)
 
 
-def _check_second(second: SteppedSecond, first: StopMetric, found: Mapping[str, float | None]) -> None:
+def _check_second(second: SteppedSecond, metric: StopMetric, found: Mapping[str, float | None]) -> None:
     """What the epochs of a second stage are judged by can be computed."""
-    metric = metric_of(second, first)
     if metric != "last":
         to_raise(dict(found), metric)
     if second.max_head_loss is not None and found["recall_many"] is None:

@@ -1,5 +1,6 @@
 """Metrics: pure functions of log-probabilities [N, C], or of predicted classes [N], and labels [N]."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ MANY_ABOVE = 100
 FEW_BELOW = 20
 """Classes with fewer training rows than this, but some, are few-shot; the rest are medium-shot."""
 ECE_BINS = 15
+METRIC_DECIMALS, NLL_DECIMALS = 9, 6
+"""Decimals to which a metric, and the NLL that decides where it ties, are compared where something is chosen."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,34 @@ def to_raise(metrics: Mapping[str, float | None], name: str) -> float:
             "Choose another train.early_stop.metric, or a split with more selection rows."
         )
     return -found if name == "nll" else found
+
+
+Preference = tuple[float, float]
+"""What decides between epochs or settings, to be raised: the metric, and where it ties minus the NLL."""
+NOTHING: Preference = (-math.inf, -math.inf)
+"""What everything is preferred to."""
+
+
+def preference(metrics: Mapping[str, float | None], name: str) -> Preference:
+    """What decides where choices are made by the metric of that name: of those that tie, the one of lower NLL wins.
+
+    A head may be right about every row long before its probabilities are any good; the first epoch at which it is
+    would be kept, were the NLL not asked.
+
+    >>> late, early = {"accuracy": 1.0, "nll": 0.1}, {"accuracy": 1.0, "nll": 3.0}
+    >>> preference(late, "accuracy") > preference(early, "accuracy")
+    True
+
+    Raises:
+        ValueError: no row belongs to a class that the metric counts.
+    """
+    return preferred(to_raise(metrics, name), metrics["nll"])
+
+
+def preferred(value: float, nll: float | None) -> Preference:
+    """The preference for a value to be raised with that NLL, None where no row has a finite one."""
+    # Means of the same shares in another order differ by rounding, and an NLL may creep down for ever: no difference.
+    return round(value, METRIC_DECIMALS), -math.inf if nll is None or math.isnan(nll) else round(-nll, NLL_DECIMALS)
 
 
 def _mean(values: Tensor, chosen: Tensor) -> float | None:

@@ -1,5 +1,7 @@
 """What is to be said about a run before it is trained."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -10,6 +12,7 @@ from heads.decisions.thresholds import CoordinateAscent
 from heads.head import Closed
 from heads.knn import Neighbours
 from training.batches import Shuffled
+from training.measurable import ENOUGH_ROWS_OF_A_CLASS, epochs_metric
 from training.optim import Schedule
 from training.randomness import generator
 from training.run import RunSpec
@@ -35,6 +38,22 @@ def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
     if isinstance(run.second, Refit):
         found += _too_few("second.classifier.k", run.second.classifier, rows)
     return found
+
+
+def epoch_notes(run: RunSpec, labels: Tensor, background: Sequence[int] = ()) -> tuple[str, ...]:
+    """How a run's epochs are chosen on rows with labels [M], where the run leaves it open and they are few.
+
+    >>> epoch_notes(RunSpec(), torch.arange(8).repeat(5))
+    ('epochs are kept by the NLL of the 40 rows that select: macro F1 is mostly noise below 50 rows a class',)
+    """
+    stop = run.train.early_stop
+    is_open = stop.metric == "auto" and stop.epoch is None and not isinstance(run.head.classifier, Closed)
+    if not is_open or len(labels) == 0 or epochs_metric(stop.metric, labels, background) != "nll":
+        return ()
+    return (
+        f"epochs are kept by the NLL of the {len(labels)} rows that select: macro F1 is mostly noise below "
+        f"{ENOUGH_ROWS_OF_A_CLASS} rows a class",
+    )
 
 
 def order_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:

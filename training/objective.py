@@ -46,7 +46,7 @@ class Objective(nn.Module):
         core: what stays: the body and the classifier.
         terms: what is thrown away.
         state: what the loss remembers, which is thrown away too.
-        affine: mean and scale [D] that preprocessed the vectors; None before they were measured.
+        affine: mean and scale [D] that preprocessed vectors divided by their units; None before they were measured.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class Objective(nn.Module):
             affine: what preprocessed them.
             rows: how many of them are rows of the table; the rest was made up, and is in no statistic.
         """
-        self.affine = (affine.mean, affine.scale)
+        self.affine = mean, scale = affine.in_units
         if not self.spec.augment.is_neutral:
             self.channels = channels_in(_pieces(x, rows))
         if not isinstance(self.spec.frofa, NoFrofa):
-            cached = (piece * affine.scale + affine.mean for piece in _pieces(x, rows))
-            self.cached = Cached(affine.mean, affine.scale, ranges_in(cached, rows))
+            cached = (piece * scale + mean for piece in _pieces(x, rows))
+            self.cached = Cached(mean, scale, ranges_in(cached, rows))
 
     @torch.no_grad()
     def prepare(self, x: Tensor | StreamedRows, labels: Tensor, measured: "Objective") -> None:
@@ -184,7 +184,7 @@ class Objective(nn.Module):
         return every, {"state.scatter": scatter, "core.tau": every}
 
     def _cached_form(self, x: Tensor) -> Tensor:
-        """Vectors [N, D] as they are in the cache, before they were standardised."""
+        """Vectors [N, D] as they are in the cache, divided by their units but not standardised."""
         if self.affine is None:
             return x
         mean, scale = self.affine

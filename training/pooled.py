@@ -15,9 +15,10 @@ from heads.layers import Layers
 from training.closing import POWERS
 from training.crossfit import Answers, crossed
 from training.finish import TAUS
-from training.metrics import all_metrics, to_raise
+from training.metrics import Preference, all_metrics, preference
 from training.run import RunSpec
 from training.second import TauNorm
+from training.stage_spec import metric_of_strengths
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,7 @@ def pooled(run: RunSpec, held: HeldOut) -> Pooled:
         ValueError: no held-out row belongs to a class that the metric counts, or to one that was trained without it, or
             a wanted recall or precision cannot be reached, in all or without a fold.
     """
-    chosen = run.train.early_stop.metric
-    metric = "macro_f1_fg" if chosen == "last" else chosen
+    metric = metric_of_strengths(run.train.early_stop.metric)
     is_power_free = isinstance(run.second, TauNorm) and run.second.tau is None
     powers = POWERS if is_power_free else (0.0,)
     taus = TAUS if run.posthoc.adjustment.rule == "tuned" else (run.posthoc.adjustment.tau,)
@@ -92,12 +92,12 @@ def pooled(run: RunSpec, held: HeldOut) -> Pooled:
 
 
 def _best(candidates: Sequence[Tensor], held: HeldOut, rows: Tensor, metric: str) -> int:
-    """The place of the best of some logits [M, C] of the chosen rows [N]; the first among equals."""
+    """The place of the best of some logits [M, C] of the chosen rows [N]; of equals that with the lowest NLL."""
     labels = held.labels[rows]
 
-    def value(place: int) -> float:
+    def value(place: int) -> Preference:
         log_p = candidates[place].log_softmax(1)
-        return to_raise(all_metrics(log_p, labels, held.counts, held.background), metric)
+        return preference(all_metrics(log_p, labels, held.counts, held.background), metric)
 
     return 0 if len(candidates) == 1 else max(range(len(candidates)), key=value)
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from heads.cosine import Cosine
 from heads.preprocess import Affine
 from heads.rows import Rows
+from heads.zero_shot import ZeroShot
 from training.batches import Shuffled, shares_of
 from training.checks import columns_of
 from training.data import Data
@@ -15,6 +17,7 @@ from training.facts import Facts, facts_of
 from training.joining import Joined, joined_rows
 from training.randomness import generator
 from training.run import RunSpec
+from training.second import Refit
 from training.stream import StreamedRows, streamed
 from training.views import averaged, images_per_class, rows_of_first_views
 
@@ -76,14 +79,15 @@ def train_rows(run: RunSpec, data: Data) -> TrainRows:
     part = joined.part
     labels, images, groups = part.labels, part.images, part.groups
     counts = images_per_class(labels, images, len(data.class_names))
+    widths = () if _keeps_the_space(run) else [part.shapes[name][-1] for name in columns]
     if part.is_stored and isinstance(run.train.sampler, Shuffled):
-        affine, rows = streamed(part, columns, run.head.preprocess, run.train.sampler)
+        affine, rows = streamed(part, columns, run.head.preprocess, run.train.sampler, widths)
         return TrainRows(columns, affine, rows, labels, groups, counts, len(labels), images)
     x = part.features(columns)
     if images is not None and run.train.views == "averaged":
         first = rows_of_first_views(images)
         x, labels, groups, images = averaged(x, images), labels[first], None if groups is None else groups[first], None
-    preprocess = run.head.preprocess.build(x.cpu()).to(x.device)
+    preprocess = run.head.preprocess.build(x.cpu(), widths).to(x.device)
     seen, table_rows = preprocess(x), len(labels)
     new_x, new_labels = run.train.oversample.extra_rows(seen, labels, generator(run.order, "start", 3))
     if len(new_x) > 0:
@@ -91,6 +95,14 @@ def train_rows(run: RunSpec, data: Data) -> TrainRows:
         images = None if images is None else _with_own(images, len(new_x))
     partners, shares = _shared(joined, labels)
     return TrainRows(columns, preprocess, seen, labels, groups, counts, table_rows, images, partners, shares)
+
+
+def _keeps_the_space(run: RunSpec) -> bool:
+    """Whether weights from a file are compared with the vectors, whose columns must then share one unit."""
+    second = run.second.classifier if isinstance(run.second, Refit) else None
+    first = run.head.classifier
+    is_started = isinstance(first, Cosine) and first.init == "weights"
+    return is_started or any(isinstance(each, ZeroShot) for each in (first, second))
 
 
 def _shared(joined: Joined, labels: Tensor) -> tuple[Tensor | None, Tensor | None]:

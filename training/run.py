@@ -6,7 +6,7 @@ from pydantic import Field
 
 from heads.head import HeadSpec
 from heads.posthoc import PosthocSpec
-from heads.spec import Spec
+from heads.spec import Spec, empty
 from training.second import Crt, Lws, NoSecondStage, SecondStageSpec
 from training.stage_spec import StageSpec
 
@@ -34,7 +34,7 @@ class RunSpec(Spec):
     """Names of classes that foreground F1 leaves out; their rows still count as errors where they are mistaken."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
     """Seeds initialisation, dropout, augmentation and mixing, and the batch order where order_seed is null."""
-    order_seed: int | None = Field(default=None, ge=0, le=2**31 - 1)
+    order_seed: int | None = Field(default=None, ge=0, le=2**31 - 1, json_schema_extra=empty("the run's seed"))
     """Seeds the batch order alone, so that runs of other seeds can be trained in one stack; null takes the seed."""
 
     @property

@@ -6,12 +6,12 @@ from pydantic import Field
 
 from heads.head import ClosedSpec
 from heads.means import NearestMean
-from heads.spec import SWEPT, Spec, Tier
+from heads.spec import SWEPT, Spec, Tier, empty
 from training.optim import AdamW, Schedule
 from training.samplers import Sampler
 from training.stage_spec import StopMetric
 
-SecondMetric = Literal["as_first", "macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"]
+SecondMetric = Literal["as_first", "auto", "macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"]
 
 
 class NoSecondStage(Spec):
@@ -38,11 +38,11 @@ class Crt(Spec):
     """Peak learning rate of the second stage."""
     sampler: Sampler = "class_balanced"
     """How often a class is drawn: alike for all, by the square root of its size, or by its size."""
-    epoch: int | None = Field(default=None, ge=1, le=10_000_000)
+    epoch: int | None = Field(default=None, ge=1, le=10_000_000, json_schema_extra=empty("judged by the metric"))
     """Epoch of this stage to end at and keep, as cross-validation found it; null judges by the metric."""
     metric: SecondMetric = "as_first"
     """Metric of the selection rows by which an epoch of this stage is kept; as_first takes train.early_stop.metric."""
-    max_head_loss: float | None = Field(default=None, ge=0, le=1)
+    max_head_loss: float | None = Field(default=None, ge=0, le=1, json_schema_extra=empty("no limit"))
     """Most recall of classes of over 100 training rows that this stage may lose, as a share; null sets no limit.
 
     Where no epoch keeps to it, the head of the first stage is the result.
@@ -73,11 +73,11 @@ class Lws(Spec):
     """Peak learning rate of the factors' logarithms."""
     sampler: Sampler = "class_balanced"
     """How often a class is drawn: alike for all, by the square root of its size, or by its size."""
-    epoch: int | None = Field(default=None, ge=1, le=10_000_000)
+    epoch: int | None = Field(default=None, ge=1, le=10_000_000, json_schema_extra=empty("judged by the metric"))
     """Epoch of this stage to end at and keep, as cross-validation found it; null judges by the metric."""
     metric: SecondMetric = "as_first"
     """Metric of the selection rows by which an epoch of this stage is kept; as_first takes train.early_stop.metric."""
-    max_head_loss: float | None = Field(default=None, ge=0, le=1)
+    max_head_loss: float | None = Field(default=None, ge=0, le=1, json_schema_extra=empty("no limit"))
     """Most recall of classes of over 100 training rows that this stage may lose, as a share; null sets no limit.
 
     Where no epoch keeps to it, the head of the first stage is the result.
@@ -101,7 +101,7 @@ class TauNorm(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["tau_norm"] = "tau_norm"
-    tau: float | None = Field(default=None, ge=0, le=2)
+    tau: float | None = Field(default=None, ge=0, le=2, json_schema_extra=empty("the best of 0 to 2"))
     """The power; null takes, from 0 to 2 in steps of 0.1, the one with the best selection metric."""
 
 

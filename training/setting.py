@@ -87,7 +87,7 @@ def _temperatures(run: RunSpec, rows: TrainRows, facts: Facts) -> Tensor | None:
         return None
     if vace.scatter == "frequency":
         return vace.temperatures(counts.double(), counts)
-    scale, x = rows.preprocess.scale, rows.x
+    (_, scale), x = rows.preprocess.in_units, rows.x
     labels = facts.position[rows.labels[: rows.table_rows]]
 
     def cached() -> Iterable[Tensor]:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from heads.spec import SWEPT, Spec
+from heads.spec import SWEPT, Spec, empty
 from training.augment import FeatureAugment
 from training.batches import SamplerSpec, Shuffled
 from training.frofa import FrofaSpec, NoFrofa
@@ -15,18 +15,29 @@ from training.oversample import NoOversample, OversampleSpec
 from training.samplers import ClassBatches
 from training.weights import DeferredSchedule, RampSchedule
 
-StopMetric = Literal["macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"]
+StopMetric = Literal["auto", "macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"]
 
 
 class EarlyStop(Spec):
     """Which epoch is kept, judged on the selection rows."""
 
-    metric: StopMetric = "macro_f1_fg"
-    """Metric of the selection rows that decides, nll by falling; last keeps the last epoch and never stops early."""
+    metric: StopMetric = "auto"
+    """Metric of the selection rows that decides, ties by NLL; auto: macro F1, or nll on under 50 rows a class.
+
+    last keeps the last epoch and never stops early.
+    """
     patience: int = Field(default=20, ge=1, le=100_000)
-    """Epochs without a better value after which training ends; counted from when late weights and samplers act."""
-    epoch: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Epochs without a better value after which training ends, times as many as min_steps makes of the epochs.
+
+    Counted from when the warm-up has ended and late weights and samplers act in full.
+    """
+    epoch: int | None = Field(default=None, ge=1, le=10_000_000, json_schema_extra=empty("judged by the metric"))
     """Epoch to end at and keep, as cross-validation found it; null judges by the metric."""
+
+
+def metric_of_strengths(metric: StopMetric) -> StopMetric:
+    """What strengths and powers are chosen by where epochs are by a metric that leaves it open."""
+    return "macro_f1_fg" if metric in ("auto", "last") else metric
 
 
 class StageSpec(Spec):

@@ -1,5 +1,6 @@
 """The stages of gradient steps: whole heads, and then perhaps their classifiers alone."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from heads.cosine import CosineLayer
 from heads.head import Closed, Core, Placed, linear_of
 from training.batches import SamplerSpec, Shuffled, batches_of, shares_of
 from training.facts import Facts
+from training.measurable import epochs_metric
 from training.objective import Objective
 from training.optim import Schedule
 from training.randomness import generator
@@ -50,6 +52,19 @@ class Stage:
     order: torch.Generator
     schedule: Schedule
     epochs: int
+
+    @property
+    def ripe(self) -> int:
+        """The pass after which the rate has risen in full and all that comes in late acts; patience counts from there.
+
+        Deferred class weights would never act if patience ended training before, and steps of a warm-up are short.
+        """
+        start = max(self.stack.objectives[0].spec.full_from, self.schedule.warmup)
+        return math.ceil(round(start * self.epochs, 9))
+
+    def stretched(self, patience: int) -> int:
+        """Passes for a patience in epochs of the schedule, where min_steps asks for more of them: as many more."""
+        return math.ceil(patience * self.epochs / self.schedule.epochs)
 
 
 class Scaled(nn.Module):
@@ -217,6 +232,12 @@ class _Drawn:
         return [self.rows[each].flatten() for each in batches_of(spec.sampler, self.labels, size, order, progress)]
 
 
+def _judged(early_stop: EarlyStop, setting: Setting) -> EarlyStop:
+    """How epochs are chosen on the selection rows that there are."""
+    metric = epochs_metric(early_stop.metric, setting.data.select.labels, setting.background)
+    return early_stop.model_copy(update={"metric": metric})
+
+
 def _objective(spec: StageSpec, setting: Setting, core: Core, facts: Facts) -> Objective:
     objective = Objective(spec, setting.run.head.classifier, core, facts, setting.start)
     return objective.to(setting.rows.x.device, setting.rows.x.dtype)
@@ -241,7 +262,7 @@ def _stage(
     def batches(progress: float) -> Sequence[Tensor]:
         return [rows.to(device) for rows in drawn.batches(spec, order, progress)]
 
-    early_stops = [o.spec.early_stop for o in objectives]
+    early_stops = [_judged(o.spec.early_stop, s) for o, s in zip(objectives, settings, strict=True)]
     stack = Stack(objectives, noises, features)
     epochs = spec.epochs_for(one.rows.table_rows)
     return Stage(settings, early_stops, floors, stack, one.rows, batches, order, spec.schedule, epochs)

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from heads.head import Core
 from training.checkpoint import Keeper, key_of
-from training.events import Epoch, Reason
+from training.events import Epoch, Noted, Reason
 from training.inputs import Moment
-from training.metrics import to_raise
+from training.metrics import NOTHING, Preference, preference
 from training.selection import selection_metrics
 from training.setting import Setting
 from training.stage_spec import EarlyStop
@@ -57,7 +57,7 @@ class _Head:
         done: epochs before this stage.
         floor: the least recall of frequent classes that an epoch must have to be kept; None asks for none.
         best: parameters of its best epoch so far; empty where there is none.
-        best_value: the metric there, as a number to be raised.
+        best_value: what decides there, as `training.metrics.preference` has it.
         best_epoch: which epoch that was, 0 where there is none.
         best_pass: the same, counted from the stage's first.
         recall_many: of frequent classes at that epoch.
@@ -68,7 +68,7 @@ class _Head:
     done: int
     floor: float | None = None
     best: dict[str, Tensor] = field(default_factory=dict)
-    best_value: float = -math.inf
+    best_value: Preference = NOTHING
     best_epoch: int = 0
     best_pass: int = 0
     recall_many: float | None = None
@@ -81,7 +81,7 @@ class _Head:
 
 def run_stage(
     stage: Stage, done: Sequence[int], stop: Callable[[], bool], keeper: Keeper | None = None
-) -> Iterator[Epoch | Ended]:
+) -> Iterator[Epoch | Ended | Noted]:
     """Train the heads of a stack by gradient steps, after as many done epochs as each has.
 
     A head that ends is left as it was after its best epoch, and the others go on. With a keeper, a stage that was cut
@@ -92,6 +92,8 @@ def run_stage(
     waiting: list[dict[str, Any]] = []
     last, first = stage.epochs, 1
     state = keeper.load(stage.settings) if keeper else None
+    if keeper and keeper.note_on_load:
+        yield Noted(stage.settings[0].number, keeper.note_on_load)
     if keeper and state:
         first, waiting = state["epoch"] + 1, state["waiting"]
         heads = yield from _resumed(stage, heads, state, keeper)
@@ -121,7 +123,7 @@ def _resumed(
     for place, head in enumerate(heads):
         yield from keeper.told(head.setting)
         tree = ended.get(key_of(head.setting)) or state["heads"][places[key_of(head.setting)]]
-        head.best, head.best_value = tree["best"], tree["best_value"]
+        head.best, head.best_value = tree["best"], tuple(tree["best_value"])
         head.best_epoch, head.best_pass = tree["best_epoch"], tree["best_pass"]
         head.recall_many = tree["recall_many"]
         if key_of(head.setting) in ended:
@@ -154,9 +156,7 @@ def _epoch(
                 keeper.note(head.setting, after)
             yield after
     is_stopped = is_cut or (epoch < last and stop())
-    # What comes in late, such as deferred class weights, would never act if patience ended training before.
-    ripe = int(stage.stack.objectives[0].spec.full_from * last)
-    return [_reason(head, epoch, losses[i], is_stopped, epoch == last, ripe) for i, head in enumerate(heads)]
+    return [_reason(stage, head, epoch, losses[i], is_stopped) for i, head in enumerate(heads)]
 
 
 def _ended(stage: Stage, place: int, head: _Head, reason: Reason, last: int) -> Ended:
@@ -197,7 +197,7 @@ def _after_epoch(
 ) -> Epoch:
     """Keep the head where it is better than before; what is to be told."""
     name, given = head.early_stop.metric, head.early_stop.epoch
-    value = float(epoch) if given or name == "last" else to_raise(metrics, name)
+    value = (float(epoch), 0.0) if given or name == "last" else preference(metrics, name)
     many = metrics["recall_many"]
     # Shares are sums of some ten numbers: a limit that is met exactly is met.
     is_allowed = given or head.floor is None or many is None or many >= head.floor - 1e-9
@@ -207,12 +207,12 @@ def _after_epoch(
     return Epoch(head.setting.number, head.done + epoch, loss, metrics, head.best_epoch)
 
 
-def _reason(head: _Head, epoch: int, loss: float, is_stopped: bool, is_last: bool, ripe: int) -> Reason | None:
+def _reason(stage: Stage, head: _Head, epoch: int, loss: float, is_stopped: bool) -> Reason | None:
     """Why a head ends after a pass; None where it goes on."""
     if not math.isfinite(loss):
         return "diverged"
     if epoch == head.early_stop.epoch:
         return "given_epoch"
-    if epoch - max(head.best_pass, ripe) >= head.early_stop.patience:
+    if epoch - max(head.best_pass, stage.ripe) >= stage.stretched(head.early_stop.patience):
         return "early_stop"
-    return "stopped" if is_stopped else "all_epochs" if is_last else None
+    return "stopped" if is_stopped else "all_epochs" if epoch == stage.epochs else None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from heads.preprocess import Affine, Standardise
+from heads.preprocess import ROWS_AT_ONCE, Affine, Standardise
 from training.batches import Shuffled
 from training.data import Part
 
@@ -110,11 +110,17 @@ def fronted(x: Tensor | StreamedRows, fronts: Sequence[nn.Module]) -> Tensor | F
 
 
 @torch.no_grad()
-def streamed(part: Part, names: tuple[str, ...], spec: Standardise, sampler: Shuffled) -> tuple[Affine, StreamedRows]:
-    """The transform that is fitted to the rows of a stored part, and the rows as it changes them."""
-    if spec.is_neutral:
-        dim = sum(part.shapes[name][-1] for name in names)
-        preprocess = spec.build(torch.zeros(1, dim, device=part.labels.device))
-    else:
-        preprocess = spec.build_from(part.pieces(names, sampler.block_rows))
+def streamed(
+    part: Part, names: tuple[str, ...], spec: Standardise, sampler: Shuffled, widths: Sequence[int] = ()
+) -> tuple[Affine, StreamedRows]:
+    """The transform that is fitted to the rows of a stored part, which are read once for it, and the rows it gives.
+
+    Args:
+        part: the rows.
+        names: of the columns that are joined.
+        spec: of the transform.
+        sampler: of the rows.
+        widths: of the columns that have a unit of their own each.
+    """
+    preprocess = spec.build_from(part.pieces(names, ROWS_AT_ONCE), widths)
     return preprocess, StreamedRows(part, names, preprocess, sampler)

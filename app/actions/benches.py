@@ -20,6 +20,7 @@ from benchmarks.store import read_record, require_runs
 from benchmarks.streaming import Stream
 from benchmarks.tables import save
 from benchmarks.tuning import chosen_rows
+from outputs.places import check_file, check_folder, check_new_folder
 
 
 def read_bench_file(path: Path, overrides: list[str] | None, plugins: Sequence[Path] = ()) -> BenchSpec:
@@ -90,6 +91,19 @@ def compare_bench(
     return found
 
 
+def check_comparisons(bench: BenchSpec, role: str, out: Path | None) -> Path:
+    """The folder of a comparison's table and report, found to be one that can be written.
+
+    Raises:
+        OutputError: it cannot.
+    """
+    folder = out or Path(bench.store) / "compare" / f"{bench.name}-{role}"
+    check_folder(folder)
+    for name in ("table.csv", "table.json", "report.html"):
+        check_file(folder / name, makes_folder=True)
+    return folder
+
+
 def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
     """Write each table as CSV and JSON, and one report; returns the paths."""
     written = []
@@ -118,6 +132,8 @@ def train_one(
     tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
     plugged = {"plugins": [str(file) for file in plugins]}
     bench = parse(BenchSpec, tree | plugged | {"split": read_overrides(split)})
+    if out is not None:
+        check_new_folder(out)
     if run_rows(bench, device, stream) is None:
         return
     record = read_record(Path(store), bench_rows(bench)[0].rows[preset][0])

@@ -9,17 +9,20 @@ from benchmarks.calibration.page import write_calibration_page
 from benchmarks.calibration.report import CalibrationReport, calibration
 from benchmarks.calibration.tables import save
 from benchmarks.plan import BenchSpec
-from benchmarks.settings import SettingsError
+from outputs.places import check_file
+
+TABLE_ENDINGS = (".csv", ".json")
 
 
 def check_page(path: Path) -> None:
-    """Refuse a page of another ending before anything is measured.
+    """Refuse a page that cannot be written, or its table beside it, before anything is measured.
 
     Raises:
-        SettingsError: the file does not end in .html.
+        OutputError: the file does not end in .html, or cannot be written.
     """
-    if path.suffix != ".html":
-        raise SettingsError(f"a calibration report is an .html file, however: {path.name} came. Change its ending.")
+    check_file(path, (".html",), "a calibration report", makes_folder=True)
+    for ending in TABLE_ENDINGS:
+        check_file(path.with_suffix(ending), makes_folder=True)
 
 
 def calibrate_bench(
@@ -32,9 +35,8 @@ def calibrate_bench(
 
 def save_calibration(reports: Sequence[CalibrationReport], page: Path) -> list[Path]:
     """Write the page, and beside it the lines of all reports as CSV and JSON; returns the paths."""
-    page.parent.mkdir(parents=True, exist_ok=True)
     written = [write_calibration_page(reports, page)]
-    for ending in (".csv", ".json"):
+    for ending in TABLE_ENDINGS:
         save(reports, page.with_suffix(ending))
         written.append(page.with_suffix(ending))
     return written

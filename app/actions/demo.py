@@ -1,13 +1,12 @@
 """The demo: the whole path on real images, from files to a head that predicts."""
 
-import shutil
 from pathlib import Path
 from time import perf_counter
 from typing import Literal
 
 from app.actions.benches import compare_bench, run_rows, save_comparisons
 from app.actions.embedding import embed_listing
-from app.demo_data import digits, solar_cells
+from app.demo_data import claim_folder, digits, solar_cells
 from benchmarks.compare import Comparison
 from benchmarks.exporting import export_row
 from benchmarks.inference import open_predictor, predict_images
@@ -19,14 +18,21 @@ from embedcache.items import Item
 from embedcache.sources.source import list_source
 from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
+from heads.export import remove
+from training.metrics import Preference, preferred
 
 SHOWN = 6
 """Held-out images that are predicted."""
 
 
 def run_demo(data: Literal["solar", "digits"], out: Path) -> None:
-    """Images to a cache, settings over seeds, an A/B table, a report, and the winner's predictions."""
+    """Images to a cache, settings over seeds, an A/B table, a report, and the winner's predictions.
+
+    Raises:
+        OutputError: the folder holds files that no demo made.
+    """
     began = perf_counter()
+    claim_folder(out)
     images = solar_cells(out) if data == "solar" else digits(out)
     _say("1. Images to vectors", images.notice)
     listing = list_source(images.manifest, root=images.root)
@@ -45,8 +51,7 @@ def run_demo(data: Literal["solar", "digits"], out: Path) -> None:
     _reveal(bench, comparison.baseline, winner)
     _say("5. Export, and prediction from the bundle alone")
     bundle = out / "winner"
-    if bundle.exists():
-        shutil.rmtree(bundle)
+    remove(bundle)
     print(export_row(bench, winner, bundle))
     _predict(bundle, _held_out(out / "cache", bench, listing.items))
     _next(out, bundle, report, winner, perf_counter() - began)
@@ -62,7 +67,12 @@ def _bench(out: Path) -> BenchSpec:
 
 
 def _winner(comparison: Comparison) -> str:
-    return max(comparison.rows, key=lambda row: comparison.line(row, MAIN)["value"])
+    """The row with the best validation macro F1; of equals the one of lower NLL."""
+    return max(comparison.rows, key=lambda row: _preference(comparison, row))
+
+
+def _preference(comparison: Comparison, row: str) -> Preference:
+    return preferred(comparison.line(row, MAIN)["value"], comparison.line(row, "nll")["value"])
 
 
 def _reveal(bench: BenchSpec, baseline: str, winner: str) -> None:
@@ -76,7 +86,7 @@ def _reveal(bench: BenchSpec, baseline: str, winner: str) -> None:
 def _held_out(cache: Path, bench: BenchSpec, items: tuple[Item, ...]) -> list[Item]:
     """Images of the test rows, of as many classes as there are places."""
     table = read_table(cache)
-    roles = load_or_make_split(cache, table, bench.split).roles
+    roles = load_or_make_split(cache, table, bench.split, Path(bench.store)).roles
     held_out = {str(id_) for id_ in table.ids[roles == "test"]}
     first_of_class = {item.label: item for item in reversed(items) if item.id in held_out}
     return list(first_of_class.values())[:SHOWN]

@@ -13,6 +13,8 @@ from embedcache.extraction.events import BatchDone, Embedder, Finished, PartFini
 from embedcache.extraction.extract import Engine, extract
 from embedcache.extraction.parts import Part
 from embedcache.extraction.together import Together, together
+from embedcache.names import one_line
+from embedcache.remarks import Remarks
 from embedcache.sources.source import Listing
 from embedcache.storage.state import read_quarantine
 
@@ -65,13 +67,21 @@ def embed_listing(
             elif isinstance(event, Finished):
                 end = event
     if end is not None:
+        if part is None:
+            _note_remarks(end.remarks)
         _tell_end(cache, end)
     return end
+
+
+def _note_remarks(remarks: Remarks) -> None:
+    for sentence in remarks.sentences():
+        note(sentence)
 
 
 def _tell_part(cache: Path, part: PartFinished) -> None:
     left = f"shards left to other parts: {part.n_shards_left}"
     print(f"{cache}: part {part.part} is done, {part.n_listed} images ({part.n_worked} in this run); {left}")
+    _note_remarks(part.remarks)
 
 
 def _check_room(members: Together, images: int, cache: Path, agreed: bool) -> None:
@@ -121,7 +131,7 @@ def _tell_end(cache: Path, end: Finished) -> None:
     print(f"{cache}: {end.n_ok} of {end.n_listed} images embedded, {end.n_bad} quarantined, {speed}")
     bad = read_quarantine(cache)
     for row in bad[:QUARANTINE_SHOWN]:
-        print(f"  not embedded: {row['id']}: {row['reason']}")
+        print(one_line(f"  not embedded: {row['id']}: {row['reason']}"))
     if len(bad) > QUARANTINE_SHOWN:
         print(f"  and {len(bad) - QUARANTINE_SHOWN} more: frostbench cache bad {cache}")
     if end.n_ok == 0:

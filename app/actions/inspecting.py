@@ -13,9 +13,11 @@ from embedcache import index
 from embedcache.index.maps import MapMethod
 from embedcache.index.pairs import MARGIN
 from embedcache.index.search import Method
+from embedcache.names import one_line
 from embedcache.splits.making import SplitSpec, load_or_make_split
-from embedcache.storage.files import CacheError, write_bytes
+from embedcache.storage.files import CacheError
 from embedcache.table import FeatureTable, read_table
+from outputs.writing import write_text
 
 DRAWINGS = (".html", ".svg")
 
@@ -50,7 +52,7 @@ def tell_neighbours(
     _notes(found.warnings)
     if ids or images:
         for name, rows in found.rows.groupby("id", sort=False):
-            print(f"{name}{_labelled(rows['label'].iloc[0])}")
+            print(one_line(f"{name}{_labelled(rows['label'].iloc[0])}"))
             print_frame(rows[["rank", "cosine", "neighbour_label", "neighbour"]], k)
     write_frame(found.rows, out)
 
@@ -75,7 +77,9 @@ def tell_leaks(
     cache: Path, threshold: float, split: Sequence[str], column: str | None, method: Method, out: Path | None
 ) -> None:
     """Print which held-out rows have a copy in training, and which copies have different labels."""
-    check_out(out, TABLES)
+    conflicts = out and out.with_stem(f"{out.stem}-conflicts")
+    for path in (out, conflicts):
+        check_out(path, TABLES)
     table = read_table(cache, stored=True)
     found = index.leaks(table, _roles(cache, table, split), threshold, column=column, method=method)
     shown = found.summary.assign(share=[f"{share:.2%}" for share in found.summary["share"]])
@@ -88,8 +92,8 @@ def tell_leaks(
         print_frame(found.conflicts[["kind", "cosine", "label", "other_label", "id", "other_id"]], 20)
     _notes(found.warnings)
     write_frame(found.rows, out)
-    if out is not None and len(found.conflicts):
-        write_frame(found.conflicts, out.with_stem(f"{out.stem}-conflicts"))
+    if len(found.conflicts):
+        write_frame(found.conflicts, conflicts)
 
 
 def tell_suspects(
@@ -137,11 +141,13 @@ def tell_map(cache: Path, method: MapMethod, column: str | None, seed: int, out:
     points = index.load_or_make_map(cache, table, method, column=column, seed=seed)
     title = f"{cache.resolve().name}: {len(points)} images by {'PCA' if method == 'pca' else 'UMAP'}"
     if out is None:
-        print(f"{title}, kept in {cache / 'maps'}; --out map.html draws it")
+        place = index.map_path(cache, table, method, column=column, seed=seed)
+        kept = f"kept in {cache / 'maps'}" if place.is_file() else "not kept, for the cache cannot be written"
+        print(f"{title}, {kept}; --out map.html draws it")
     elif out.suffix.lower() == ".html":
         print(write_map_page(points, title, out))
     elif out.suffix.lower() == ".svg":
-        write_bytes(out, map_svg(points, title).encode())
+        write_text(out, map_svg(points, title))
         print(out)
     else:
         write_frame(points, out)

@@ -1,5 +1,6 @@
 """The backbones that a command line names."""
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ def load_backbones(
     autocast: str = "auto",
     compiled: bool = False,
     preparation: Path | None = None,
+    intensity_range: str | None = None,
 ) -> dict[str, Backbone]:
     """Each named backbone at each size, by the prefix of its columns.
 
@@ -33,6 +35,7 @@ def load_backbones(
         autocast: type of matrix products.
         compiled: whether torch.compile makes the forward pass.
         preparation: file that says how images are made ready, where not as each model says.
+        intensity_range: `LOW:HIGH`, the grey values of images of more than 8 bits that become 0 and 255.
 
     Raises:
         ValueError: a text names no backbone, two have one prefix, or weights are given for several.
@@ -48,7 +51,9 @@ def load_backbones(
         named[prefix] = provider, model
     if weights is not None and len(named) > 1:
         raise ValueError(f"a file of weights belongs to one backbone, however: {len(named)} came. Embed them in turn.")
-    asked = None if preparation is None else parse(Preparation, load_yaml(preparation))
+    asked = Preparation() if preparation is None else parse(Preparation, load_yaml(preparation))
+    if intensity_range is not None:
+        asked = asked.model_copy(update={"intensity_range": read_range(intensity_range)})
     found = {}
     for prefix, (provider, model) in named.items():
         for size in sizes or (None,):
@@ -65,6 +70,27 @@ def load_backbones(
                 preparation=asked,
             )
     return found
+
+
+def read_range(text: str) -> tuple[float, float]:
+    """The two ends of `LOW:HIGH`.
+
+    >>> read_range("0:4095")
+    (0.0, 4095.0)
+
+    Raises:
+        ValueError: it is no such text, or the first is not below the second.
+    """
+    try:
+        low, high = (float(end) for end in text.split(":"))
+    except ValueError:
+        low, high = math.nan, math.nan
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(
+            f"an intensity range is LOW:HIGH with numbers of which the first is smaller, however: {text!r} came. Write "
+            "0:4095 for 12-bit data."
+        )
+    return low, high
 
 
 def _parts(text: str) -> tuple[str, str, str]:

@@ -1,5 +1,6 @@
 """Prediction with an exported head, of image files or of a cache."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -7,7 +8,9 @@ from typing import Literal
 import pandas as pd
 
 from app.progress import bar, note
-from benchmarks.inference import images_below, open_predictor, predict_images, predict_table, read_prior
+from benchmarks.inference import open_predictor, predict_images, predict_table, read_prior
+from embedcache.remarks import Remarks, added
+from embedcache.sources.walking import find_images
 from embedcache.table import read_table
 from heads.ensemble import Predictive
 from heads.export import load
@@ -20,26 +23,41 @@ def predicted(
     weights: Path | None,
     device: str,
     decisions: Literal["tuned", "argmax"] = "tuned",
+    plugins: Sequence[Path] = (),
 ) -> pd.DataFrame:
     """Predictions for image files and folders of them, or for the vectors of one cache, which needs no backbone.
 
-    Decisions are those of the bundle, or the largest probability.
+    Decisions are those of the bundle, or the largest probability; `plugins` may be run where the head is one of them.
     """
     if len(sources) == 1 and (sources[0] / "cache.json").is_file():
-        head = _deciding(load(bundle).head, decisions)
+        head = _deciding(load(bundle, plugins).head, decisions)
         if head.views:
             note(
                 f"the head averages over {len(head.views)} views of each image, and a cache holds the images alone: "
                 "predicted without views. Name the image files to average."
             )
         return predict_table(head, read_table(sources[0]), prior=read_prior(prior, head))
-    files = [file for path in sources for file in (images_below(path) if path.is_dir() else [path])]
-    predictor = open_predictor(bundle, weights=weights, device=device)
+    files = [file for path in sources for file in (_listed(path) if path.is_dir() else [path])]
+    predictor = open_predictor(bundle, weights=weights, device=device, plugins=plugins)
     predictor = replace(predictor, head=_deciding(predictor.head, decisions))
     asked = read_prior(prior, predictor.head)
+    remarks = list[Remarks]()
     with bar("predicting") as progress:
         progress.move(0, len(files))
-        return predict_images(predictor, files, prior=asked, tell=lambda done: progress.move(done, len(files)))
+        table = predict_images(
+            predictor, files, prior=asked, tell=lambda done: progress.move(done, len(files)), remark=remarks.append
+        )
+    for sentence in added(remarks).sentences():
+        note(sentence)
+    return table
+
+
+def _listed(folder: Path) -> list[Path]:
+    """The image files in a folder and below, after notes on what is left out of it."""
+    found, left_out = find_images(folder)
+    for sentence in left_out:
+        note(f"{folder}: {sentence}")
+    return found
 
 
 def _deciding(head: Predictive, decisions: Literal["tuned", "argmax"]) -> Predictive:

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 
 from app.progress import note
-from benchmarks.events import BenchEvent, CacheOpened, RowStarted, RunDone, RunFailed, RunSkipped
+from benchmarks.events import BenchEvent, CacheOpened, RowStarted, RunDone, RunFailed, RunNoted, RunSkipped
 from benchmarks.plan import BenchSpec, expand
 from benchmarks.tables import aligned
 from benchmarks.tuning import NAMES, Tuned, chosen_rows
-from heads.posthoc import at_bound
 
 ODD = {"not_converged": "DID NOT CONVERGE", "diverged": "DIVERGED, the best epoch before is kept"}
 """Endings that should make one look twice."""
@@ -35,6 +34,8 @@ class Printer:
         elif isinstance(event, RowStarted):
             for warning in event.warnings:
                 self._note_once(f"{self.rows.get(event.row, event.row)}: {warning}")
+        elif isinstance(event, RunNoted):
+            self._note_once(f"{event.row}, seed {event.seed}: {event.message}")
         elif isinstance(event, RunDone | RunFailed | RunSkipped):
             self._run(event)
 
@@ -67,9 +68,9 @@ def told(event: RunDone) -> str:
         return f"{line} (mean of {len(record.members)} heads)"
     how = f"epoch {record.epoch}" if record.gradient_norm is None else f"gradient {record.gradient_norm:.1e}"
     odd = f"; {ODD[record.reason]}" if record.reason in ODD else ""
-    bound = "; its temperature lies at the bound of the search" if at_bound(record.temperature) else ""
+    wary = "".join(f"; {warning}" for warning in record.warnings)
     took = f"{record.seconds:.1f} s" + (f" for {record.together} heads together" if record.together > 1 else "")
-    return f"{line} ({how}, {took}{odd}{bound})"
+    return f"{line} ({how}, {took}{odd}{wary})"
 
 
 def told_together(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
@@ -86,6 +87,7 @@ def told_together(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
     for reason, words in ODD.items():
         odd = [str(record.seed) for record in records if record.reason == reason]
         parts += [f"seed {', '.join(odd)} {words}"] if odd else []
+    parts += [f"seed {record.seed}: {warning}" for record in records for warning in record.warnings]
     parts += [f"seed {run.seed} FAILED, {run.message}" for run in failures]
     return f"  {runs[0].row}: {'; '.join(parts)}"
 

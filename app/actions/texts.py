@@ -6,6 +6,7 @@ from pathlib import Path
 from embedcache.backbones.text import DEFAULT_TEMPLATES, embed_classes
 from embedcache.recipe import Recipe
 from embedcache.table import read_table
+from outputs.places import check_file
 
 
 def write_texts(
@@ -14,10 +15,10 @@ def write_texts(
     """Write the class vectors of a cache's names, and say how a bench uses them.
 
     Raises:
+        OutputError: the file has another ending, or cannot be written.
         ValueError: the cache has no projection of an open_clip model, or the weights that load here are others.
     """
-    if out.suffix != ".npz":
-        raise ValueError(f"class vectors are written as .npz, however: {out.name!r} came. Change its ending.")
+    check_file(out, (".npz",), "a file of class vectors", makes_folder=True)
     table = read_table(cache, stored=True)
     name, recipe = _projection(table.recipes, column)
     model = recipe.model if recipe.tag is None else f"{recipe.model}/{recipe.tag}"

@@ -15,6 +15,7 @@ from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import DecodeError, decode_file
 from embedcache.extraction.events import BatchDone, Finished, Started
 from embedcache.extraction.together import Together
+from embedcache.names import one_line
 from embedcache.splits.making import load_or_make_split
 from embedcache.splits.spec import SplitSpec
 from embedcache.storage.state import read_quarantine, read_state
@@ -26,6 +27,8 @@ from embedcache.views.planning import Role, seed_of
 from embedcache.views.policy import Policy, View
 from embedcache.views.sets import list_views, views_folder
 from embedcache.views.transplant import Transplant
+from outputs.places import check_file, check_folder
+from outputs.writing import new_file
 
 SIDE = 160
 """Height in pixels of a picture in a drawing."""
@@ -48,6 +51,7 @@ def make_set(
 ) -> None:
     """Make a view set with a progress bar."""
     asked = read_policy(policy, settings_of(changes))
+    check_folder(views_folder(cache, name))
     split_spec = SplitSpec() if bench is None else parse(BenchSpec, load_yaml(bench)).split
     table = read_table(cache, stored=True)
     split = load_or_make_split(cache, table, split_spec)
@@ -74,7 +78,7 @@ def make_set(
             elif isinstance(event, Finished):
                 print(f"{views_folder(cache, name)}: {event.n_ok} views by {asked.text}, {event.n_bad} quarantined")
     for row in read_quarantine(views_folder(cache, name))[:5]:
-        print(f"  not embedded: {row['id']}: {row['reason']}")
+        print(one_line(f"  not embedded: {row['id']}: {row['reason']}"))
     print(f"Train on them: view_sets=[{name}]" if role == "train" else f"Average over them: tta=[{name}]")
 
 
@@ -118,11 +122,11 @@ def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *
     """Write a PNG with a row for each image: itself, then its views.
 
     Raises:
-        ValueError: the policy is unknown or needs a second image; an image cannot be read; or the file is no PNG.
+        ValueError: the policy is unknown or needs a second image; an image cannot be read; or the file is no PNG, or
+            cannot be written.
     """
     policy = read_policy(kind, settings_of(changes))
-    if out.suffix.lower() != ".png":
-        raise ValueError(f"views are drawn as .png, however: {out.name!r} came. Change its ending.")
+    check_file(out, (".png",), "a drawing of views")
     if policy.needs_partner and len(images) < 2:
         raise ValueError(f"{policy.text} makes a view of two images, however: one came. Name another.")
     pixels = [_pixels(path) for path in images]
@@ -136,7 +140,8 @@ def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *
         rows.append(_row([image, *(view.image for view in views)]))
     width = max(row.shape[1] for row in rows)
     sheet = np.concatenate([np.pad(r, ((0, 8), (0, width - r.shape[1]), (0, 0)), constant_values=255) for r in rows])
-    Image.fromarray(sheet[:-8]).save(out)
+    with new_file(out) as partial:
+        Image.fromarray(sheet[:-8]).save(partial, "png")
 
 
 def _pixels(path: Path) -> np.ndarray:

@@ -45,14 +45,15 @@ def compare(
     plugins: Plugins = None,
 ) -> None:
     """Compare the rows of a bench with a baseline: paired differences with intervals, and an HTML report."""
-    from app.actions.benches import compare_bench, read_bench_file, save_comparisons
+    from app.actions.benches import check_comparisons, compare_bench, read_bench_file, save_comparisons
     from benchmarks.tables import to_text
 
     spec = read_bench_file(bench, overrides, plugins or [])
+    folder = check_comparisons(spec, role, out)
     comparisons = compare_bench(spec, baseline, role)
     for comparison in comparisons:
         print(to_text(comparison))
-    for path in save_comparisons(spec, comparisons, out or Path(spec.store) / "compare" / f"{spec.name}-{role}"):
+    for path in save_comparisons(spec, comparisons, folder):
         print(path)
 
 

@@ -68,10 +68,11 @@ def info(cache: Cache) -> None:
 @app.command()
 def bad(cache: Cache) -> None:
     """List the images that could not be embedded, with the reason of each."""
+    from embedcache.names import one_line
     from embedcache.storage.state import read_quarantine
 
     for row in read_quarantine(cache):
-        print(f"{row['id']}\t{row['reason']}")
+        print(f"{one_line(row['id'])}\t{one_line(row['reason'])}")
 
 
 @app.command("export")
@@ -103,6 +104,6 @@ def import_from(
     report = import_vectors(vectors, manifest, cache, model, column)
     for warning in report.warnings:
         note(warning)
-    dims = ", ".join(f"{name} [{dim}]" for name, dim in report.dims.items())
+    dims = ", ".join(f"{name} [{dim}] {report.storage[name]}" for name, dim in report.dims.items())
     print(f"{cache}: {report.rows} rows, {dims}; largest rounding error {max(report.rounding.values()):.1e}")
     print(f"unknown in their recipe: {', '.join(report.unknown)}")

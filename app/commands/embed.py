@@ -35,7 +35,14 @@ def embed(
         Path | None,
         typer.Option(
             help="YAML or JSON file with size, crop, crop_fraction, interpolation, mean, std, where they are not to be "
-            "the model's own."
+            "the model's own, and intensity_range."
+        ),
+    ] = None,
+    intensity_range: Annotated[
+        str | None,
+        typer.Option(
+            help="LOW:HIGH: grey values of images of more than 8 bits that become black and white, such as 0:4095 for "
+            "12-bit data in 16-bit files; part of the recipe. [default: all 16 bits]"
         ),
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Where relative paths of a manifest start.")] = None,
@@ -77,7 +84,9 @@ def embed(
     from app.actions.embedding import embed_listing
     from app.actions.loading import load_backbones
     from embedcache.decode import PIXEL_LIMIT
+    from embedcache.extraction.opening import check_place
     from embedcache.sources.source import list_source
+    from outputs.places import check_folder
 
     part = chosen_part(shard, update=update, engine=engine)
     listing = list_source(
@@ -88,6 +97,8 @@ def embed(
         image_column=image_column,
         label_column=label_column,
     )
+    check_place(cache, listing)
+    check_folder(cache)
     make = partial(
         load_backbones,
         backbone or ["bundled:efficientnet_lite0"],
@@ -98,6 +109,7 @@ def embed(
         autocast=autocast,
         compiled=compiled,
         preparation=preparation,
+        intensity_range=intensity_range,
     )
     loaded = make()
     embed_listing(

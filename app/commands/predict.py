@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.commands.common import Device, Weights
+from app.commands.common import Device, Plugins, Weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,20 +24,25 @@ def predict(
         Decisions,
         typer.Option(help="tuned: by the head's thresholds and shifts, if any; argmax: the largest probability."),
     ] = "tuned",
+    plugins: Plugins = None,
     weights: Weights = None,
     device: Device = "cpu",
 ) -> None:
     """Predict the class of images with an exported head; exit status 1 if none could be read."""
     from app.actions.predicting import predicted
-    from benchmarks.inference import check_ending, write_predictions
+    from app.progress import note
+    from benchmarks.inference import check_predictions, write_predictions
+    from outputs.spreadsheets import formula_note
 
     if out is not None:
-        check_ending(out)
-    table = predicted(bundle, images, prior, weights, device, decisions)
+        check_predictions(out)
+    table = predicted(bundle, images, prior, weights, device, decisions, plugins or [])
     unread = int(table["error"].notna().sum())
     if out is not None:
         write_predictions(table, out)
         print(f"{out}: {len(table)} images, {unread} of them could not be read")
+        if out.suffix.lower() == ".csv" and (told := formula_note(table)):
+            note(told)
     else:
         _print(table)
     if unread == len(table):
@@ -45,8 +50,11 @@ def predict(
 
 
 def _print(table: "pd.DataFrame") -> None:
-    """A line for each image."""
+    """A line for each image; line breaks and tabs in names are written as escapes."""
+    from embedcache.names import one_line
+
     shown = table[["image", "class", "probability", "error"]]
     for image, name, probability, error in shown.itertuples(index=False):
         failed = isinstance(error, str)
-        print(f"{image}\tcould not be read: {error}" if failed else f"{image}\t{name}\t{probability:.4f}")
+        cells = [image, f"could not be read: {error}"] if failed else [image, name, f"{probability:.4f}"]
+        print("\t".join(map(one_line, cells)))

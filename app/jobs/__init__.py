@@ -4,8 +4,23 @@ Everything that is known of a job stands in the files of its folder, so that any
 reload or a restart of the server too. Nothing here imports torch, pandas or gradio.
 """
 
-from app.jobs.asking import cancel, submit
+from app.jobs.asking import cancel, submit, submit_found
 from app.jobs.files import JobError
-from app.jobs.reading import Job, curves, eta_seconds, jobs, log_tail, newest, read
+from app.jobs.queue import advance
+from app.jobs.reading import Job, curves, eta_seconds, jobs, listed, log_tail, newest, read
 
-__all__ = ["Job", "JobError", "cancel", "curves", "eta_seconds", "jobs", "log_tail", "newest", "read", "submit"]
+__all__ = [
+    "Job",
+    "JobError",
+    "advance",
+    "cancel",
+    "curves",
+    "eta_seconds",
+    "jobs",
+    "listed",
+    "log_tail",
+    "newest",
+    "read",
+    "submit",
+    "submit_found",
+]

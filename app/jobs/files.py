@@ -1,11 +1,13 @@
 """The folder of a job, and what its files hold.
 
     STORE/jobs/ID/request.json    what is to be trained, written by whoever asked for it
+    STORE/jobs/ID/starter.json    which process started its worker
     STORE/jobs/ID/process.json    which process works on it
     STORE/jobs/ID/status.json     how far it is, written by the worker only
     STORE/jobs/ID/epochs.jsonl    one line for each epoch
     STORE/jobs/ID/log.txt         what the worker printed
-    STORE/jobs/ID/cancel          an empty file: it is asked to stop
+    STORE/jobs/ID/end.json        room for its last words, for when the disk is full
+    STORE/jobs/ID/cancel          it is asked to stop, and since when
 
 An ID is the time in UTC and four random digits, so that jobs sort by age: 20261128-034512-123456-a1b2.
 """
@@ -14,8 +16,9 @@ import json
 import os
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -23,10 +26,15 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 SIDES = ("A", "B")
 UNFINISHED = ("queued", "running")
 State = Literal["queued", "running", "done", "cancelled", "failed", "lost"]
-T = TypeVar("T", "Request", "Status", "Process")
+T = TypeVar("T", "Request", "Status", "Process", "Asked")
 
 LARGEST = 2**53
 """No number of a job is larger; beyond it JSON's numbers are no longer exact."""
+_STAMP = "%Y%m%d-%H%M%S-%f"
+END_BYTES, LONGEST_WORDS = 4096, 300
+"""Room for a job's last words, and letters of them: as ASCII in JSON a letter takes up to twelve bytes."""
+LATER = ("holds", "folder", "keys")
+"""Fields that files of earlier versions lack."""
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9a-f]{4}")
 
 
@@ -45,6 +53,8 @@ class Request:
         slots: how many jobs of the store may train at a time.
         device: where training happens, such as cpu or cuda.
         created: when it was asked for, in seconds since 1970.
+        folder: the current directory of whoever asked for it, from which relative paths count.
+        keys: the runs that it stands for by seed; empty where they were not known.
     """
 
     side: str
@@ -53,6 +63,12 @@ class Request:
     slots: int
     device: str
     created: float
+    folder: str = ""
+    keys: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # JSON knows no numbers as keys.
+        object.__setattr__(self, "keys", {int(seed): str(key) for seed, key in self.keys.items()})
 
 
 @dataclass(frozen=True)
@@ -75,6 +91,7 @@ class Status:
         trained: runs that it trained to their end.
         found: runs that were in the store already.
         pace: seconds for an epoch of the seed at work.
+        holds: runs at work that have finished an epoch, the best of which is kept when the job is stopped.
 
     Raises:
         ValueError: there is no such state, or a seed is no number.
@@ -95,26 +112,67 @@ class Status:
     trained: int = 0
     found: int = 0
     pace: float | None = None
+    holds: int = 0
 
     def __post_init__(self) -> None:
         if self.state not in get_args(State):
             raise ValueError(f"the state of a job is one of {get_args(State)}, however: {self.state!r} came.")
-        # JSON knows neither numbers as keys nor tuples.
-        object.__setattr__(self, "keys", {int(seed): key for seed, key in self.keys.items()})
-        object.__setattr__(self, "warnings", tuple(self.warnings))
+        # JSON knows neither numbers as keys nor tuples; and what somebody wrote in place of a number is not shown.
+        object.__setattr__(self, "keys", {int(seed): str(key) for seed, key in self.keys.items()})
+        object.__setattr__(self, "warnings", tuple(map(str, self.warnings)))
+        for name in ("seed_number", "seeds", "epoch", "epochs", "best_epoch", "trained", "found", "holds"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        for name in ("began", "ended", "best", "pace"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else float(value))
+        object.__setattr__(self, "message", str(self.message))
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process: a pid is given away again, so the time of its creation (psutil's, in seconds) tells it apart."""
+    """A process, told apart from a later one with the same pid by values that a change of the clock leaves alone.
+
+    Attributes:
+        pid: its number.
+        boot: the start of the machine that it belongs to; empty where the system does not name it.
+        start: when it was started: in ticks since that start of the machine, or in seconds since 1970 where boot is
+            empty.
+    """
 
     pid: int
-    create_time: float
+    boot: str
+    start: float
 
 
-def new_id(created: float) -> str:
-    """An ID for a job that was asked for at a time, in seconds since 1970."""
-    return f"{datetime.fromtimestamp(created, UTC):%Y%m%d-%H%M%S-%f}-{secrets.token_hex(2)}"
+@dataclass(frozen=True)
+class Asked:
+    """When a job was asked to stop, by a clock that only goes forward while the machine runs.
+
+    Attributes:
+        boot: the start of the machine, as of `Process`.
+        seconds: of `time.monotonic`, which all processes of a machine share; when it was asked last.
+        force: whether it was asked again, which means not to wait for what could be kept.
+    """
+
+    boot: str
+    seconds: float
+    force: bool = False
+
+
+def new_id(created: float, after: str = "") -> str:
+    """An ID for a job that was asked for at a time, in seconds since 1970.
+
+    IDs are the order of the queue. Where the clock was set back and a job of a later time is there already, the new
+    one comes a microsecond after it.
+
+    >>> new_id(0.0, "20261128-034512-999999-a1b2")[:22]
+    '20261128-034513-000000'
+    """
+    stamp = datetime.fromtimestamp(created, UTC)
+    # Digits need not be a time: a name that is none stands before every other.
+    with suppress(ValueError, OverflowError):
+        stamp = max(stamp, datetime.strptime(after[:22], _STAMP).replace(tzinfo=UTC) + timedelta(microseconds=1))
+    return f"{stamp:{_STAMP}}-{secrets.token_hex(2)}"
 
 
 def is_id(name: str) -> bool:
@@ -142,22 +200,57 @@ def folder_of(store: Path, job_id: str) -> Path:
     return folder
 
 
+def is_started(folder: Path) -> bool:
+    """Whether somebody has started a worker for a job."""
+    return (folder / "starter.json").exists() or (folder / "process.json").exists()
+
+
 def asked_to_stop(folder: Path) -> bool:
     """Whether a job was asked to stop."""
     return (folder / "cancel").exists()
 
 
-def ask_to_stop(folder: Path) -> None:
-    """Ask a job to stop; a second time changes nothing, so that the file's age tells since when."""
-    if not asked_to_stop(folder):
-        (folder / "cancel").touch()
+def read_asked(folder: Path) -> Asked | None:
+    """Since when a job is asked to stop; None where it is not, or where the file does not say."""
+    try:
+        return _read(folder / "cancel", Asked)
+    except JobError:
+        return None
 
 
-def write_json(path: Path, content: Request | Status | Process) -> None:
+def write_json(path: Path, content: Request | Status | Process | Asked) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part of it."""
     partial = path.with_name(f".{path.name}-{os.getpid()}")
     partial.write_text(json.dumps(asdict(content)), encoding="ascii")
     partial.replace(path)
+
+
+def reserve_end(folder: Path) -> None:
+    """Set room aside for the last words of a job: spaces, which `write_end` writes over."""
+    (folder / "end.json").write_bytes(b" " * END_BYTES)
+
+
+def write_end(folder: Path, status: Status) -> None:
+    """Write the status with which a job ends; where nothing more can be written, its last words into their room.
+
+    Raises:
+        OSError: there is no room either.
+    """
+    try:
+        write_json(folder / "status.json", status)
+    except OSError:
+        said = asdict(Status(state=status.state, message=status.message[:LONGEST_WORDS], ended=status.ended))
+        with (folder / "end.json").open("r+b") as file:
+            file.write(json.dumps(said).encode("ascii").ljust(END_BYTES))
+
+
+def read_end(folder: Path) -> Status | None:
+    """The last words of a job that could not write its status any more; None where there are none."""
+    path = folder / "end.json"
+    try:
+        return _read(path, Status) if path.read_bytes().strip() else None
+    except (FileNotFoundError, JobError):
+        return None
 
 
 def read_request(folder: Path) -> Request:
@@ -209,13 +302,23 @@ def _fits(value: Any, hint: Any) -> bool:
     return isinstance(value, hint)
 
 
+def read_starter(folder: Path) -> Process | None:
+    """The process that was about to start that of a job; None where nobody was yet.
+
+    Raises:
+        JobError: it is damaged.
+    """
+    return _read(folder / "starter.json", Process)
+
+
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
         tree = json.loads(path.read_bytes())
-        wrong = [f.name for f in fields(kind) if not _fits(tree[f.name], f.type)]
+        there = [f for f in fields(kind) if f.name in tree or f.name not in LATER]
+        wrong = [f.name for f in there if not _fits(tree[f.name], f.type)]
         if wrong:
             raise ValueError(f"{', '.join(wrong)} of another type")
-        return kind(**{f.name: tree[f.name] for f in fields(kind)})
+        return kind(**{f.name: tree[f.name] for f in there})
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

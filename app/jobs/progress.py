@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from app.jobs.files import UNFINISHED, State, Status, write_json
+from app.jobs.files import UNFINISHED, State, Status, write_end, write_json
 
 PERIOD_SECONDS = 0.2
 """Epochs of a small table end faster than anybody reads; the file is written this often."""
@@ -30,6 +30,12 @@ class Progress:
                 write_json(self.folder / "status.json", status)
                 self._written = time.monotonic()
 
+    def hold(self, runs: int) -> None:
+        """So many runs at work have finished an epoch that is kept when the job is stopped."""
+        with self._lock:
+            if runs != self.status.holds:
+                self.show(replace(self.status, holds=runs))
+
     def begin(self) -> None:
         """The job's turn has come; a second time changes nothing."""
         with self._lock:
@@ -37,6 +43,8 @@ class Progress:
                 self.show(replace(self.status, state="running", began=time.time()))
 
     def end(self, state: State, message: str) -> None:
-        """The job has ended."""
+        """The job has ended; even a full disk takes this."""
         with self._lock:
-            self.show(replace(self.status, state=state, message=message, ended=time.time()))
+            if self.status.state in UNFINISHED:
+                self.status = replace(self.status, state=state, message=message, ended=time.time())
+                write_end(self.folder, self.status)

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.jobs.files import JobError, Status, folder_of, is_id, read_request
+from app.jobs import queue
+from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, folder_of, read_request
 from app.jobs.state import older_jobs, settled, unfinished
-from app.jobs.words import waits
+from app.jobs.words import KEEPING, STOPPING, waits
 
 POINTS = 500
 """Points of a curve; more cannot be told apart on a page."""
@@ -27,6 +28,7 @@ class Job(Status):
         bench: tree of the BenchSpec that was asked for.
         created: when it was asked for, in seconds since 1970.
         ahead: how many unfinished jobs stand before it while it is queued.
+        stopping: whether it was asked to stop and has not ended yet.
     """
 
     id: str
@@ -35,6 +37,7 @@ class Job(Status):
     bench: dict[str, Any] = field(default_factory=dict)
     created: float = 0.0
     ahead: int = 0
+    stopping: bool = False
 
 
 def read(store: Path, job_id: str) -> Job:
@@ -46,10 +49,11 @@ def read(store: Path, job_id: str) -> Job:
     folder = folder_of(store, job_id)
     request, status = read_request(folder), settled(folder)
     ahead = len(unfinished(older_jobs(folder))) if status.state == "queued" else 0
-    message = status.message or _meanwhile(status, ahead)
+    stopping = status.state in UNFINISHED and asked_to_stop(folder)
+    message = (KEEPING if status.holds else STOPPING) if stopping else status.message or _meanwhile(status, ahead)
     asked = {"side": request.side, "title": request.title, "bench": request.bench, "created": request.created}
     known: dict[str, Any] = asked | asdict(status) | {"message": message}
-    return Job(id=job_id, ahead=ahead, **known)
+    return Job(id=job_id, ahead=ahead, stopping=stopping, **known)
 
 
 def _meanwhile(status: Status, ahead: int) -> str:
@@ -60,8 +64,26 @@ def _meanwhile(status: Status, ahead: int) -> str:
 
 def jobs(store: Path) -> list[str]:
     """IDs of the jobs of a store, newest first."""
-    home = Path(store) / "jobs"
-    return sorted((path.name for path in home.iterdir() if is_id(path.name)), reverse=True) if home.is_dir() else []
+    return queue.ids(Path(store) / "jobs")[::-1]
+
+
+def listed(store: Path, ended: int = 5) -> tuple[list[Job], int]:
+    """All unfinished jobs of a store and the newest ended ones, newest first, and how many older ones there are.
+
+    A job whose request cannot be read is listed as failed.
+    """
+    home, found, more = Path(store) / "jobs", [], 0
+    for job_id in jobs(store):
+        is_over = settled(home / job_id).state not in UNFINISHED
+        if is_over and ended == 0:
+            more += 1
+            continue
+        ended -= is_over
+        try:
+            found.append(read(store, job_id))
+        except JobError as error:
+            found.append(Job(id=job_id, side="", state="failed", message=str(error)))
+    return found, more
 
 
 def newest(store: Path, side: str) -> str | None:

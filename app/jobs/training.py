@@ -21,6 +21,7 @@ from benchmarks.events import (
     RunEpoch,
     RunFailed,
     RunFold,
+    RunNoted,
     RunSkipped,
 )
 from benchmarks.plan import BenchSpec, expand
@@ -46,23 +47,38 @@ def train(request: Request, progress: Progress) -> tuple[State, str]:
     _check_one(bench)
     stop, first, cut = partial(asked_to_stop, progress.folder), 0.0, False
     shown: int | None = None
+    holding: set[int] = set()
     with (progress.folder / "epochs.jsonl").open("a", buffering=1, encoding="ascii") as epochs:
         for event in run_bench(bench, stop=stop, device=request.device, keep_stopped=True):
+            holds = _hold(holding, event)
             if isinstance(event, RunEpoch):
                 _write_epoch(event, epochs)
                 # Seeds that train together report by turns: the status follows one of them until it ends.
                 shown = event.seed if progress.status.epoch == 0 else shown
                 if event.seed != shown:
+                    progress.hold(holds)
                     continue
                 first = time.monotonic() if event.epoch == 1 else first
             else:
                 _log(event)
             status = after(progress.status, event, bench.seeds, time.monotonic() - first)
-            progress.show(status, soon=isinstance(event, RunEpoch | RunFold))
+            soon = isinstance(event, RunEpoch | RunFold) and holds == progress.status.holds
+            progress.show(replace(status, holds=holds), soon=soon)
             cut = cut or _is_stopped(event)
             if isinstance(event, BenchDone):
                 return ended(event)
     return "cancelled", stopped(progress.status, cut)
+
+
+def _hold(seeds: set[int], event: BenchEvent) -> int:
+    """How many runs at work have finished an epoch after an event; their seeds are kept in the set."""
+    if isinstance(event, RunEpoch):
+        seeds.add(event.seed)
+    elif isinstance(event, RunDone):
+        seeds.discard(event.record.seed)
+    elif isinstance(event, RunFailed):
+        seeds.discard(event.seed)
+    return len(seeds)
 
 
 def ended(event: BenchDone) -> tuple[State, str]:
@@ -138,6 +154,8 @@ def _log(event: BenchEvent) -> None:
     if isinstance(event, RunDone):
         record = event.record
         print(f"seed {record.seed}: run {record.key}, {record.reason}, epoch {record.epoch}, {record.seconds:.1f} s")
+    if isinstance(event, RunNoted):
+        print(f"note: seed {event.seed}: {event.message}")
     if isinstance(event, RunFailed):
         print(f"seed {event.seed}: FAILED, {event.message}")
     if isinstance(event, BenchDone) and event.unreadable:

@@ -1,13 +1,27 @@
 """What is said of a job that waits or has ended."""
 
+import errno
+from collections.abc import Sequence
+
 from app.jobs.files import Status
 
 LOST = (
-    "The worker ended without a word: killed, out of memory, or the machine was restarted. Its log and what it had "
+    "The worker ended without a word: it was killed, or the machine was out of memory. Its log and what it had "
+    "finished are kept."
+)
+RESTARTED = (
+    "The machine was restarted while the worker was at work, or it worked on another machine. Its log and what it had "
     "finished are kept."
 )
 FORCED = "Stopped by force, for the worker did not answer; the run at work is not kept."
-UNKEPT = "Stopped in the middle of a run, which is not kept."
+UNKEPT = "Stopped before the run at work had finished an epoch, so nothing of it is kept."
+AT_ONCE = "Stopped at once, since it was asked twice; the run at work is not kept."
+STOPPING = "Stops as soon as it can."
+KEEPING = "Stops when its best finished epoch is in the store. Cancel again not to wait, and to lose it."
+FULL = (
+    "A run needs room on the disk, however: it is full, so the run at work is not kept. Make room, and train again: "
+    "runs that were finished are found."
+)
 NOT_BEGUN = "Cancelled before it began."
 
 
@@ -38,12 +52,33 @@ def with_finished(sentence: str, status: Status) -> str:
     return f"{sentence} {finished} of {status.seeds} runs {'was' if finished == 1 else 'were'} finished and kept."
 
 
+def found_all(runs: int, stores: Sequence[str] = ()) -> str:
+    """What a job says whose runs were all there, some of them perhaps in other stores.
+
+    >>> found_all(3), found_all(1, ["demo/results"])
+    ('3 found, 0 trained', '1 found, in demo/results too; 0 trained')
+    """
+    return f"{runs} found, in {', '.join(stores)} too; 0 trained" if stores else f"{runs} found, 0 trained"
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether something could not be written since the disk or the quota is full; libraries tell it in various ways.
+
+    >>> is_full(OSError(28, "No space left on device")), is_full(RuntimeError("i/o: no space left on device (28)"))
+    (True, True)
+    """
+    full = (errno.ENOSPC, errno.EDQUOT)
+    return (isinstance(error, OSError) and error.errno in full) or "no space left on device" in str(error).lower()
+
+
 def failed(error: Exception) -> str:
     r"""What a job says that failed: errors that people can mend speak for themselves.
 
     >>> failed(TypeError("no such thing")), failed(ValueError("classes need names, however: ...\nSee the docs."))
     ('something went wrong: TypeError: no such thing', 'classes need names, however: ...')
     """
+    if is_full(error):
+        return FULL
     name = type(error).__name__
     first = next(iter(str(error).strip().splitlines()), "")
     if isinstance(error, ValueError | OSError):

@@ -9,6 +9,7 @@ import gradio as gr
 from app import jobs
 from app.page.common import QUIET, as_pair
 from app.page.state import SIDES
+from app.page.telling import runs_html
 from app.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -80,13 +81,15 @@ def _compared(known: Mapping[str, str], role: "Role", workspace: Workspace) -> s
     from app.views.compare import compare_html, impossible_html
     from benchmarks.ab import pair
 
+    told = ""
     try:
-        keys = {side: list(jobs.read(workspace.store, known[side]).keys.values()) for side in SIDES}
+        read = {side: jobs.read(workspace.store, known[side]) for side in SIDES}
+        told, keys = runs_html(read), {side: list(job.keys.values()) for side, job in read.items()}
         found = pair(workspace.store, keys["A"], keys["B"], role)
         times = note_reveal(workspace.store, found) if role == "test" else count_reveals(workspace.store, found)
-        return compare_html(found) + _counted(found, times)
+        return told + compare_html(found) + _counted(found, times)
     except ValueError as error:
-        return impossible_html(error)
+        return told + impossible_html(error)
 
 
 def _counted(found: "Pair", times: int) -> str:

@@ -12,27 +12,30 @@ from app.command_lines import command_lines
 from app.page.common import QUIET, as_pair
 from app.page.routes import HEADS
 from app.page.state import SIDES
+from app.page.telling import runs_html
 from app.workspace import Workspace
 from benchmarks.store import run_folder
 
-UNTRAINED = "Train A and B first: then the commands that do the same stand here."
+UNTRAINED = "When A and B are trained, the commands that do the same stand here."
 
 
 @dataclass(frozen=True)
 class Export:
-    """A download for each side, and the commands."""
+    """Which runs they are of, a download for each side, and the commands."""
 
+    runs: gr.HTML
     download: gr.HTML
     commands: gr.Code
 
 
 def build_export() -> Export:
     """Lay out the section."""
+    runs = gr.HTML("", elem_id="taken", apply_default_css=False)
     download = gr.HTML(downloads_html({}), elem_id="downloads", apply_default_css=False)
     commands = gr.Code(
         UNTRAINED, language="shell", label="The same from the command line", interactive=False, elem_id="commands"
     )
-    return Export(download, commands)
+    return Export(runs, download, commands)
 
 
 def wire_export(export: Export, ready: gr.Textbox, workspace: Workspace) -> None:
@@ -41,15 +44,15 @@ def wire_export(export: Export, ready: gr.Textbox, workspace: Workspace) -> None
     def offered(text: str) -> list[Any]:
         known = as_pair(text)
         if known is None:
-            return [downloads_html({}), UNTRAINED]
+            return ["", downloads_html({}), UNTRAINED]
         from app.trial import best_run
 
         found = {side: jobs.read(workspace.store, known[side]) for side in SIDES}
         best = {side: best_run(workspace.store, found[side].keys) for side in SIDES}
         kept = {side: key if (run_folder(workspace.store, key) / "head").is_dir() else "" for side, key in best.items()}
-        return [downloads_html(kept), command_lines(found["A"].bench, found["B"].bench)]
+        return [runs_html(found), downloads_html(kept), command_lines(found["A"].bench, found["B"].bench)]
 
-    ready.change(offered, ready, [export.download, export.commands], **QUIET)
+    ready.change(offered, ready, [export.runs, export.download, export.commands], **QUIET)
 
 
 def downloads_html(kept: dict[str, str]) -> str:

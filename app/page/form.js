@@ -2,7 +2,7 @@
 const KEY = "frostbench_form";
 const form = element.querySelector("#form");
 const controls = [...form.querySelectorAll("[data-key]")];
-let asked = 0, line = Promise.resolve(), waiting = null;
+let asks = null, asked = 0, line = Promise.resolve(), waiting = null;
 
 function read() {
   const tree = { sides: { A: {}, B: {} }, seeds: null, split: {} };
@@ -90,10 +90,30 @@ function apply(said, sent) {
     row.hidden = said.inactive.A.includes(key) && said.inactive.B.includes(key);
     row.querySelector(".fp-reasons").innerHTML = said.reasons[key] || "";
   }
+  if (form.classList.contains("fp-loading")) begin();
   for (const choice of form.querySelectorAll("[data-preset]")) choice.value = said.presets[choice.dataset.preset];
   for (const tick of form.querySelectorAll("[data-switch]")) tick.checked = !!said.switches[tick.dataset.side][tick.dataset.switch];
   tell(said.difference);
+  asks = said.asks;
+  mark();
   localStorage.setItem(KEY, JSON.stringify(said.form));
+}
+
+// The values are true from here on; the buttons that train them hear of it from the page.
+function begin() {
+  form.classList.remove("fp-loading");
+  form.querySelector("#options-fields").disabled = false;
+  trigger("apply");
+}
+
+// Results say what was trained; where the form would train something else now, they are marked as out of date.
+function mark() {
+  for (const result of document.querySelectorAll("[data-asked-a], [data-asked-b]")) {
+    const { askedA, askedB } = result.dataset;
+    const old = (askedA !== undefined && askedA !== asks.A) || (askedB !== undefined && askedB !== asks.B);
+    result.classList.toggle("fp-is-outdated", old);
+    for (const note of result.querySelectorAll(".fp-outdated")) note.hidden = !old;
+  }
 }
 
 function held(tree, side, key) {
@@ -162,5 +182,6 @@ form.addEventListener("input", event => {
 });
 // The button is another component, which may come after this one.
 document.addEventListener("click", event => { if (event.target.closest("#copy")) ask({ act: "copy" }); });
+new MutationObserver(() => { if (asks) mark(); }).observe(document.body, { childList: true, subtree: true });
 window.frostbench = { form: read };
 ask({ act: "restore" });

@@ -75,7 +75,9 @@ def form_html() -> str:
     parts.append(_group("Seeds and split, the same for A and B", shared, "shared"))
     only = '<label class="fp-only"><input type="checkbox" id="only-differing">Show only what differs</label>'
     parts.insert(0, only)
-    return f'<div class="fp fp-form" id="form" data-testid="form" data-state="loading">{"".join(parts)}</div>'
+    # Nothing can be set, and no value is shown, before the server has said what the values are.
+    inner = f'<fieldset id="options-fields" disabled>{"".join(parts)}</fieldset>'
+    return f'<div class="fp fp-form fp-loading" id="form" data-testid="form" data-state="loading">{inner}</div>'
 
 
 def title_of(row: Row) -> str:
@@ -142,7 +144,7 @@ def _control(row: Row, side: str, label: str, dom: str) -> str:
     if row.control == "number":
         bounds = {name: f"{end:g}" for name, end in (("min", row.low), ("max", row.high)) if end is not None}
         # The bounds inform; that a value keeps them is said by the spec, in words.
-        hint = {"placeholder": "automatic"} if row.optional else {}
+        hint = {"placeholder": f"empty: {row.empty}" if row.empty else "may be empty"} if row.optional else {}
         return f'<input type="number" step="{1 if row.whole else "any"}"{_attributes(facts | bounds | hint)}>'
     chips = '<div class="fp-names"></div>' if row.control == "names" else ""
     hint = {"names": "the first" if row.key == "columns" else "none", "numbers": "numbers with commas"}

@@ -3,7 +3,8 @@
 from typing import Any
 
 from app.page.pieces import difference_html, reasons_html
-from app.page.state import CACHE_ROW, SIDES, Form, View, check_files, read_form, restored, view
+from app.page.state import CACHE_ROW, SIDES, Form, View, bench_for, check_files, read_form, restored, view
+from app.page.telling import fingerprint
 from app.sides import CUSTOM, ROWS, switches, with_preset, with_switch
 from app.workspace import Workspace
 
@@ -52,18 +53,30 @@ def _shown(form: Form, seen: View, workspace: Workspace) -> dict[str, Any]:
         "reasons": reasons_html((CACHE_ROW, *ROWS), seen),
         "presets": {side: name if exact else CUSTOM for side, (name, exact) in seen.presets.items()},
         "switches": seen.switches,
+        "asks": {side: _asks(form, seen, side, workspace) for side in SIDES},
         "caches": workspace.cache_names(),
         "names": {side: _names(form, side, workspace) for side in SIDES},
         "about": {side: _about(form, side, workspace) for side in SIDES},
     }
 
 
+def _asks(form: Form, seen: View, side: str, workspace: Workspace) -> str:
+    """The fingerprint of what a side would train; empty where it cannot be trained."""
+    run = seen.runs[side]
+    return "" if run is None or seen.errors[side] else fingerprint(bench_for(form, run, side, workspace))
+
+
 def _names(form: Form, side: str, workspace: Workspace) -> dict[str, list[str]]:
     """What a side's cache has to offer to the rows that take names."""
     name = form.sides[side]["cache"]
+    none: dict[str, list[str]] = {"columns": [], "background": [], "view_sets": [], "tta": []}
     if name not in workspace.cache_names():
-        return {"columns": [], "background": [], "view_sets": [], "tta": []}
-    facts, sets = workspace.facts(name), workspace.view_sets(name)
+        return none
+    try:
+        facts, sets = workspace.facts(name), workspace.view_sets(name)
+    except (ValueError, OSError):
+        # `_about` says why, and the page stays usable: another cache can be chosen.
+        return none
     views = {row: [one for one, role in sets.items() if role == own] for row, own in VIEW_ROWS.items()}
     return {"columns": list(facts.columns), "background": list(facts.classes)} | views
 
@@ -73,7 +86,10 @@ def _about(form: Form, side: str, workspace: Workspace) -> str:
     name = form.sides[side]["cache"]
     if name not in workspace.cache_names():
         return ""
-    facts = workspace.facts(name)
+    try:
+        facts = workspace.facts(name)
+    except (ValueError, OSError) as error:
+        return f"This cache cannot be read: {error}"
     counts = [n for n in facts.classes.values() if n]
     spread = f"{min(counts):,} to {max(counts):,} images each" if counts else "no images"
     columns = "; ".join(f"{column}: {what}" for column, what in facts.columns.items())

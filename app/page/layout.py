@@ -11,6 +11,7 @@ from app.page.compare import build_compare, wire_compare
 from app.page.export import build_export, wire_export
 from app.page.form_html import form_html
 from app.page.judge import judge as judge_form
+from app.page.listing import build_list
 from app.page.training import attach, build_training, wire_training
 from app.page.trying import build_try, wire_try
 from app.uploads import Uploads
@@ -29,9 +30,10 @@ def build(workspace: Workspace, uploads: Uploads) -> gr.Blocks:
             gr.HTML('<div class="fp-slot"></div>', elem_id="difference", apply_default_css=False)
             training = build_training()
         heading("Options", "options", "One row for each option. What differs is tinted; what cannot be used says why.")
-        _form(workspace)
+        form = _form(workspace)
         heading("Training", "training")
         training.progress.render()
+        build_list(workspace)
         heading("What changed", "changed")
         compare = build_compare()
         heading("Try an image", "try-it")
@@ -46,19 +48,23 @@ def build(workspace: Workspace, uploads: Uploads) -> gr.Blocks:
         def again(known: Any, request: gr.Request) -> list[Any]:
             return attach(known, dict(request.query_params), workspace)
 
+        buttons = [training.copy, *training.start.values()]
+        form.apply(lambda: [gr.update(interactive=True)] * len(buttons), None, buttons, **QUIET)
         page.load(lambda: title_html(workspace), None, title, **QUIET)
         page.load(again, pair, [pair, *training.outputs], **QUIET)
     return page
 
 
-def _form(workspace: Workspace) -> None:
-    """The rows of options; their script asks `judge` what the values stand for."""
+def _form(workspace: Workspace) -> gr.HTML:
+    """The rows of options; their script asks `judge` what the values stand for, and tells once they are there."""
 
     def judge(asked: Any) -> dict[str, Any]:
         return judge_form(asked, workspace)
 
     script = (resources.files("app.page") / "form.js").read_text("utf-8")
-    gr.HTML(form_html(), js_on_load=script, server_functions=[judge], apply_default_css=False, elem_id="options-form")
+    return gr.HTML(
+        form_html(), js_on_load=script, server_functions=[judge], apply_default_css=False, elem_id="options-form"
+    )
 
 
 def heading(title: str, anchor: str, sentence: str = "") -> None:

@@ -8,7 +8,7 @@ from app.page.state import SIDES, View
 from app.rows import Row
 
 MARKS = {"A": "●", "B": "◆"}
-NAMES = {"A": "A · baseline", "B": "B · challenger"}
+NAMES = {"A": "A · reference", "B": "B · challenger"}
 
 
 def dom_id(*parts: str) -> str:

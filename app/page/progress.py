@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from app.jobs import Job, eta_seconds
-from app.page.pieces import MARKS, NAMES
+from app.page.pieces import MARKS
 from app.page.state import SIDES
+from app.page.telling import asked_of, told_bench
 
 WORDS = {
     "queued": "◔ waiting",
@@ -16,14 +17,19 @@ WORDS = {
     "failed": "✖ failed",
     "lost": "? lost",
 }
-IDLE = "Nothing has been trained yet. Set the options above and press <b>Train A and B, then compare</b>."
+IDLE = "Nothing has been trained from this page yet. Set the options and press <b>Train A and B, then compare</b>."
+LOADING = '<div class="fp fp-none" data-testid="jobs" data-state="loading">Looking for jobs…</div>'
+OLD = ' <em class="fp-outdated" hidden>(not what the form says now)</em>'
 Curves = Mapping[int, Mapping[str, Sequence[float | None]]]
 
 
-def lines_html(found: Mapping[str, Job]) -> str:
-    """One line for the job of each side, with a bar; it stays in view while the page is scrolled."""
+def lines_html(found: Mapping[str, Job], idle: str = "") -> str:
+    """One line for the job of each side, with a bar; it stays in view while the page is scrolled.
+
+    Without a job it says so, and what there is instead.
+    """
     if not found:
-        return f'<div class="fp fp-none" data-testid="jobs" data-state="idle">{IDLE}</div>'
+        return f'<div class="fp fp-none" data-testid="jobs" data-state="idle">{IDLE} {escape(idle)}</div>'
     state = "working" if any(job.state in ("queued", "running") for job in found.values()) else "ended"
     lines = "".join(_line(side, found.get(side)) for side in SIDES)
     return f'<div class="fp" data-testid="jobs" data-state="{state}">{lines}</div>'
@@ -41,8 +47,9 @@ def _line(side: str, job: Job | None) -> str:
     )
     return (
         f'<div class="fp-line-of fp-is-{job.state}" data-testid="job-{side}" data-state="{job.state}" '
-        f'data-run="{escape(job.id)}" data-n="{job.epoch:d}">{name}{bar}<span><b>{WORDS[job.state]}</b> '
-        f"{_where(job)}</span></div>"
+        f'data-run="{escape(job.id)}" data-n="{job.epoch}" data-asked-{side.lower()}="{asked_of(job)}">'
+        f"{name}{bar}<span>"
+        f"<b>{'■ stopping' if job.stopping else WORDS[job.state]}</b> {escape(where(job))}{OLD}</span></div>"
     )
 
 
@@ -56,7 +63,7 @@ def progress_html(found: Mapping[str, Job], curves: Mapping[str, Curves], logs: 
 
 
 def _card(side: str, job: Job, log: str) -> str:
-    head = f'<h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {NAMES[side]}</h3>'
+    head = f'<h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</h3>'
     told = (
         f'<details class="fp-log"><summary>Show the log</summary><pre>{escape(log)}</pre></details>'
         if job.state in ("failed", "lost") and log
@@ -65,9 +72,10 @@ def _card(side: str, job: Job, log: str) -> str:
     notes = "".join(f"<li>{escape(each)}</li>" for each in job.warnings)
     listed = f'<ul class="fp-notes">{notes}</ul>' if notes else ""
     said = escape(job.message or WORDS[job.state])
+    what = f"<p>{escape(told_bench(job.bench))}</p>"
     return (
         f'<section class="fp-card fp-is-{job.state}" data-testid="card-{side}" data-run="{escape(job.id)}">{head}'
-        f'<p class="fp-message">{said}</p>{told}{listed}</section>'
+        f'{what}<p class="fp-message">{said}</p>{told}{listed}</section>'
     )
 
 
@@ -78,7 +86,10 @@ def _share(job: Job) -> float:
     return 100 * min(1.0, (max(0, job.seed_number - 1) + within) / max(1, job.seeds))
 
 
-def _where(job: Job) -> str:
+def where(job: Job) -> str:
+    """How far a job is."""
+    if job.stopping:
+        return job.message
     if job.state == "queued":
         return f"{job.ahead} before it" if job.ahead else "starting"
     if job.state == "done":

@@ -6,7 +6,18 @@ from typing import Any
 
 from app.forms import Values, spec_of, values_of
 from app.rows import Row, rows_of
-from app.sides import ROWS, Difference, differences, disabled, met, nearest_preset, run_of, switches, with_preset
+from app.sides import (
+    ROWS,
+    Difference,
+    bench_of,
+    differences,
+    disabled,
+    met,
+    nearest_preset,
+    run_of,
+    switches,
+    with_preset,
+)
 from app.workspace import Workspace
 from benchmarks.settings import SettingsError, Tree
 from embedcache.splits.making import SplitSpec
@@ -166,17 +177,30 @@ def check_files(rows: Sequence[Row], values: Mapping[str, Any], workspace: Works
                 raise SettingsError(f"{row.path}: {error}") from error
 
 
-def _side(values: Mapping[str, Any], workspace: Workspace) -> _Side:
+def runs_of(form: Form, workspace: Workspace) -> tuple[dict[str, RunSpec | None], dict[str, str]]:
+    """For each side its run, None where a value is not allowed, and why it cannot be trained, empty where it can."""
+    found = {side: _run(form.sides[side], workspace) for side in SIDES}
+    runs, errors = ({side: pair[i] for side, pair in found.items()} for i in (0, 1))
+    return runs, {side: error or _shared_error(form, workspace) for side, error in errors.items()}
+
+
+def _run(values: Mapping[str, Any], workspace: Workspace) -> tuple[RunSpec | None, str]:
     try:
         check_files(ROWS, values, workspace)
         run = run_of(values)
     except ValueError as error:
-        return _Side(None, str(error).removesuffix("\nSee `frostbench options`."), (), ("", False), {}, {})
+        return None, str(error).removesuffix("\nSee `frostbench options`.")
     refused = "; ".join(rule.sentence for rule in met(run, ("refuse",)))
-    no_cache = "" if values.get("cache") else "choose a cache"
+    return run, refused or ("" if values.get("cache") else "choose a cache")
+
+
+def _side(values: Mapping[str, Any], workspace: Workspace) -> _Side:
+    run, error = _run(values, workspace)
+    if run is None:
+        return _Side(None, error, (), ("", False), {}, {})
     return _Side(
         run=run,
-        error=refused or no_cache,
+        error=error,
         warnings=tuple(rule.sentence for rule in met(run, ("idle", "warn"))),
         preset=nearest_preset(run),
         switches={switch.name: switch.is_on(run) for switch in switches()},
@@ -193,6 +217,16 @@ def _shared_error(form: Form, workspace: Workspace) -> str:
     except ValueError as error:
         return f"split: {error}".removesuffix("\nSee `frostbench options`.")
     return ""
+
+
+def bench_for(form: Form, run: RunSpec, side: str, workspace: Workspace) -> Tree:
+    """The bench of one row that trains a side.
+
+    Raises:
+        SettingsError: the side's cache is none that the page may use, or a share of the split is not allowed.
+    """
+    cache = str(workspace.cache(form.sides[side]["cache"]))
+    return bench_of(cache, run, seeds_of(form), str(workspace.store), form.split_changes(), side)
 
 
 def seeds_of(form: Form) -> Sequence[int]:

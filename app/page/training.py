@@ -8,15 +8,13 @@ from typing import Any
 import gradio as gr
 
 from app import jobs
+from app.finding import collect, keys_of
 from app.jobs import Job
 from app.page.common import QUIET, Pair, as_text, kept_text
-from app.page.progress import lines_html, progress_html
-from app.page.state import SIDES, Form, read_form, seeds_of, view
-from app.sides import bench_of
+from app.page.progress import LOADING, lines_html, progress_html
+from app.page.state import SIDES, Form, bench_for, read_form, runs_of
 from app.workspace import Workspace
 from benchmarks.plugins import check_allowed
-from benchmarks.settings import SettingsError
-from training.run import RunSpec
 
 UNENDED = ("queued", "running")
 SECONDS = 1.0
@@ -52,21 +50,25 @@ class Training:
 
 
 def build_training() -> Training:
-    """Lay out the buttons and one line for each job; `progress` is rendered where the page wants it."""
+    """Lay out the buttons and one line for each job; `progress` is rendered where the page wants it.
+
+    The buttons wait for the form: until its values are there, nobody knows what they would train.
+    """
+    off: dict[str, Any] = {"size": "sm", "interactive": False}
     with gr.Row(elem_classes="fp-buttons"):
-        copy = gr.Button("Copy A to B", size="sm", elem_id="copy")
+        copy = gr.Button("Copy A to B", elem_id="copy", **off)
         start = {
-            ("A",): gr.Button("Train A", size="sm", elem_id="train-A"),
-            ("B",): gr.Button("Train B", size="sm", elem_id="train-B"),
-            SIDES: gr.Button("Train A and B, then compare", variant="primary", size="sm", elem_id="train-both"),
+            ("A",): gr.Button("Train A", elem_id="train-A", **off),
+            ("B",): gr.Button("Train B", elem_id="train-B", **off),
+            SIDES: gr.Button("Train A and B, then compare", variant="primary", elem_id="train-both", **off),
         }
     with gr.Row(elem_classes="fp-lines"):
-        lines = gr.HTML(lines_html({}), elem_id="lines", apply_default_css=False)
+        lines = gr.HTML(LOADING, elem_id="lines", apply_default_css=False)
         cancel = {
             side: gr.Button(f"Cancel {side}", size="sm", visible=False, elem_id=f"cancel-{side}", min_width=90)
             for side in SIDES
         }
-    progress = gr.HTML(progress_html({}, {}), elem_id="progress", apply_default_css=False, render=False)
+    progress = gr.HTML("", elem_id="progress", apply_default_css=False, render=False)
     return Training(copy, start, lines, progress, cancel, gr.Timer(SECONDS, active=False), kept_text())
 
 
@@ -83,6 +85,7 @@ def wire_training(training: Training, workspace: Workspace, pair: gr.BrowserStat
         )
 
     def look(known: Pair | None) -> list[Any]:
+        jobs.advance(workspace.store)
         return shown(known or {}, workspace)
 
     training.tick.tick(look, pair, training.outputs, **QUIET)
@@ -100,30 +103,36 @@ def _starter(workspace: Workspace, sides: Sequence[str], one: Lock) -> Callable[
 
 
 def submit(form: Form, sides: Sequence[str], workspace: Workspace) -> Pair:
-    """Start the jobs of some sides; returns their ids by side.
+    """Start the jobs of some sides, or find what they would train; returns their ids by side.
 
     Raises:
-        gr.Error: a side cannot be trained as the form stands.
+        gr.Error: a side cannot be trained as the form stands, or the store takes no job.
     """
-    seen = view(form, workspace)
-    wrong = [f"{side}: {seen.errors[side]}" for side in sides if seen.errors[side]]
+    runs, errors = runs_of(form, workspace)
+    wrong = [f"{side}: {errors[side]}" for side in sides if errors[side]]
     if wrong:
         raise gr.Error(". ".join(wrong), print_exception=False)
     try:
         for side in sides:
-            check_allowed(seen.runs[side], workspace.plugins)
-    except SettingsError as error:
+            check_allowed(runs[side], workspace.plugins)
+        benches = {side: bench_for(form, runs[side], side, workspace) for side in sides}
+        return {side: submit_one(side, bench, workspace) for side, bench in benches.items()}
+    except (ValueError, OSError) as error:
         raise gr.Error(str(error), print_exception=False) from error
-    benches = {side: _bench(form, seen.runs[side], side, workspace) for side in sides}
-    return {
-        side: jobs.submit(workspace.store, side, bench, slots=workspace.slots, device=workspace.device)
-        for side, bench in benches.items()
-    }
 
 
-def _bench(form: Form, run: RunSpec, side: str, workspace: Workspace) -> dict[str, Any]:
-    cache = str(workspace.cache(form.sides[side]["cache"]))
-    return bench_of(cache, run, seeds_of(form), str(workspace.store), form.split_changes(), side)
+def submit_one(side: str, bench: dict[str, Any], workspace: Workspace) -> str:
+    """A job for what a side asks for; one without a worker where all of its runs are there, in whichever store.
+
+    Raises:
+        JobError: the store takes no job.
+        OSError: the store cannot be written.
+    """
+    keys = keys_of(bench)
+    is_there, stores = collect(keys, workspace)
+    if is_there:
+        return jobs.submit_found(workspace.store, side, bench, keys, stores=list(map(str, stores)))
+    return jobs.submit(workspace.store, side, bench, slots=workspace.slots, device=workspace.device, keys=keys)
 
 
 def _canceller(workspace: Workspace, side: str) -> Callable[..., list[Any]]:
@@ -143,9 +152,16 @@ def shown(pair: Pair, workspace: Workspace) -> list[Any]:
         side: jobs.log_tail(workspace.store, job.id) for side, job in found.items() if job.state in ("failed", "lost")
     }
     at_work = [side for side, job in found.items() if job.state in UNENDED]
-    buttons = [gr.update(visible=side in at_work) for side in SIDES]
-    told = [lines_html(found), progress_html(found, curves, logs)]
+    buttons = [_cancel_button(side, found.get(side)) for side in SIDES]
+    idle = "" if found else workspace.told_runs()
+    told = [lines_html(found, idle), progress_html(found, curves, logs)]
     return [*told, *buttons, gr.Timer(active=bool(at_work)), as_text(ready_of(found))]
+
+
+def _cancel_button(side: str, job: Job | None) -> Any:
+    unended = job is not None and job.state in UNENDED
+    words = f"Stop {side} now" if job is not None and job.stopping else f"Cancel {side}"
+    return gr.update(visible=unended, value=words)
 
 
 def ready_of(found: Mapping[str, Job]) -> Pair | None:
@@ -163,6 +179,7 @@ def attach(known: Any, asked: Mapping[str, str], workspace: Workspace) -> list[A
         asked: the address's parameters; `a` and `b` name jobs.
         workspace: where jobs are.
     """
+    jobs.advance(workspace.store)
     there = set(jobs.jobs(workspace.store))
     kept = known if isinstance(known, dict) else {}
     pair = {}

@@ -109,7 +109,7 @@ def _tried(upload: Upload, job: str, workspace: Workspace) -> "Trial | str":
 
     try:
         keys = jobs.read(workspace.store, job).keys
-        return try_image(upload.path, upload.name, workspace.store, keys, workspace.device)
+        return try_image(upload.path, upload.name, workspace.store, keys, workspace.device, workspace.plugins)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         return str(error)
 

@@ -19,6 +19,7 @@ from app.views.words import (
 from benchmarks.ab import Pair
 from benchmarks.deltas import REASONS
 from benchmarks.svg import Scale, line, mark
+from benchmarks.tables import chance_words
 
 WIDTH, HEIGHT = 150.0, 18.0
 INK = "var(--fb-line)"
@@ -45,9 +46,14 @@ def delta_table_html(pair: Pair) -> str:
         '<h3 class="fb-title">All metrics</h3>',
         scrolled(table, "Differences between A and B"),
         f'<p class="fb-sub">Differences of percentages are in points; their pictures share one scale.{_reasons(lines)}'
-        " Each metric is judged on its own: of many, one in twenty may get a verdict by chance.</p>",
+        f" {_chance(pair)}</p>",
     ]
     return piece(pair, "delta-table", body)
+
+
+def _chance(pair: Pair) -> str:
+    """How many verdicts chance would give; nothing where there can be none."""
+    return html(chance_words(pair.comparison))
 
 
 def _reach(lines: list[dict[str, float]]) -> float:

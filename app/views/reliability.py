@@ -18,13 +18,16 @@ def reliability_html(pair: Pair) -> str:
     calibrated = any(side.before != side.after for side in pair.sides)
     before = {side.name: side.before for side in pair.sides}
     after = {side.name: side.after for side in pair.sides}
-    panels = [_panel("before calibration", before), _panel("after calibration", after)] if calibrated else []
-    panels = panels or [_panel("no calibration was fitted", after)]
+    first = {side.name: side.ece_before for side in pair.sides}
+    last = {side.name: side.ece for side in pair.sides}
+    panels = [_panel("before calibration", before, first), _panel("after calibration", after, last)]
+    panels = panels if calibrated else [_panel("no calibration was fitted", after, last)]
     body = [
         '<h3 class="fb-title">When it says 80 %, is it right 80 % of the time?</h3>',
         '<p class="fb-sub">Reliability diagram, all seeds together. On the dotted line a head is as often right as it '
         f"says, below it too sure of itself. Larger marks hold more images, hollow ones fewer than {FEW}; the bars "
-        "below count them. ECE is the mean distance from the line. "
+        "below count them. ECE is the mean distance from the line, of each seed by itself and then averaged over "
+        "seeds, as every metric of the table is; it is not that of the pooled marks. "
         f"{_temperatures(pair) if calibrated else ''}</p>",
         f'<div class="fb-panels">{"".join(panels)}</div>',
     ]
@@ -41,10 +44,8 @@ def _temperatures(pair: Pair) -> str:
     return f"Temperatures by seed: {'; '.join(told)}."
 
 
-def _panel(title: str, bins: dict[str, Bins]) -> str:
-    legend = " ".join(
-        f'<span class="fb-nowrap">{who(name)}: ECE {_percent(found.ece)}</span>' for name, found in bins.items()
-    )
+def _panel(title: str, bins: dict[str, Bins], ece: dict[str, float]) -> str:
+    legend = " ".join(f'<span class="fb-nowrap">{who(name)}: ECE {_percent(ece[name])}</span>' for name in bins)
     caption = f"<figcaption><strong>{html(title.capitalize())}</strong> {legend}</figcaption>"
     return f'<figure class="fb-panel">{caption}{_drawing(title, bins)}</figure>'
 

@@ -18,6 +18,7 @@ from app.views.words import (
 )
 from benchmarks.ab import BREAKS, FIXES, MAIN, Pair
 from benchmarks.deltas import REASONS
+from benchmarks.tables import settling_words
 
 STATES = {"A": "a-better", "B": "b-better", "": "cannot-tell"}
 
@@ -36,11 +37,11 @@ def verdict_html(pair: Pair, metric: str = MAIN) -> str:
         f'<span class="fb-nowrap">(95 % interval {span})</span></span></p>'
     )
     values = f"{who('A')} {figure_of(metric, a['value'])}, {who('B')} {figure_of(metric, b['value'])}"
-    told = [values + "." + _why(str(b["verdict"])), _basis(pair), _resolution(pair, metric, b)]
+    told = [values + "." + _why(str(b["verdict"])), _basis(pair), _resolution(pair, metric, b), _settling(pair, metric)]
     body = [
         f'<div class="fb-said fb-said-{STATES[won]}">',
         sentence,
-        f'<p class="fb-sub">{" ".join(told)}</p>',
+        f'<p class="fb-sub">{" ".join(words for words in told if words)}</p>',
         "</div>",
     ]
     return piece(pair, "verdict", body, STATES[won])
@@ -63,7 +64,7 @@ def _basis(pair: Pair) -> str:
     groups = "" if made.n_groups == made.n_rows else f" in {things(made.n_groups, 'group')}"
     each = "" if len(made.seeds) == 1 else " (mean over seeds)"
     return (
-        f"Same {things(made.n_rows, ROLES[made.role] + ' image')}{groups}, paired bootstrap, "
+        f"Same {things(made.n_rows, ROLES[made.role] + ' image')}{groups}, paired bootstrap over images, "
         f"{'seed' if len(made.seeds) == 1 else 'seeds'} {seeds}. "
         f"B fixes {things(flips[FIXES], 'image')} and breaks {count(flips[BREAKS])}{each}."
     )
@@ -72,8 +73,16 @@ def _basis(pair: Pair) -> str:
 def _resolution(pair: Pair, metric: str, line: dict[str, float]) -> str:
     half = (line["high"] - line["low"]) / 2
     if not math.isfinite(half):
-        return "One of the runs gave no figures."
+        known = math.isfinite(line["delta"])
+        return "The images are of too few groups for an interval." if known else "One of the runs gave no figures."
     if half == 0:
-        return "On this metric A and B gave the same on every resample."
+        return "On this metric A and B gave the same on every resample of the images, with every seed."
     shown = f"{100 * half:.1f} points" if METRICS[metric].is_share else f"{half:.3f}"
-    return f"Differences below about {shown} can’t be seen with this set."
+    seeds = "this seed" if len(pair.comparison.seeds) == 1 else "these seeds"
+    return f"Differences below about {shown} can’t be seen with these images and {seeds}."
+
+
+def _settling(pair: Pair, metric: str) -> str:
+    """What would settle a difference that cannot be told, where that is known."""
+    words = settling_words(pair.comparison, "B", metric)
+    return f"Were it as large as it looks, {html(words)} would settle it." if words else ""

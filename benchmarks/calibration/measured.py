@@ -3,7 +3,8 @@
 Calibration errors are sizes of gaps, so noise alone makes them larger, and a resample adds noise to that of the rows:
 percentile intervals lie too high, often above the figure itself. So the interval of a figure is Hall's basic one, which
 mirrors the resamples at the figure. In a difference of two rows most of that cancels, and its interval is the one
-of percentiles, as in every comparison. docs/calibration_metrics.md says how often each held the truth in simulations.
+of every comparison (`benchmarks.significance`). docs/calibration_metrics.md says how often such intervals held the
+truth in simulations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from benchmarks.compare import Role
 from benchmarks.deltas import table_of
 from benchmarks.notes import notes_of
 from benchmarks.paired import Paired
+from benchmarks.record import mean_preference
 from benchmarks.significance import interval
 from benchmarks.store import StoreError, count_runs
 from benchmarks.tuning import Tuned
@@ -116,7 +118,7 @@ def report_of(
     draws, best = Draws(paired.frame.groups, resamples, 0), best_row(paired)
     gathered, temperatures, said = _measured(paired, place, draws, told)
     runs_seen, unreadable = count_runs(place.store, paired.facts.split)
-    own = notes_of(paired, place.role, resamples, unreadable, tuned)
+    own = notes_of(paired, place.role, unreadable, tuned)
     return CalibrationReport(
         title=f"{name} on {place.cache}",
         cache=place.cache,
@@ -138,13 +140,8 @@ def report_of(
 
 def best_row(paired: Paired) -> str:
     """The row other than the baseline with the best validation macro F1; test rows choose nothing."""
-
-    def value(row: str) -> float:
-        found = [record.selection_value for record in paired.records[row]]
-        return float(np.mean([-1.0 if one is None else one for one in found]))
-
     others = [row for row in paired.records if row != paired.baseline]
-    return max(others, key=value) if others else paired.baseline
+    return max(others, key=lambda row: mean_preference(paired.records[row])) if others else paired.baseline
 
 
 Shown = dict[str, dict[str, Confident]]

@@ -77,13 +77,13 @@ def _cell(line: Mapping[str, float | str]) -> dict[str, str]:
     if not line or math.isnan(float(line["value"])):
         return dict.fromkeys(("value", "span", "delta", "moved", "verdict", "mark"), "")
     verdict, delta = str(line["verdict"]), float(line["delta"])
-    known = not math.isnan(delta)
+    known = math.isfinite(float(line["low"]))
     return {
         "value": number(float(line["value"])),
         "span": f"{float(line['value_low']):.4f} … {float(line['value_high']):.4f}",
         "delta": signed(delta),
         "moved": f"{signed(float(line['low']))} … {signed(float(line['high']))}" if known else "",
-        "verdict": verdict if known else "",
+        "verdict": verdict if not math.isnan(delta) else "",
         "mark": MARKS.get(verdict, ""),
     }
 

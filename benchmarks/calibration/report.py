@@ -10,7 +10,7 @@ import pandas as pd
 from benchmarks.calibration.measured import CalibrationReport as CalibrationReport
 from benchmarks.calibration.measured import report_of
 from benchmarks.calibration.runs import Place
-from benchmarks.compare import RESAMPLES_PER_ROW, Role, ordered
+from benchmarks.compare import Role, ordered
 from benchmarks.keys import rows_of
 from benchmarks.paired import load
 from benchmarks.plan import BenchSpec
@@ -22,7 +22,7 @@ from benchmarks.view_sets import with_averaged
 from embedcache.splits.making import Split, load_or_make_split
 from embedcache.table import FeatureTable, read_table
 
-FEWEST_RESAMPLES = 1000
+RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def calibration(
         role: whose rows are judged; test only when everything else is decided.
         baseline: the row to compare with; None means the first.
         others: folder of a cache of the same recipe with images of none of the classes, to be told apart.
-        resamples: how many; None takes 100 for each row to compare, and at least 1000.
+        resamples: how many; None takes 1000.
         told: called with how many runs are done, and of how many.
 
     Raises:
@@ -89,14 +89,14 @@ def _on_cache(spec: BenchSpec, part: ChosenRows, options: _Options, counter: _Co
     require_runs(store, part.rows, part.cache)
     runs = [run for row in rows_of(spec) for run in row.specs]
     table = read_table(cache, columns_for(cache, runs), stored=True)
-    split = load_or_make_split(cache, table, spec.split)
+    split = load_or_make_split(cache, table, spec.split, store)
     _check_split(split)
     table = with_averaged(table, split, runs)
     paired = load(store, ordered(part.rows, options.baseline), options.role)
     order = pd.Index(table.ids).get_indexer(pd.Index(paired.ids)).astype(np.int64)
     others = _told_apart(table, options.others)
     place = Place(store, part.cache, table, split, options.role, order, paired.frame.groups, others)
-    resamples = options.resamples or max(FEWEST_RESAMPLES, RESAMPLES_PER_ROW * (len(part.rows) - 1))
+    resamples = options.resamples or RESAMPLES
     return report_of(paired, place, spec.name, resamples, part.tuned, counter.count)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.calibration.runs import SIDES, Said
 from benchmarks.draws import resamples
 from benchmarks.resampled import Resampled
+from benchmarks.spread import Spread
 from training.calibration_bins import Floats, Ints, sums_by
 from training.calibration_metrics import HIGHER_IS_BETTER as OF_CALIBRATION
 from training.calibration_metrics import TITLES, Judged, measured
@@ -49,7 +50,9 @@ class Draws:
 
 @dataclass
 class Gathered:
-    """Values of R rows of S runs, gathered run by run: memory is that of one run and of its figures.
+    """Values of R rows of S runs, gathered run by run, those of the first row before the others.
+
+    Memory is that of one run and of its figures, and of the first row's figures on the resamples.
 
     Attributes:
         rows: names of the rows.
@@ -57,6 +60,9 @@ class Gathered:
         count: resamples, B.
         values: by side and metric, [R, S]; NaN where a run has none.
         moved: by side and metric, sums over seeds on the resamples, [R, B].
+        each: by side and metric, sums over seeds of the variance over the resamples, [R].
+        apart: the same of the difference from the first row's run of the seed.
+        base: by side and metric, the first row on the resamples, [S, B].
         has_own: whether some head has a calibration of its own.
     """
 
@@ -65,6 +71,9 @@ class Gathered:
     count: int
     values: dict[str, dict[str, Floats]] = field(default_factory=dict)
     moved: dict[str, dict[str, Floats]] = field(default_factory=dict)
+    each: dict[str, dict[str, Floats]] = field(default_factory=dict)
+    apart: dict[str, dict[str, Floats]] = field(default_factory=dict)
+    base: dict[str, dict[str, Floats]] = field(default_factory=dict)
     has_own: bool = False
 
     def add(self, row: str, seed: int, said: Said, draws: Draws, others: Draws | None) -> None:
@@ -97,17 +106,32 @@ class Gathered:
     def _add(self, side: str, at: int, seed: int, figures: Figures) -> None:
         for name, (value, moved) in figures.items():
             shape = (len(self.rows), self.seeds)
-            self.values.setdefault(side, {}).setdefault(name, np.full(shape, np.nan))[at, seed] = value
-            sums = self.moved.setdefault(side, {}).setdefault(name, np.zeros((len(self.rows), self.count)))
-            sums[at] += moved
+            _held(self.values, side, name, shape, np.nan)[at, seed] = value
+            _held(self.moved, side, name, (len(self.rows), self.count), 0.0)[at] += moved
+            base = _held(self.base, side, name, (self.seeds, self.count), np.nan)
+            if at == 0:
+                base[seed] = moved
+            _held(self.each, side, name, (len(self.rows),), 0.0)[at] += moved.var(ddof=1)
+            _held(self.apart, side, name, (len(self.rows),), 0.0)[at] += (moved - base[seed]).var(ddof=1)
 
     def of(self, side: str) -> Resampled:
         """The figures of one side, as `benchmarks.deltas` takes them; NaN for a row of which a run has none."""
-        values, moved = self.values[side], {}
+        values, moved, spreads = self.values[side], {}, {}
         for name, sums in self.moved[side].items():
             lacking = np.where(np.isfinite(values[name]), 0.0, np.nan).sum(1)
             moved[name] = sums / self.seeds + lacking[:, None]
-        return Resampled(values, moved, np.empty((0, self.count), np.float32))
+            spreads[name] = Spread(
+                each=self.each[side][name] / self.seeds + lacking,
+                mean=moved[name].var(1, ddof=1),
+                apart=self.apart[side][name] / self.seeds + lacking,
+                between=(moved[name] - moved[name][0]).var(1, ddof=1),
+            )
+        return Resampled(values, moved, spreads)
+
+
+def _held(of: dict[str, dict[str, Floats]], side: str, name: str, shape: tuple[int, ...], value: float) -> Floats:
+    """The array of a side and metric, made where it is not there yet."""
+    return of.setdefault(side, {}).setdefault(name, np.full(shape, value))
 
 
 def _figures(judged: Judged, draws: Draws) -> Figures:

@@ -28,7 +28,8 @@ SHOWN = ("ece", "ece_over", "ece_under", "aece", "cece", "smece", "nll", "brier"
 """Metrics of the text; files have them all."""
 READING = (
     "Calibration errors of few rows are mostly noise: an interval that lies below its figure says so. Less is better, "
-    "save for AUROC. A verdict on a difference is better, worse or can't tell, by the rules of frostbench compare."
+    "save for AUROC. A verdict on a difference is better, worse or can't tell, by the rules of frostbench compare: its "
+    "interval is of one row by itself, over groups and seeds, and the verdict is corrected for the number of rows too."
 )
 
 
@@ -79,7 +80,7 @@ def cells(line: dict[str, float | str]) -> list[str]:
     if math.isnan(value):
         return [""] * 5
     span = f"[{low:.4f}, {high:.4f}]"
-    moved = "" if math.isnan(delta) else f"[{float(line['low']):+.4f}, {float(line['high']):+.4f}]"
+    moved = "" if math.isnan(float(line["low"])) else f"[{float(line['low']):+.4f}, {float(line['high']):+.4f}]"
     return [number(value), span, signed(delta), moved, str(line["verdict"])]
 
 
@@ -87,7 +88,7 @@ def save(reports: Sequence[CalibrationReport], path: Path) -> None:
     """Write the lines of all reports to a .csv, .parquet or .json file; the last also holds what was judged.
 
     Raises:
-        SettingsError: the file has another ending.
+        OutputError: the file has another ending, or cannot be written.
     """
     tables = [r.table.assign(cache=r.cache, role=r.role, baseline=r.baseline) for r in reports]
     whole = pd.concat(tables, ignore_index=True)

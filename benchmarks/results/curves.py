@@ -83,7 +83,7 @@ def gain_by_scatter(parts: Sequence[Part]) -> str:
 def _scatter(part: Part) -> list[float]:
     """Scatter [C] of the classes' training rows over its mean."""
     table = read_table(Path(part.chosen.cache))
-    split = load_or_make_split(Path(part.chosen.cache), table, part.bench.split)
+    split = load_or_make_split(Path(part.chosen.cache), table, part.bench.split, Path(part.bench.store))
     chosen = split.roles == "train"
     x = torch.from_numpy(table.columns[next(iter(table.columns))][chosen]).float()
     found = scatter_of(lambda: [x], torch.from_numpy(table.labels[chosen]), len(table.class_names))

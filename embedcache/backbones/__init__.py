@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from embedcache.backbones.assembly import assemble
 from embedcache.backbones.backbone import Backbone as Backbone
@@ -55,7 +56,8 @@ def load_backbone(
     where = resolve_device(device)
     number_type = resolve_autocast(_own_type(provider, autocast), where, model)
     tower, config = load_tower(provider, model, weights, asked, where)
-    given = {"provider": provider, "model": model, "autocast": number_type, "alpha_background": alpha_background}
+    given: dict[str, Any] = {"provider": provider, "model": model, "autocast": number_type}
+    given |= {"alpha_background": alpha_background, "intensity_range": asked.intensity_range}
     return assemble(tower, asked.over(config), given, pooling=pooling, size=asked.size, device=where, compile=compile)
 
 

@@ -78,7 +78,8 @@ class HuggingFaceTower:
 def load_huggingface(name: str, weights: Path | None, asked: Preparation) -> Loaded:
     """A model by its name on the hub or its folder, or by name with a folder that holds its files.
 
-    Its `preprocessor_config.json` says how images are made ready, unless `asked` says all of it.
+    Its `preprocessor_config.json` says how images are made ready, unless `asked` says all of it. Code that comes with a
+    model is never run.
 
     Raises:
         ValueError: the model is of a kind that is not known here, lacks weights, or does not say what it needs.
@@ -104,7 +105,7 @@ def load_huggingface(name: str, weights: Path | None, asked: Preparation) -> Loa
 
 
 def _load_model(source: str) -> Any:
-    kind = AutoConfig.from_pretrained(source).model_type
+    kind = _kind_of(source)
     if kind not in _KNOWN:
         raise ValueError(
             f"models of provider huggingface are of type {', '.join(_KNOWN)}, however: {source} is of type {kind!r}. "
@@ -112,7 +113,12 @@ def _load_model(source: str) -> Any:
         )
     attention = "sdpa" if _KNOWN[kind][1] else None
     model, told = AutoModel.from_pretrained(
-        source, attn_implementation=attention, dtype=torch.float32, output_loading_info=True
+        source,
+        attn_implementation=attention,
+        dtype=torch.float32,
+        output_loading_info=True,
+        trust_remote_code=False,
+        weights_only=True,
     )
     missing = sorted(str(key) for key in (*told["missing_keys"], *told["mismatched_keys"]))
     if missing:
@@ -123,13 +129,28 @@ def _load_model(source: str) -> Any:
     return model
 
 
+def _kind_of(source: str) -> str:
+    """The type of a model.
+
+    Raises:
+        ValueError: only code that comes with it could tell.
+    """
+    try:
+        return str(AutoConfig.from_pretrained(source, trust_remote_code=False).model_type)
+    except ValueError as error:
+        raise ValueError(
+            f"a model of provider huggingface is of a type that transformers knows, and no code that comes with it is "
+            f"run, however: {source}: {first_line(error)} Try provider timm or open_clip, or export it to ONNX."
+        ) from error
+
+
 def _read_config(source: str) -> dict[str, Any]:
     """How a checkpoint wants its images.
 
     Raises:
         ValueError: it wants something that recipes do not know.
     """
-    told = AutoImageProcessor.from_pretrained(source).to_dict()  # type: ignore[no-untyped-call]
+    told = AutoImageProcessor.from_pretrained(source, trust_remote_code=False).to_dict()  # type: ignore[no-untyped-call]
     if not (told.get("do_resize") and told.get("do_rescale") and told.get("do_normalize")):
         raise _not_understood(source, "an image is to be left unresized, unscaled or unnormalised")
     if abs(255 * told["rescale_factor"] - 1) > 1e-6:

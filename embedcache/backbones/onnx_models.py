@@ -16,6 +16,7 @@ from embedcache.backbones.preparation import Preparation
 from embedcache.backbones.sizing import first_line
 from embedcache.backbones.tower import Features, Loaded, Offer
 from embedcache.hashes import file_sha256
+from embedcache.plain_text import read_text
 
 
 class OnnxModel(nn.Module):
@@ -152,7 +153,8 @@ def _preparation(path: Path, asked: Preparation) -> Preparation:
         told = _read_beside(beside) | told
     found = Preparation.model_validate(told)
     if not found.is_complete:
-        open_fields = [field for field in Preparation.model_fields if getattr(found, field) is None]
+        needed = [field for field in Preparation.model_fields if field != "intensity_range"]
+        open_fields = [field for field in needed if getattr(found, field) is None]
         raise ValueError(
             f"the preprocessing of an ONNX model must be stated, for a graph does not hold it, however: "
             f"{', '.join(open_fields)} of {path.name} are open. Write them as YAML into {beside.name} beside it, or "
@@ -163,9 +165,8 @@ def _preparation(path: Path, asked: Preparation) -> Preparation:
 
 def _read_beside(beside: Path) -> dict[str, Any]:
     try:
-        return Preparation.model_validate(yaml.safe_load(beside.read_text(encoding="utf-8"))).model_dump(
-            exclude_none=True
-        )
+        told = yaml.safe_load(read_text(beside, "a preparation"))
+        return Preparation.model_validate(told).model_dump(exclude_none=True)
     except (ValidationError, yaml.YAMLError) as error:
         raise ValueError(
             f"the file beside an ONNX model holds {', '.join(Preparation.model_fields)}, however: {beside}: {error}. "

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from embedcache.config import SETTINGS
 from embedcache.preprocess import resize_length
-from embedcache.recipe import Channels, Crop, Interpolation, Recipe
+from embedcache.recipe import Channels, Crop, IntensityRange, Interpolation, Recipe
 
 ChannelList = Annotated[Channels, Field(strict=False)]
 
@@ -34,6 +34,9 @@ class Preparation(BaseModel):
     """Subtracted from each RGB channel after scaling pixels to 0..1."""
     std: ChannelList | None = None
     """Divides each RGB channel after the mean was subtracted."""
+
+    intensity_range: IntensityRange | None = None
+    """The grey values of images of more than 8 bits that become 0 and 255; left out, all 16 bits count."""
 
     def over(self, config: dict[str, Any]) -> dict[str, Any]:
         """A provider's configuration with what was asked for instead.
@@ -69,6 +72,7 @@ def of_recipe(recipe: Recipe) -> Preparation:
         interpolation=recipe.interpolation,
         mean=recipe.mean,
         std=recipe.std,
+        intensity_range=recipe.intensity_range,
     )
 
 

@@ -14,6 +14,8 @@ import torch
 from embedcache.backbones.backbone import resolve_device
 from embedcache.backbones.hashing import weights_sha256
 from embedcache.backbones.open_clip_models import create_model, find_source, no_weights
+from outputs.places import check_file
+from outputs.writing import new_file
 
 DEFAULT_TEMPLATES: Final = ("a photo of a {}.",)
 BATCH: Final = 256
@@ -40,21 +42,21 @@ class ClassTexts:
     image_sha256: str
 
     def save(self, path: Path) -> None:
-        """Write the .npz file that the head `zero_shot` reads; scale, bias and image_sha256 stand beside.
+        """Write the .npz file that the head `zero_shot` reads, whole or not at all; scale, bias and image_sha256 too.
 
         Raises:
-            ValueError: the name does not end in .npz.
+            OutputError: the name does not end in .npz, or nothing can be written there.
         """
-        if path.suffix != ".npz":
-            raise ValueError(f"class vectors are written as .npz, however: {path.name!r} came. Change its ending.")
-        np.savez(
-            path,
-            weights=self.weights,
-            class_names=np.array(self.class_names),
-            scale=np.float64(self.scale),
-            bias=np.float64(self.bias),
-            image_sha256=np.array(self.image_sha256),
-        )
+        check_file(path, (".npz",), "a file of class vectors", makes_folder=True)
+        with new_file(path) as partial, partial.open("wb") as file:
+            np.savez(
+                file,
+                weights=self.weights,
+                class_names=np.array(self.class_names),
+                scale=np.float64(self.scale),
+                bias=np.float64(self.bias),
+                image_sha256=np.array(self.image_sha256),
+            )
 
 
 def embed_classes(

@@ -78,6 +78,6 @@ def _classes_in(weights: Path, name: str) -> int:
     config = timm.models.get_pretrained_cfg(name, allow_unregistered=True)
     classifier = (config.classifier if config else None) or ()
     names: Sequence[str] = (classifier,) if isinstance(classifier, str) else classifier
-    state = timm.models.load_state_dict(str(weights))
+    state = timm.models.load_state_dict(str(weights), weights_only=True)
     found = [state[f"{one}.weight"] for one in names if f"{one}.weight" in state]
     return int(found[0].shape[0]) if found else 0

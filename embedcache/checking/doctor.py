@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from embedcache.checking.findings import Finding, described, edited_recipes, shard_findings
+from embedcache.checking.findings import Finding, described, edited_recipes, seal_findings, shard_findings
 from embedcache.checking.verify import verify_cache
 from embedcache.extraction.embed_command import embed_command
 from embedcache.hashes import file_sha256
@@ -13,10 +13,13 @@ from embedcache.storage.damage import is_imported, reading
 from embedcache.storage.files import CacheError
 from embedcache.storage.layout import Layout, lay_out, shard_sizes
 from embedcache.storage.listing import read_items
-from embedcache.storage.locking import HOLDER, holder, is_locked, write_lock
-from embedcache.storage.staging import UPDATE, finish_update, is_committed
+from embedcache.storage.locking import holder, is_locked, write_lock
+from embedcache.storage.mark import is_cache
+from embedcache.storage.own import FOLDERS, HOLDER, UPDATE, foreign_passing, names_a_process, partial_files
+from embedcache.storage.staging import committed_names, finish_update, is_committed
 from embedcache.storage.state import read_cache, read_manifest
-from embedcache.storage.store import FILES, partial_files
+from embedcache.storage.store import FILES
+from embedcache.views.sets import list_views, views_folder
 
 
 def diagnose(cache_dir: Path) -> list[Finding]:
@@ -29,7 +32,7 @@ def diagnose(cache_dir: Path) -> list[Finding]:
         return [Finding(f"{holder(cache_dir)} is writing the cache now.", "Wait for its end, then ask again.")]
     stale = cache_dir / HOLDER
     found = []
-    if stale.exists():
+    if names_a_process(stale):
         found.append(
             Finding(
                 f"{stale} is left over: {holder(cache_dir)} wrote the cache and has ended without tidying up.",
@@ -48,10 +51,13 @@ def treat(cache_dir: Path) -> list[str]:
         What was done, a sentence for each thing.
 
     Raises:
-        CacheError: the folder is no cache, or another process writes it.
+        CacheError: the folder is no cache, or holds files of others where a repair deletes (nothing was touched then),
+            or another process writes it.
     """
-    if not (cache_dir / "cache.json").exists() and not is_committed(cache_dir):
-        read_cache(cache_dir / "cache.json")
+    if not is_cache(cache_dir):
+        if not (cache_dir / "cache.json").exists():
+            read_cache(cache_dir / "cache.json")
+        return []  # what is wrong with cache.json is for a person to mend; until then nothing is known to be ours
     done = []
     if not is_locked(cache_dir) and (cache_dir / HOLDER).exists():
         done.append(f"deleted {HOLDER} of {holder(cache_dir)}, which has ended")
@@ -79,6 +85,10 @@ def _diagnose(cache_dir: Path) -> list[Finding]:
         return found + edited
     manifest, damaged = _manifest(cache_dir)
     found += damaged
+    seals = [] if manifest is None else [*seal_findings(cache_dir, manifest)]
+    if any(not one.harmless for one in seals):
+        # Shards that look foreign may be those of the cache.json that was exchanged, and must not be deleted.
+        return found + seals
     layout, listing = _listing(cache_dir, cache, manifest)
     found += listing
     if layout is not None:
@@ -87,11 +97,12 @@ def _diagnose(cache_dir: Path) -> list[Finding]:
         found.append(_unfinished(cache_dir, cache))
     if manifest is not None and not found:
         found += _failed_checks(cache_dir)
-    return found + _splits(cache_dir, layout) + _strangers(cache_dir)
+    return found + seals + _unsealed_views(cache_dir) + _splits(cache_dir, layout) + _strangers(cache_dir)
 
 
 def _left_over(cache_dir: Path) -> Iterator[Finding]:
-    """Half-written files and updates of processes that died."""
+    """Half-written files and updates of processes that died, and what lies in the way of writing."""
+    yield from _in_the_way(cache_dir)
     for path in partial_files(cache_dir):
         yield Finding(
             f"{path} is half-written: the process that wrote it has ended.",
@@ -101,6 +112,11 @@ def _left_over(cache_dir: Path) -> Iterator[Finding]:
         )
     folder = cache_dir / UPDATE
     if is_committed(cache_dir):
+        try:
+            committed_names(cache_dir)
+        except CacheError as error:
+            yield Finding(*described(error))
+            return
         yield Finding(
             f"an update was committed, but not all of its files were moved from {folder}.",
             "Finish it (--repair does, and so does the next embed command).",
@@ -114,6 +130,20 @@ def _left_over(cache_dir: Path) -> Iterator[Finding]:
             lambda: finish_update(cache_dir),
             "dropped the update that was not committed",
         )
+
+
+def _in_the_way(cache_dir: Path) -> Iterator[Finding]:
+    """Links, and files of others where we write and delete: nothing is repaired beside them."""
+    linked = [name for name in FOLDERS if (cache_dir / name).is_symlink()]
+    for name in linked:
+        yield Finding(f"{cache_dir / name} is a link, and no folder of the cache.", "Put a real folder in its place.")
+    for name in foreign_passing(cache_dir):
+        if name not in linked:
+            path = cache_dir / name
+            yield Finding(
+                f"{path} is not ours, and lies where a cache is written.",
+                f"Move it elsewhere: mv {path} ELSEWHERE",
+            )
 
 
 def _manifest(cache_dir: Path) -> tuple[dict[str, Any] | None, list[Finding]]:
@@ -187,6 +217,14 @@ def _failed_checks(cache_dir: Path) -> list[Finding]:
     """What the checks of `verify_cache` find beyond this; a wrong split has a finding of its own."""
     checks = verify_cache(cache_dir).checks
     return [Finding(*described(CacheError(one.detail))) for one in checks if not one.ok and one.name != "splits"]
+
+
+def _unsealed_views(cache_dir: Path) -> list[Finding]:
+    """View sets whose manifests do not state all digests; what else is wrong with one is found by `verify_cache`."""
+    folders = [views_folder(cache_dir, name) for name in list_views(cache_dir)]
+    known = [(folder, _manifest(folder)[0]) for folder in folders]
+    found = [one for folder, manifest in known if manifest is not None for one in seal_findings(folder, manifest)]
+    return [one for one in found if one.harmless]
 
 
 def _strangers(cache_dir: Path) -> list[Finding]:

@@ -17,7 +17,10 @@ from embedcache.extraction.reopening import drop_shard, read_digests
 from embedcache.hashes import file_sha256
 from embedcache.recipe import Recipe
 from embedcache.storage.damage import MISREAD, is_imported
+from embedcache.storage.files import CacheError
 from embedcache.storage.layout import Layout
+from embedcache.storage.own import PARTIAL, STAGED, is_plain
+from embedcache.storage.sealing import SEALED, check_unchanged, seal
 from embedcache.storage.state import read_shard_bad, read_shard_columns, same_columns
 from embedcache.storage.store import bad_path, finished_shards, shard_name, shard_path
 
@@ -106,6 +109,25 @@ def _shard(cache_dir: Path, cache: Mapping[str, Any], i: int, what: str) -> Find
     return Finding(what, repair, mend, f"deleted {shard_name(i)} and the manifest; the embed command makes it anew")
 
 
+def seal_findings(cache_dir: Path, manifest: Mapping[str, Any]) -> Iterator[Finding]:
+    """A cache.json that is not the one its manifest was written for, and manifests that do not say which that is."""
+    try:
+        check_unchanged(cache_dir, manifest)
+    except CacheError as error:
+        yield Finding(*described(error))
+        return
+    lacking = [name for name, key in SEALED.items() if key not in manifest and (cache_dir / name).is_file()]
+    if lacking:
+        path = cache_dir / "manifest.json"
+        yield Finding(
+            f"{path} does not state the SHA-256 of {' and '.join(lacking)}: an earlier version wrote it.",
+            "Add it (--repair does), so that later changes are noticed.",
+            lambda: seal(cache_dir),
+            f"added the SHA-256 of {' and '.join(lacking)} to {path}",
+            harmless=True,
+        )
+
+
 def edited_recipes(cache_dir: Path, cache: Mapping[str, Any]) -> Iterator[Finding]:
     """Columns of cache.json whose recipe is not that of their hash: the shards are whole, and cache.json was edited."""
     columns = cache["columns"].items()
@@ -130,9 +152,9 @@ def _orphans(cache_dir: Path, n_shards: int) -> Iterator[Finding]:
     """Files in shards/ that belong to no shard."""
     ours = {path(cache_dir, i) for i in range(n_shards) for path in (shard_path, bad_path)}
     for path in sorted((cache_dir / "shards").glob("*")):
-        if path in ours or path.name.endswith(".tmp"):
+        if path in ours or PARTIAL.fullmatch(f"shards/{path.name}"):
             continue
-        if path.name.startswith("part-") and path.name.endswith((".parquet", ".bad.json")):
+        if STAGED.fullmatch(f"shards/{path.name}") and is_plain(path):
             yield Finding(
                 f"{path} is an orphan: the listing has only {n_shards} shards.",
                 f"Delete it (--repair does): rm {path}",

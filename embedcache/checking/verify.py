@@ -13,11 +13,11 @@ from embedcache.canary import LIKE, cosine
 from embedcache.hashes import hash_table
 from embedcache.splits.files import read_split
 from embedcache.storage.damage import MISREAD, reading, remedy
+from embedcache.storage.digests import check_digests, digests_of
 from embedcache.storage.files import CacheError
 from embedcache.storage.layout import bounds, shard_sizes
 from embedcache.storage.listing import effective_groups, read_item_columns, rows_of
 from embedcache.storage.state import (
-    check_shard_hashes,
     read_quarantine,
     read_recipe,
     read_shard_bad,
@@ -29,6 +29,7 @@ from embedcache.storage.state import (
 from embedcache.storage.store import bad_path, shard_path
 from embedcache.storage.vectors import read_vectors
 from embedcache.table import read_table
+from embedcache.views.sets import list_views, read_views
 
 EmbedCanary = Callable[[], Mapping[str, np.ndarray]]
 
@@ -61,7 +62,7 @@ def verify_cache(cache_dir: Path, backbone: EmbedCanary | None = None) -> Verify
         cache_dir: the cache.
         backbone: embeds the canary image anew and returns its vector [D] by column; None leaves that check out.
     """
-    state = _check("finished, of a known format, listing unchanged", lambda: _state(cache_dir))
+    state = _check("finished, of a known format, nothing changed", lambda: _state(cache_dir))
     if not state.ok:
         return VerifyReport((state,))
     checks = [
@@ -71,6 +72,7 @@ def verify_cache(cache_dir: Path, backbone: EmbedCanary | None = None) -> Verify
         _check("recipes of the shards", lambda: _recipes(cache_dir)),
         _check("page checksums, ids and finite vectors", lambda: _content(cache_dir)),
         _check("splits", lambda: _splits(cache_dir)),
+        _check("view sets", lambda: _view_sets(cache_dir)),
     ]
     if backbone is not None:
         checks.append(_check("canary", lambda: _canary(cache_dir, backbone)))
@@ -92,7 +94,8 @@ def _state(cache_dir: Path) -> str:
 
 def _shard_hashes(cache_dir: Path) -> str:
     manifest = read_state(cache_dir)[1]
-    check_shard_hashes(cache_dir, manifest)
+    paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
+    check_digests(paths, digests_of(manifest))
     return f"{len(manifest['shards'])} shards"
 
 
@@ -135,8 +138,8 @@ def _content(cache_dir: Path) -> str:
     cache, manifest = read_state(cache_dir)
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
     for name, column in sorted(cache["columns"].items()):
-        read_recipe(cache_dir, name, column)
-        read_vectors(paths, name, column["dim"] * column.get("tokens", 1), verify=True)
+        storage = read_recipe(cache_dir, name, column).storage
+        read_vectors(paths, name, column["dim"] * column.get("tokens", 1), verify=True, storage=storage)
     rows = read_table(cache_dir, sorted(cache["columns"])[:1]).rows_hash
     found = hash_table({name: column["recipe_hash"] for name, column in cache["columns"].items()}, rows)
     stated = manifest["content_hash"]
@@ -152,6 +155,17 @@ def _splits(cache_dir: Path) -> str:
     for file in files:
         read_split(file)
     return f"{len(files)} splits"
+
+
+def _view_sets(cache_dir: Path) -> str:
+    names = list_views(cache_dir)
+    if not names:
+        return "0 view sets"
+    table = read_table(cache_dir, stored=True)
+    for name in names:
+        for column in read_views(cache_dir, name, table, stored=True).table.stored.values():
+            column.check()
+    return f"{len(names)} view sets"
 
 
 def _canary(cache_dir: Path, backbone: EmbedCanary) -> str:

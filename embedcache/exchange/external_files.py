@@ -9,16 +9,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
+from embedcache.cells import column_texts
+from embedcache.given.vectors import read_vectors
 from embedcache.storage.files import CacheError
-
-KINDS = ("float16", "float32", "float64")
 
 
 def read_vector_file(path: Path, column: str) -> dict[str, np.ndarray]:
     """The matrices [N, D] in a file, by name; `column` names one that has no name in the file.
 
     Raises:
-        CacheError: the file is missing, unreadable, or does not hold float matrices.
+        CacheError: the file is missing, unreadable, or does not hold matrices of numbers.
     """
     readers = {".npy": _read_npy, ".pt": _read_torch, ".pth": _read_torch, ".parquet": _read_parquet}
     if path.suffix.lower() not in readers or not path.is_file():
@@ -27,24 +27,22 @@ def read_vector_file(path: Path, column: str) -> dict[str, np.ndarray]:
         arrays = readers[path.suffix.lower()](path, column)
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError, pa.ArrowException) as error:
         raise CacheError(f"vectors must be readable without pickled code, however: {path}: {error}.") from error
-    for name, x in arrays.items():
-        if x.ndim != 2 or x.shape[1] == 0 or x.dtype.name not in KINDS:
-            raise CacheError(
-                f"vectors must be a matrix [N, D] of {' or '.join(KINDS)}, however: {name!r} of {path.name} is "
-                f"{x.dtype} {list(x.shape)}. Pool tokens and convert integers first."
-            )
     if not arrays:
         raise CacheError(f"a file of vectors must hold a matrix [N, D], however: {path.name} holds none. Is it empty?")
-    return arrays
+    try:
+        return {name: read_vectors(x, f"vectors ({name!r} of {path.name})") for name, x in arrays.items()}
+    except ValueError as error:
+        raise CacheError(str(error)) from error
 
 
 def read_vector_keys(path: Path, name: str) -> list[str | None] | None:
     """The column `name` of a Parquet file of vectors, as text, by which its rows are joined to a manifest.
 
-    Returns None where the file has no such column of text or integers.
+    Returns None where the file has no such column.
 
     Raises:
         CacheError: the file is unreadable.
+        ValueError: the column holds neither text nor whole numbers.
     """
     if path.suffix.lower() != ".parquet":
         return None
@@ -52,12 +50,7 @@ def read_vector_keys(path: Path, name: str) -> list[str | None] | None:
         with pq.ParquetFile(path) as file:
             if name not in file.schema_arrow.names:
                 return None
-            kind = file.schema_arrow.field(name).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-            if not any(fits(kind) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)):
-                return None
-            keys: list[str | None] = file.read([name])[name].cast(pa.string()).to_pylist()
-            return keys
+            return column_texts(file.read([name])[name], name, str(path))
     except (OSError, pa.ArrowException) as error:
         raise CacheError(f"vectors must be readable, however: {path}: {error}. Check the file.") from error
 

@@ -1,5 +1,7 @@
 """Exporting a cache for other programs: a Parquet file of float32 lists, or .npy matrices with a CSV of the rows."""
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +12,8 @@ import pyarrow.parquet as pq
 
 from embedcache.storage.files import CacheError
 from embedcache.table import FeatureTable, read_table
+from outputs.places import check_file
+from outputs.writing import new_file, new_folder
 
 LIST_ROWS = 8_192
 
@@ -22,19 +26,23 @@ def export_cache(
     Args:
         cache_dir: the cache.
         out: for "list" one Parquet file with id, label, group and a list<float32> column for each vector column,
-            which pandas, polars and duckdb read; for "npy" a folder with COLUMN.npy (float16 [N, D]) and rows.csv.
+            which pandas, polars and duckdb read; for "npy" a folder with COLUMN.npy ([N, D] as stored) and rows.csv.
         to: the form.
         overwrite: whether files that exist may be replaced.
 
     Raises:
         CacheError: the cache is unfinished, a file exists already, or a column's name is no file name.
+        OutputError: a file cannot be written.
     """
-    table = read_table(cache_dir)
+    names = list(read_table(cache_dir, stored=True).stored)
+    targets = _npy_files(names, out) if to == "npy" else [out]
+    _check_free(targets, overwrite)
+    table = read_table(cache_dir, names)
     if to == "npy":
-        return _export_npy(table, out, overwrite)
-    _check_free([out], overwrite)
-    _write_lists(table, out)
-    return [out]
+        _write_npy(table, out, targets)
+    else:
+        _write_lists(table, out)
+    return targets
 
 
 def _check_free(targets: list[Path], overwrite: bool) -> None:
@@ -43,6 +51,8 @@ def _check_free(targets: list[Path], overwrite: bool) -> None:
         raise CacheError(
             f"an export writes new files, however: {there} exist. Choose another name, or add --overwrite."
         )
+    for path in targets:
+        check_file(path, makes_folder=True)
 
 
 def _rows(table: FeatureTable) -> dict[str, pa.Array]:
@@ -61,14 +71,11 @@ def _write_lists(table: FeatureTable, out: Path) -> None:
     rows = pa.table(_rows(table))
     lists = [pa.field(name, pa.list_(pa.float32())) for name in table.columns]
     schema = pa.schema([*rows.schema, *lists])
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(out.name + ".tmp")
-    with pq.ParquetWriter(partial, schema) as writer:
+    with new_file(out) as partial, pq.ParquetWriter(partial, schema) as writer:
         for start in range(0, max(len(table.ids), 1), LIST_ROWS):
             part = rows.slice(start, LIST_ROWS).combine_chunks()
             arrays = [_as_lists(x[start : start + LIST_ROWS]) for x in table.columns.values()]
             writer.write_table(pa.Table.from_arrays([*part.itercolumns(), *arrays], schema=schema))
-    partial.replace(out)
 
 
 def _as_lists(x: np.ndarray) -> pa.Array:
@@ -76,14 +83,25 @@ def _as_lists(x: np.ndarray) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, pa.array(x.astype(np.float32).ravel()))
 
 
-def _export_npy(table: FeatureTable, out: Path, overwrite: bool) -> list[Path]:
-    odd = [name for name in table.columns if Path(name).name != name]
+def _npy_files(names: Sequence[str], out: Path) -> list[Path]:
+    odd = [name for name in names if Path(name).name != name]
     if odd:
         raise CacheError(f"an export names files after columns, however: {odd} are no file names. Export to a list.")
-    targets = [out / "rows.csv", *(out / f"{name}.npy" for name in table.columns)]
-    _check_free(targets, overwrite)
-    out.mkdir(parents=True, exist_ok=True)
-    pyarrow.csv.write_csv(pa.table(_rows(table)), targets[0])
-    for name, x in table.columns.items():
-        np.save(out / f"{name}.npy", x)
-    return targets
+    return [out / "rows.csv", *(out / f"{name}.npy" for name in names)]
+
+
+def _write_npy(table: FeatureTable, out: Path, targets: Sequence[Path]) -> None:
+    """Write the files of a new folder together; in one that is there each gets its name when all are written."""
+    if not out.exists():
+        with new_folder(out) as partial:
+            _fill(table, [partial / path.name for path in targets])
+        return
+    with ExitStack() as stack:
+        _fill(table, [stack.enter_context(new_file(path)) for path in targets])
+
+
+def _fill(table: FeatureTable, files: Sequence[Path]) -> None:
+    pyarrow.csv.write_csv(pa.table(_rows(table)), files[0])
+    for path, x in zip(files[1:], table.columns.values(), strict=True):
+        with path.open("wb") as file:
+            np.save(file, x)

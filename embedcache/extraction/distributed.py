@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from embedcache.extraction.opening import check_backbone
 from embedcache.extraction.reopening import Todo
 from embedcache.extraction.together import Together, together
 from embedcache.items import Listing
+from embedcache.remarks import Remarks
 from embedcache.storage.files import write_parquet
 from embedcache.storage.layout import bounds, shard_sizes
 from embedcache.storage.listing import read_items_between
@@ -85,7 +86,8 @@ class RayEngine:
                     n_done += row["n_ok"] + row["n_bad"]
                     seconds = row["seconds"]
                     rate = (row["n_ok"] + row["n_bad"]) / seconds if seconds else 0.0
-                    yield ShardDone(row["shard"], row["n_ok"], row["n_bad"], n_done, seconds, rate)
+                    remarks = Remarks(**{field.name: int(row[field.name]) for field in fields(Remarks)})
+                    yield ShardDone(row["shard"], row["n_ok"], row["n_bad"], n_done, seconds, rate, remarks)
                     yield BatchDone(n_done, started.n_listed)
             except ray.exceptions.RayError as error:
                 raise DistributedError(_told(error, job.cache_dir)) from error
@@ -113,14 +115,15 @@ class ShardActor:
     def _shard(self, shard: int, start: int, stop: int) -> dict[str, Any]:
         if shard in finished_shards(self._cache_dir):
             n_ok, n_bad = len(read_keys(self._cache_dir, shard)[0]), len(read_bad(self._cache_dir, shard))
-            return {"shard": shard, "n_ok": n_ok, "n_bad": n_bad, "seconds": 0.0}
+            return {"shard": shard, "n_ok": n_ok, "n_bad": n_bad, "seconds": 0.0} | asdict(Remarks())
         items = read_items_between(self._cache_dir, start, stop)
         listing = Listing(items, (), (), {})
         rows = max(len(items), 1)
         job = Job(listing, self._backbone, self._cache_dir, rows, self._batch, self._workers, self._pixel_limit)
         events = embed_shards(job, [Todo(shard, items, items, False)], Started(len(items), 0, 1, ()))
         end = [event for event in events if isinstance(event, ShardDone)][-1]
-        return {"shard": shard, "n_ok": end.n_ok, "n_bad": end.n_bad, "seconds": end.seconds}
+        counts = {"shard": shard, "n_ok": end.n_ok, "n_bad": end.n_bad, "seconds": end.seconds}
+        return counts | asdict(end.remarks)
 
 
 def _write_todo(cache_dir: Path, shards: Sequence[int], n_listed: int) -> Path:

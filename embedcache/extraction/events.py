@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from embedcache.recipe import Recipe
+from embedcache.remarks import NOTHING, Remarks
 
 
 class Embedder(Protocol):
@@ -76,6 +77,7 @@ class ShardDone:
         n_done: items of the listing that are in finished shards.
         seconds: since the shard before it.
         images_per_second: n_ok + n_bad over seconds.
+        remarks: what should be told of the images that were decoded for it.
     """
 
     shard: int
@@ -84,6 +86,7 @@ class ShardDone:
     n_done: int
     seconds: float
     images_per_second: float
+    remarks: Remarks = NOTHING
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class Finished:
         seconds: that this run took.
         images_per_second: items that this run worked on, over seconds; 0 where there were none.
         n_worked: items that this run worked on; 0 where everything was done before.
+        remarks: what should be told of these.
     """
 
     n_listed: int
@@ -113,6 +117,7 @@ class Finished:
     seconds: float
     images_per_second: float
     n_worked: int
+    remarks: Remarks = NOTHING
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,7 @@ class PartFinished:
         n_shards_left: shards of other parts that are not on disk.
         seconds: that this run took.
         n_worked: items that this run worked on.
+        remarks: what should be told of these.
     """
 
     part: str
@@ -132,6 +138,7 @@ class PartFinished:
     n_shards_left: int
     seconds: float
     n_worked: int
+    remarks: Remarks = NOTHING
 
 
 Event = Started | BatchDone | ShardDone | Stopped | PartFinished | Finished

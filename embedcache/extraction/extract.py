@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from embedcache.extraction.reopening import Todo, reopen
 from embedcache.extraction.shard_rows import ShardRows
 from embedcache.extraction.together import Together, together
 from embedcache.items import Listing
+from embedcache.remarks import Remarks
 from embedcache.storage.layout import Layout
 from embedcache.storage.locking import part_lock, write_lock
 from embedcache.storage.merging import replace_rows
@@ -112,24 +113,24 @@ def _run(job: Job, engine: Engine, strict: bool, stop: Callable[[], bool]) -> It
     begun = time.perf_counter()
     started, todo, layout = _open(job)
     yield started
-    n_done = started.n_done
+    n_done, remarks = started.n_done, Remarks()
     with closing(engine(job, todo, started)) as events:
         for event in events:
             yield event
             if isinstance(event, ShardDone):
-                n_done = event.n_done
+                n_done, remarks = event.n_done, remarks + event.remarks
             elif stop():
                 yield Stopped(started.n_listed, n_done)
                 return
     n_worked = started.n_listed - started.n_done
     if job.part is not None:
         left = finish_part(job.cache_dir, layout)
-        yield PartFinished(str(job.part), started.n_listed, left, time.perf_counter() - begun, n_worked)
+        yield PartFinished(str(job.part), started.n_listed, left, time.perf_counter() - begun, n_worked, remarks)
         if left:
             return
     elif not (job.cache_dir / "manifest.json").exists():
         write_manifest(job.cache_dir)
-    finished = _finished(job.cache_dir, n_worked, time.perf_counter() - begun)
+    finished = replace(_finished(job.cache_dir, n_worked, time.perf_counter() - begun), remarks=remarks)
     yield finished
     if strict and finished.n_bad:
         raise QuarantineError(_first_reasons(job.cache_dir, finished, len(layout.shards)))
@@ -178,7 +179,7 @@ def embed_shards(job: Job, todo: list[Todo], started: Started) -> ShardEvents:
             n_ok, n_bad = _write(job.cache_dir, shard, rows)
             n_done += len(shard.again)
             seconds = time.perf_counter() - begun
-            yield ShardDone(shard.shard, n_ok, n_bad, n_done, seconds, len(shard.again) / seconds)
+            yield ShardDone(shard.shard, n_ok, n_bad, n_done, seconds, len(shard.again) / seconds, rows.remarks)
 
 
 def _write(cache_dir: Path, shard: Todo, rows: ShardRows) -> tuple[int, int]:

@@ -15,17 +15,16 @@ from embedcache.extraction.updating import adopt_listing
 from embedcache.items import Listing, escape_name
 from embedcache.recipe import Recipe, differences
 from embedcache.storage.layout import Layout, cut, lay_out
-from embedcache.storage.locking import HOLDER, LOCK, PARTS
+from embedcache.storage.mark import remove_partial
+from embedcache.storage.own import HOLDER, LOCK, PARTIAL, PARTS, check_links, entries
 from embedcache.storage.staging import finish_update
-from embedcache.storage.state import same_columns
+from embedcache.storage.state import read_cache, same_columns
 from embedcache.storage.store import (
     FORMAT_VERSION,
     READABLE_VERSIONS,
     CacheError,
     describe_columns,
-    partial_files,
     read_json,
-    remove_partial,
     write_items,
     write_json,
 )
@@ -115,8 +114,10 @@ def _begin(cache_dir: Path, listing: Listing, asked: Mapping[str, Any], canary: 
 def check_place(cache_dir: Path, listing: Listing) -> None:
     """Refuse a folder that is neither empty nor a cache, or that overlaps with the folder of the images.
 
+    What a killed extraction leaves before it has written cache.json counts as nothing: locks and half-written files.
+
     Raises:
-        CacheError: it is such a folder.
+        CacheError: it is such a folder, or one in which an extraction might delete files of others.
     """
     root = _source_folder(listing)
     if root is not None:
@@ -126,15 +127,19 @@ def check_place(cache_dir: Path, listing: Listing) -> None:
                 f"a cache and the images must lie in folders apart, however: {cache_dir} and {root} are the same, or "
                 "one is inside the other. Choose a folder elsewhere."
             )
-    if not cache_dir.exists() or (cache_dir / "cache.json").exists():
+    if not cache_dir.exists() and not cache_dir.is_symlink():
         return
     if not cache_dir.is_dir():
         raise CacheError(f"a cache must be a folder, however: {cache_dir} is none. Choose another name.")
-    parts = [cache_dir / name for name in ("shards", "splits", PARTS, LOCK, HOLDER)]
-    found = [path for folder in (cache_dir, *parts[:2]) for path in folder.glob("*")]
-    foreign = sorted(set(found) - set(parts) - set(partial_files(cache_dir)))
-    if foreign:
-        named = ", ".join(path.relative_to(cache_dir).as_posix() for path in foreign[:3])
+    check_links(cache_dir)
+    # Taking the lock looks into parts.
+    ours = {LOCK, HOLDER, "shards", "splits", PARTS}
+    found = [name for top in ("", "shards", "splits") for name, _ in entries(cache_dir, top, deep=False)]
+    foreign = [name for name in found if name not in ours and not PARTIAL.fullmatch(name)]
+    if (cache_dir / "cache.json").exists():
+        read_cache(cache_dir / "cache.json")
+    elif foreign:
+        named = ", ".join(foreign[:3])
         raise CacheError(
             f"a folder for a cache must be empty or hold a cache.json, however: {cache_dir} holds {named}"
             f"{' …' if len(foreign) > 3 else ''} and none. Choose an empty folder; if this was a cache, restore it."

@@ -7,8 +7,9 @@ from typing import NamedTuple, TypeVar
 from embedcache.extraction.reopening import Todo, drop_damaged, drop_shard, find_damaged
 from embedcache.storage.layout import Layout
 from embedcache.storage.locking import busy_parts, gate
-from embedcache.storage.staging import UPDATE
-from embedcache.storage.store import finished_shards, remove_partial, shard_name, write_manifest
+from embedcache.storage.mark import remove_partial
+from embedcache.storage.own import UPDATE
+from embedcache.storage.store import finished_shards, shard_name, write_manifest
 
 Opened = TypeVar("Opened")
 

@@ -7,19 +7,21 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from embedcache.decode import DecodeError, ElsewhereError, decode_bytes
+from embedcache.decode import DecodeError, ElsewhereError, decode_image
 from embedcache.extraction.together import Prepared, Together
 from embedcache.items import Item
+from embedcache.remarks import NOTHING, Remarks
 from embedcache.sources.reading import read_item
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """An image that is ready for the backbones, and the SHA-256 of its file's bytes."""
+    """An image that is ready for the backbones, the SHA-256 of its file's bytes, and what should be told of it."""
 
     item: Item
     image: Prepared
     sha256: bytes
+    remarks: Remarks = NOTHING
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,14 @@ def decode_item(item: Item, backbone: Together, pixel_limit: int) -> Outcome:
     try:
         data = read_item(item)
         digest = hashlib.sha256(data).digest()
-        image = decode_bytes(data, background=background, pixel_limit=pixel_limit)
+        if backbone.alteration is not None:
+            backbone.alteration.check(item.id, digest)
+        image, remarks = decode_image(
+            data, background=background, pixel_limit=pixel_limit, intensity_range=backbone.intensity_range
+        )
         if backbone.alteration is not None:
             image = backbone.alteration(item.id, image)
-        return Decoded(item, backbone.prepare(image), digest)
+        return Decoded(item, backbone.prepare(image), digest, remarks)
     except ElsewhereError as error:
         # Without a digest the next run tries again: what has to change is not this file.
         return Failed(item, str(error), None)

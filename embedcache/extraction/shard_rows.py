@@ -12,6 +12,7 @@ from embedcache.extraction.lanes import Lanes
 from embedcache.extraction.pipeline import Decoded, Failed, Outcome
 from embedcache.extraction.together import Together
 from embedcache.items import escape_name
+from embedcache.remarks import Remarks
 from embedcache.storage.store import write_shard
 
 LARGEST = 65504.0
@@ -27,6 +28,7 @@ class ShardRows:
         self._digests: list[bytes] = []
         self._vectors: dict[str, list[np.ndarray]] = {name: [] for name in backbone.recipes}
         self.bad: list[dict[str, str | None]] = []
+        self.remarks = Remarks()
 
     def embed(self, outcomes: Iterator[Outcome], batch: int, lanes: Lanes) -> Iterator[int]:
         """Embed in batches of good images, and say after each how many items of the shard are behind it.
@@ -49,6 +51,7 @@ class ShardRows:
             if isinstance(outcome, Failed):
                 self.bad.append(_quarantined(outcome))
                 continue
+            self.remarks += outcome.remarks
             waiting.append(outcome)
             if len(waiting) == batch:
                 yield waiting

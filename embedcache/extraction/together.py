@@ -24,6 +24,13 @@ class Alteration(Protocol):
     def text(self) -> str:
         """How a recipe states it."""
 
+    def check(self, name: str, sha256: bytes) -> None:
+        """Refuse the item of that id where its file does not have the bytes that it shall have.
+
+        Raises:
+            DecodeError: it has others.
+        """
+
     def __call__(self, name: str, image: np.ndarray) -> np.ndarray:
         """The image, uint8 [H, W, 3], that is embedded for the item of that id; called from many threads."""
 
@@ -53,12 +60,7 @@ class Together:
             raise ValueError("images are embedded by at least one backbone, however: none came. Name one.")
         self.members, self.alteration = MappingProxyType(dict(members)), alteration
         self._using = using
-        decoding = {prefix: _recipe_of(one).alpha_background for prefix, one in members.items()}
-        if len(set(decoding.values())) > 1:
-            raise ValueError(
-                f"backbones that share a decoded image need one background for transparent pixels, however: {decoding} "
-                "came. Embed them into caches of their own, or give them the same."
-            )
+        _check_decoding({prefix: _recipe_of(one) for prefix, one in members.items()})
         keys = {prefix: _preparation(_recipe_of(one)) for prefix, one in members.items()}
         ways = list(dict.fromkeys(keys.values()))
         self._way = {prefix: ways.index(key) for prefix, key in keys.items()}
@@ -108,6 +110,11 @@ class Together:
     def background(self) -> tuple[int, int, int] | None:
         """The RGB colour on which transparent pixels are composited; None where nobody knows."""
         return _recipe_of(next(iter(self.members.values()))).alpha_background
+
+    @property
+    def intensity_range(self) -> tuple[float, float] | None:
+        """The grey values of images of more than 8 bits that become 0 and 255; None takes all 16 bits."""
+        return _recipe_of(next(iter(self.members.values()))).intensity_range
 
     def prepare(self, image: np.ndarray) -> Prepared:
         """Resize and crop a decoded image uint8 [H, W, 3] in each way that a member asks for; safe in many threads."""
@@ -166,6 +173,19 @@ def _in_parts(member: Embedder, images: torch.Tensor, size: int) -> Mapping[str,
     if wrong:
         raise NotFiniteError(next(iter(wrong.values())), sorted(wrong))
     return {name: torch.cat([part[name] for part in found]) for name in found[0]}
+
+
+def _check_decoding(recipes: Mapping[str, Recipe]) -> None:
+    for what, field in (
+        ("background for transparent pixels", "alpha_background"),
+        ("intensity range for pixels of more than 8 bits", "intensity_range"),
+    ):
+        found = {prefix: getattr(recipe, field) for prefix, recipe in recipes.items()}
+        if len(set(found.values())) > 1:
+            raise ValueError(
+                f"backbones that share a decoded image need one {what}, however: {found} came. Embed them into caches "
+                "of their own, or give them the same."
+            )
 
 
 def _recipe_of(member: Embedder) -> Recipe:

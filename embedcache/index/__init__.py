@@ -4,7 +4,7 @@ from embedcache.index.balance import Balance, balance
 from embedcache.index.duplicates import Duplicates, duplicates
 from embedcache.index.groups import NEAR, near_groups
 from embedcache.index.leaks import Leaks, leaks
-from embedcache.index.maps import load_or_make_map, make_map
+from embedcache.index.maps import load_or_make_map, make_map, map_path
 from embedcache.index.neighbours import Neighbours, image_neighbours, neighbours
 from embedcache.index.suspects import Suspects, suspects
 
@@ -21,6 +21,7 @@ __all__ = [
     "leaks",
     "load_or_make_map",
     "make_map",
+    "map_path",
     "near_groups",
     "neighbours",
     "suspects",

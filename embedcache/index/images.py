@@ -1,6 +1,7 @@
 """Vectors of image files by the recipe of a column, so that they can be compared with its rows."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +25,14 @@ def embed_images(
     from embedcache.decode import DecodeError, decode_file
 
     backbone = rebuild({column: recipe}, weights=weights, device=device)
+    background = recipe.alpha_background or (255, 255, 255)
+    decode = partial(decode_file, background=background, intensity_range=recipe.intensity_range)
     parts = []
     for start in range(0, len(images), BATCH):
         prepared = []
         for path in images[start : start + BATCH]:
             try:
-                prepared.append(
-                    backbone.prepare(decode_file(path, background=recipe.alpha_background or (255, 255, 255)))
-                )
+                prepared.append(backbone.prepare(decode(path)))
             except DecodeError as error:
                 raise ValueError(
                     f"an image to compare must be readable, however: {path}: {error}. Choose another file."

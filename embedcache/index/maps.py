@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 from embedcache.index.rows import UnitRows, column_of
 from embedcache.storage.damage import MISREAD
 from embedcache.storage.files import CacheError, write_parquet
+from embedcache.storage.own import check_links
 from embedcache.table import FeatureTable
+from outputs.places import is_refused
 
 MapMethod = Literal["pca", "umap"]
 BLOCK_ROWS = 16_384
@@ -58,13 +60,20 @@ def load_or_make_map(
 ) -> pd.DataFrame:
     """The map kept in the cache for these rows, recipe and method; made and written if there is none yet.
 
+    Where the cache cannot be written, as on a read-only disk, it is made anew each time.
+
     Raises:
         ValueError: as `make_map`, or the kept file is damaged.
     """
     path = map_path(cache_dir, table, method, column=column, seed=seed)
     if not path.is_file():
         made = make_map(table, method, column=column, seed=seed)
-        write_parquet(path, pa.Table.from_pandas(made[["id", "x", "y"]], preserve_index=False))
+        check_links(cache_dir)
+        try:
+            write_parquet(path, pa.Table.from_pandas(made[["id", "x", "y"]], preserve_index=False))
+        except OSError as error:
+            if not is_refused(error):
+                raise
         return made
     try:
         kept = pq.read_table(path, partitioning=None).to_pandas()

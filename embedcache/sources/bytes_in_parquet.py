@@ -17,7 +17,7 @@ from embedcache.sources.image_columns import (
     image_columns,
     label_columns,
 )
-from embedcache.sources.manifests import EXTRAS, read_extras
+from embedcache.sources.manifests import other_columns, read_extras
 
 LARGEST_GROUP = 2**31
 SPLIT_NAME = re.compile(r"(train|test|valid|validation|val|dev)-[0-9]+-of-[0-9]+")
@@ -44,6 +44,11 @@ def holds_encoded_images(path: Path) -> bool:
     return "path" not in schema.names and bool(image_columns(schema, features_of(schema)))
 
 
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files in a folder, without hidden ones such as those that macOS writes beside each."""
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
+
+
 def list_parquet(
     source: Path,
     *,
@@ -68,8 +73,8 @@ def list_parquet(
     Raises:
         ValueError: a file is damaged, lacks a column, or has row groups of more than 2 GiB, or a row has no label.
     """
-    files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
-    found, items = None, list[Item]()
+    files = parquet_files(source) if source.is_dir() else [source]
+    found, items, notes = None, list[Item](), list[str]()
     for file in files:
         schema = _schema(file)
         features = features_of(schema)
@@ -84,13 +89,15 @@ def list_parquet(
                 f"{columns} and {files[0]} has {found}. List them apart."
             )
         found = columns
-        items += _items(file, columns)
+        rows, told = _items(file, columns)
+        items += rows
+        notes += [note for note in told if note not in notes]
     if found is None:
         raise ValueError(f"a folder of Parquet files must hold some, however: {source} holds none. Is the path right?")
     description = {"kind": "parquet", "source": escape_name(os.fspath(source.absolute()))}
     description |= {"image_column": found.image, "label_column": found.label}
     names = found.names or sorted({item.label for item in items})
-    return make_listing(items, names, [], description, group_regex, time_regex)
+    return make_listing(items, names, notes, description, group_regex, time_regex)
 
 
 def _schema(file: Path) -> pa.Schema:
@@ -109,13 +116,17 @@ def _schema(file: Path) -> pa.Schema:
     return schema
 
 
-def _items(file: Path, columns: _Columns) -> list[Item]:
-    there = [name for name in pq.read_schema(file).names if name in EXTRAS and name != columns.label]
+def _items(file: Path, columns: _Columns) -> tuple[list[Item], list[str]]:
+    """The rows of a file, and notes about its other columns."""
+    schema = pq.read_schema(file)
+    there, told = other_columns(schema.names, {columns.image, columns.label}, file)
     table = pq.read_table(file, columns=[columns.label, *there], partitioning=None)
     labels = as_labels(table[columns.label].to_pylist(), columns.names, str(file))
+    extras, notes = read_extras(table, there, file)
     named = SPLIT_NAME.fullmatch(file.stem)
     stem, path = escape_name(file.stem), file.absolute()
-    return [
+    items = [
         Item(f"{stem}/{row:08d}", path, label, group, split or (named and named[1]), time, row, columns.image)
-        for row, (label, (group, split, time)) in enumerate(zip(labels, read_extras(table, there, file), strict=True))
+        for row, (label, (group, split, time)) in enumerate(zip(labels, extras, strict=True))
     ]
+    return items, told + notes

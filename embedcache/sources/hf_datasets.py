@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from embedcache.items import Item, Listing, escape_name, make_listing
 from embedcache.sources.image_columns import as_labels, choose_column, holds_images
-from embedcache.sources.manifests import EXTRAS, read_extras
+from embedcache.sources.manifests import other_columns, read_extras
 from embedcache.sources.members import open_stream
 
 
@@ -48,16 +48,17 @@ def list_dataset(
             has no label.
     """
     parts = _load(folder)
-    items, names = list[Item](), list[str]()
+    items, names, notes = list[Item](), list[str](), list[str]()
     for split, dataset in parts.items():
         image, label = _columns(dataset, image_column, label_column, folder)
         classes = getattr(dataset.features[label], "names", None)
-        found = _items(split, dataset, image, label, classes)
+        found, told = _items(split, dataset, image, label, classes)
+        notes += [note for note in told if note not in notes]
         items += found
         names += classes or [item.label for item in found]
     description: dict[str, Any] = {"kind": "hf_dataset", "root": escape_name(os.fspath(folder.absolute()))}
     description |= {"image_column": image_column, "label_column": label_column}
-    return make_listing(items, dict.fromkeys(names), [], description, group_regex, time_regex)
+    return make_listing(items, dict.fromkeys(names), notes, description, group_regex, time_regex)
 
 
 def _load(folder: Path) -> Mapping[str, Any]:
@@ -89,7 +90,8 @@ def _columns(dataset: Any, image: str | None, label: str | None, folder: Path) -
     )
 
 
-def _items(split: str, dataset: Any, image: str, label: str, names: list[str] | None) -> list[Item]:
+def _items(split: str, dataset: Any, image: str, label: str, names: list[str] | None) -> tuple[list[Item], list[str]]:
+    """The rows of a part, and notes about its other columns."""
     files = [Path(file["filename"]) for file in dataset.cache_files]
     tables = {file: open_stream(file) for file in files}
     if sum(table.num_rows for table in tables.values()) != len(dataset):
@@ -97,16 +99,18 @@ def _items(split: str, dataset: Any, image: str, label: str, names: list[str] | 
             f"a saved dataset must hold its rows in order, however: {[str(file) for file in files]} hold others than "
             f"its {len(dataset)}. Call flatten_indices() and save it again."
         )
-    items = []
+    items, notes = list[Item](), list[str]()
     for file, table in tables.items():
         labels = as_labels(table[label].to_pylist(), names, str(file))
         stem = "/".join(filter(None, (escape_name(split), escape_name(file.stem))))
-        there = [name for name in EXTRAS if name in table.column_names and name != label]
-        rows = zip(labels, _paths(table[image]), read_extras(table, there, file), strict=True)
+        there, ignored = other_columns(table.column_names, {image, label}, file)
+        extras, told = read_extras(table, there, file)
+        notes += ignored + told
+        rows = zip(labels, _paths(table[image]), extras, strict=True)
         for row, (name, path, (group, written, time)) in enumerate(rows):
             item = Item(f"{stem}/{row:08d}", path, name, group, written or split or None, time)
             items.append(item if path is not None else replace(item, path=file, member=row, column=image))
-    return items
+    return items, notes
 
 
 def _paths(images: pa.ChunkedArray) -> list[Path | None]:

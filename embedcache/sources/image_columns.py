@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from embedcache.cells import as_texts
+
 LABEL_NAMES = ("label", "labels")
 
 
@@ -84,9 +86,9 @@ def as_labels(values: Sequence[Any], names: Sequence[str] | None, where: str) ->
     """Labels by name: of ClassLabel numbers, or of texts and integers as they are.
 
     Raises:
-        ValueError: a row has none, or a number that is no class.
+        ValueError: a row has none, a number that is no class, or neither text nor a whole number.
     """
-    found = [_label(value, names) for value in values]
+    found = as_texts(values, "label", where) if names is None else [_class(value, names) for value in values]
     lacking = [row for row, label in enumerate(found) if not label]
     if lacking:
         kind = "text or integer" if names is None else f"of the {len(names)} classes"
@@ -97,7 +99,5 @@ def as_labels(values: Sequence[Any], names: Sequence[str] | None, where: str) ->
     return [label for label in found if label]
 
 
-def _label(value: Any, names: Sequence[str] | None) -> str | None:
-    if names is None:
-        return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+def _class(value: Any, names: Sequence[str]) -> str | None:
     return names[value] if isinstance(value, int) and 0 <= value < len(names) else None

@@ -1,21 +1,22 @@
 """Manifests: a CSV or Parquet table with the columns path and label, and optionally group, split and time."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
+from embedcache.cells import column_texts, known_cells
 from embedcache.items import Item, Listing, escape_name, make_listing, misspelt_headers
+from embedcache.sources.text_tables import TextTable, read_text_table
 from embedcache.sources.times import as_time
 
 COLUMNS = ("path", "label", "group", "split", "time")
 REQUIRED = ("path", "label")
 EXTRAS = ("group", "split", "time")
 LOOKED_AT = 1000
-SAVE_AS = "Save it with the encoding UTF-8."
+Extras = tuple[str | None, str | None, str | None]
+"""Group, split and time of a row; None where unknown."""
 
 
 def list_manifest(
@@ -25,10 +26,11 @@ def list_manifest(
 
     Relative paths are relative to `root`, or else to the manifest's folder. Ids are the paths as written, or
     relative to the root where the manifest holds absolute paths below it. A file that does not exist is listed, and
-    quarantined when it is read. Empty cells of group, split and time mean "unknown".
+    quarantined when it is read. Empty cells of group, split and time mean "unknown"; so do words such as NA, with a
+    warning.
 
     Args:
-        manifest: a .csv (UTF-8, with a header) or .parquet file.
+        manifest: a .csv (UTF-8 or UTF-16, with a header) or .parquet file.
         root: folder that relative paths start from.
         group_regex: takes groups from the ids, where the table has no group column.
         time_regex: takes times from the ids, where the table has no time column.
@@ -37,63 +39,61 @@ def list_manifest(
         ValueError: the file, its columns or its cells are not as above, or none of the first 1000 files exists.
     """
     base = (manifest.parent if root is None else root).absolute()
-    columns, ignored = _read(manifest)
-    times = read_times(columns["time"], manifest)
-    rows = zip(*(columns[name] for name in COLUMNS[:4]), times, strict=True)
+    table = _read(manifest)
+    paths, labels = (_required(table.rows, name, manifest) for name in REQUIRED)
+    extras, notes = read_extras(table.rows, [n for n in EXTRAS if n in table.names], manifest)
     items = [
-        Item(_id(path, base), base / path, label, group=group or None, split=split or None, time=time)
-        for path, label, group, split, time in rows
+        Item(_id(path, base), base / path, label, group, split, time)
+        for path, label, (group, split, time) in zip(paths, labels, extras, strict=True)
     ]
     _check_some_exist(items, base)
-    warnings = (
-        [f"Columns of the manifest that mean nothing here were ignored: {', '.join(ignored)}."] if ignored else []
-    )
     description = {
         "kind": "manifest",
         "manifest": escape_name(os.fspath(manifest.absolute())),
         "root": escape_name(os.fspath(base)),
     }
-    return make_listing(items, {item.label for item in items}, warnings, description, group_regex, time_regex)
+    warnings = [*ignored_columns(table.names, COLUMNS), *notes]
+    return make_listing(items, set(labels), warnings, description, group_regex, time_regex)
 
 
-def _read(manifest: Path) -> tuple[dict[str, list[str]], list[str]]:
-    """The columns as text ("" where a cell or an optional column is missing), and the names of the others."""
-    table = _read_table(manifest)
-    names = column_names(table, manifest)
-    odd = misspelt_headers(names, COLUMNS)
-    if odd:
-        raise ValueError(f"the columns of a manifest are told by their exact names, however: {manifest} has {odd}.")
-    missing = [name for name in REQUIRED if name not in names]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if missing or repeated:
+def _read(manifest: Path) -> TextTable:
+    """The table, with the columns that it needs."""
+    table = read_text_table(manifest, COLUMNS, "a manifest", "path and label")
+    check_headers(table.names, COLUMNS, manifest)
+    if not set(REQUIRED) <= set(table.names):
         raise ValueError(
-            f"a manifest must have the columns path and label once each, however: {manifest} has {names}. "
-            f"{_advice(names)}"
+            f"a manifest must have the columns path and label once each, however: {manifest} has {table.names}. "
+            f"{_advice(table.names)}"
         )
-    columns = {
-        name: as_text(table[name], name, manifest) if name in names else [""] * table.num_rows for name in COLUMNS
-    }
-    for name in REQUIRED:
-        empty = [row for row, value in enumerate(columns[name]) if not value]
-        if empty:
-            raise ValueError(
-                f"every row of a manifest must have a {name}, however: {len(empty)} rows of {manifest} have none, the "
-                f"first is row {empty[0]} (counted from 0 after the header). Fill or remove them."
-            )
-    return columns, [name for name in names if name not in COLUMNS]
+    return table
 
 
-def column_names(table: pa.Table, manifest: Path) -> list[str]:
-    """The names of the columns, which Arrow decodes only when they are asked for.
+def check_headers(names: Sequence[str], known: Sequence[str], source: Path) -> None:
+    """Refuse headers that are nearly those of columns that mean something: these would be ignored.
 
     Raises:
-        ValueError: they are not UTF-8.
+        ValueError: a header stands for a known one in other case or with spaces.
     """
-    try:
-        names: list[str] = table.column_names
-    except UnicodeDecodeError as error:
-        raise ValueError(f"a manifest must be UTF-8 text, however: {manifest}: {error}. {SAVE_AS}") from error
-    return names
+    odd = misspelt_headers(names, known)
+    if odd:
+        raise ValueError(f"columns are told by their exact names, however: {source} has {odd}.")
+
+
+def ignored_columns(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """A warning that says which columns mean nothing here; none where all do."""
+    ignored = [name for name in names if name not in known]
+    return [f"Columns that mean nothing here were ignored: {', '.join(ignored)}."] if ignored else []
+
+
+def other_columns(names: Sequence[str], used: Collection[str], source: Path) -> tuple[list[str], list[str]]:
+    """Those of group, split and time that a table of images holds beside its own columns, and a note on the rest.
+
+    Raises:
+        ValueError: a header stands for one of them in other case or with spaces.
+    """
+    rest = [name for name in names if name not in used]
+    check_headers(rest, EXTRAS, source)
+    return [name for name in EXTRAS if name in rest], ignored_columns(rest, EXTRAS)
 
 
 def _advice(names: list[str]) -> str:
@@ -104,47 +104,19 @@ def _advice(names: list[str]) -> str:
     return "Name them in its first line; rename or remove other columns of these names."
 
 
-def _read_table(manifest: Path) -> pa.Table:
-    if not manifest.is_file():
-        raise ValueError(f"a manifest must be a file, however: {manifest} is none. Is the path right?")
-    suffix = manifest.suffix.lower()
-    try:
-        if suffix == ".csv":
-            # Read as text: 'NA' and '007' are good class names.
-            options = pyarrow.csv.ConvertOptions(
-                column_types={name: pa.string() for name in COLUMNS}, strings_can_be_null=False
-            )
-            return pyarrow.csv.read_csv(manifest, convert_options=options)
-        if suffix == ".parquet":
-            return pq.read_table(manifest)
-    except (OSError, pa.ArrowException) as error:
-        told = str(error).rstrip(".")
-        advice = SAVE_AS if "UTF8" in told else "Give it a header with path and label, and as many cells in every row."
-        advice = advice if suffix == ".csv" else "Write it anew."
+def _required(table: pa.Table, name: str, manifest: Path) -> list[str]:
+    """The cells of a column that each row must have."""
+    cells = column_texts(table[name], name, str(manifest))
+    empty = [row for row, cell in enumerate(cells) if cell is None]
+    if empty:
         raise ValueError(
-            f"a manifest must be a readable {suffix} file, however: {manifest}: {told}. {advice}"
-        ) from error
-    raise ValueError(f"a manifest must be a .csv or .parquet file, however: {manifest} ends in {suffix!r}. Convert it.")
-
-
-def as_text(column: pa.ChunkedArray, name: str, manifest: Path) -> list[str]:
-    """The cells of a column as text, "" where they are empty.
-
-    Raises:
-        ValueError: it holds neither text nor integers (nor times, if it is the time column).
-    """
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    fits = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_null)
-    fits += (pa.types.is_date, pa.types.is_timestamp) if name == "time" else ()
-    if not any(is_kind(kind) for is_kind in fits):
-        raise ValueError(
-            f"column {name!r} of a manifest must hold text or integers, however: {manifest} holds {kind}. Convert it: "
-            "a class named 1.0 is no class 1."
+            f"every row of a manifest must have a {name}, however: {len(empty)} rows of {manifest} have none, the "
+            f"first is row {empty[0]} (counted from 0 after the header). Fill or remove them."
         )
-    return [value or "" for value in column.cast(pa.string()).to_pylist()]
+    return [cell for cell in cells if cell is not None]
 
 
-def read_times(cells: list[str], manifest: Path) -> list[str | None]:
+def read_times(cells: Sequence[str | None], manifest: Path) -> list[str | None]:
     """The times in the cells of a manifest; None where a cell is empty.
 
     Raises:
@@ -161,8 +133,8 @@ def read_times(cells: list[str], manifest: Path) -> list[str | None]:
     return times
 
 
-def read_extras(table: pa.Table, there: Sequence[str], source: Path) -> list[tuple[str | None, str | None, str | None]]:
-    """Group, split and time of each row of a table with images; None where they are unknown.
+def read_extras(table: pa.Table, there: Sequence[str], source: Path) -> tuple[list[Extras], list[str]]:
+    """Group, split and time of each row of a table, None where they are unknown, and notes for a person.
 
     Args:
         table: the rows.
@@ -170,11 +142,14 @@ def read_extras(table: pa.Table, there: Sequence[str], source: Path) -> list[tup
         source: where the table is, for messages.
 
     Raises:
-        ValueError: a column holds neither text nor integers, or a cell of `time` is no date or date-time.
+        ValueError: a column holds neither text nor whole numbers, or a cell of `time` is no date or date-time.
     """
-    cells = {name: as_text(table[name], name, source) if name in there else [""] * table.num_rows for name in EXTRAS}
+    cells, notes = {name: list[str | None]([None]) * table.num_rows for name in EXTRAS}, list[str]()
+    for name in there:
+        cells[name], told = known_cells(column_texts(table[name], name, str(source)), name)
+        notes += told
     rows = zip(cells["group"], cells["split"], read_times(cells["time"], source), strict=True)
-    return [(group or None, split or None, time) for group, split, time in rows]
+    return list(rows), notes
 
 
 def _id(path: str, base: Path) -> str:

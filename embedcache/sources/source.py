@@ -4,7 +4,7 @@ from pathlib import Path
 
 from embedcache.items import Item as Item
 from embedcache.items import Listing as Listing
-from embedcache.sources.bytes_in_parquet import holds_encoded_images, list_parquet
+from embedcache.sources.bytes_in_parquet import holds_encoded_images, list_parquet, parquet_files
 from embedcache.sources.folders import list_folder as list_folder
 from embedcache.sources.hf_datasets import is_saved_dataset, list_dataset
 from embedcache.sources.manifests import list_manifest as list_manifest
@@ -68,7 +68,7 @@ def kind_of(source: Path) -> str:
         return "Parquet with images" if is_images else "manifest"
     if is_saved_dataset(source):
         return "Hugging Face dataset"
-    if any(map(holds_encoded_images, sorted(source.glob("*.parquet")))):
+    if any(map(holds_encoded_images, parquet_files(source))):
         return "Parquet with images"
     return "ultra-fine-grained set" if is_ufg(source) else "folder"
 

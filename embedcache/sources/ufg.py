@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.csv
-
+from embedcache.cells import column_texts
 from embedcache.items import Item, Listing, escape_name, make_listing
+from embedcache.plain_text import read_text
+from embedcache.sources.text_tables import read_text_table
 
 PARTS = {"train": "train", "train_val": "train", "test": "test"}
 """Names of lists, without their suffix, and the split of their rows."""
@@ -38,7 +38,7 @@ def list_ufg(folder: Path, *, group_regex: str | None = None, time_regex: str | 
         time_regex: takes times from the ids.
 
     Raises:
-        ValueError: a list is not as above, an image is in both parts, or none of the first files exists.
+        ValueError: a list is not as above or no text, an image is in both parts, or none of the first files exists.
     """
     annotated = _anno_folders(folder)
     if annotated:
@@ -72,7 +72,7 @@ def _annotated(one: Path, folder: Path) -> Iterator[Item]:
 
 def _lines(file: Path) -> Iterator[tuple[str, str]]:
     """Image and class of each line; names may hold spaces."""
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(file, "a list").splitlines(), 1):
         name, _, label = line.strip().rpartition(" ")
         if line.strip() and not (name and label.isdecimal()):
             raise ValueError(
@@ -94,18 +94,24 @@ def _csv_lists(folder: Path) -> dict[str, Path]:
 
 
 def _header(file: Path) -> list[str]:
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        return [cell.strip().strip('"') for cell in lines.readline().split(",")]
+    """The first line's cells; none where the file is no text, so that it is no list."""
+    try:
+        text = read_text(file, "a list")
+    except (ValueError, OSError):
+        return []
+    return [cell.strip().strip('"') for cell in text.split("\n", 1)[0].split(",")]
 
 
 def _from_csv(folder: Path, file: Path, split: str) -> Iterator[Item]:
-    kinds = {name: pa.string() for name in CSV_COLUMNS}
-    try:
-        table = pyarrow.csv.read_csv(file, convert_options=pyarrow.csv.ConvertOptions(column_types=kinds))
-    except (OSError, pa.ArrowException) as error:
-        raise ValueError(f"a list must be a CSV file, however: {file}: {error}. Write it anew.") from error
+    table = read_text_table(file, ("class_id", "dir"), "a list", "class_id and dir")
     root = folder.absolute()
-    for name, label in zip(table["dir"].to_pylist(), table["class_id"].to_pylist(), strict=True):
+    names, labels = (column_texts(table.rows[column], column, str(file)) for column in ("dir", "class_id"))
+    for row, (name, label) in enumerate(zip(names, labels, strict=True)):
+        if name is None or label is None:
+            raise ValueError(
+                f"each row of a list must have a class_id and a dir, however: row {row} of {file} (counted from 0 "
+                "after the header) has not. Fill or remove it."
+            )
         item = Item(escape_name(name), root / name, label, split=split)
         below = root / "images" / name
         yield (

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from embedcache.splits.folds import cut
+from embedcache.splits.folds import advice, cut
 from embedcache.storage.files import CacheError
 
 
@@ -59,7 +59,11 @@ def cut_roles(
         rest = np.flatnonzero(roles == "train")
         folds = round(len(rest) / (share * len(roles)))
         units = rest if stated else rest[np.unique(groups[rest], return_index=True)[1]]
-        _check_possible(role, share, folds, labels[units], groups[units])
+        if why := _impossible(folds, labels[units], groups[units]):
+            pool = roles != "test"
+            beside = "test=0 and " if role == "test" else ""
+            told = advice(labels[pool], groups[pool], seed, stated, beside)
+            raise CacheError(f"a share of {share} for {role!r} {why} {told}")
         classes, counts = np.unique(labels[units], return_counts=True)
         small |= set(classes[counts < folds].tolist())
         held = np.flatnonzero(cut(labels[units], groups[units], folds, seed + step, stated) == 0)
@@ -67,15 +71,16 @@ def cut_roles(
     return roles, small
 
 
-def _check_possible(role: str, share: float, folds: int, labels: np.ndarray, groups: np.ndarray) -> None:
+def _impossible(folds: int, labels: np.ndarray, groups: np.ndarray) -> str:
+    """Why rows cannot be cut into so many folds; empty where they can."""
     found = len(np.unique(groups))
     largest = np.unique(labels, return_counts=True)[1].max(initial=0)
-    if folds < 2 or found < folds or largest < folds:
-        raise CacheError(
-            f"a share of {share} for {role!r} needs {max(folds, 2)} groups and a class of as many rows, however: "
-            f"{found} groups are left and the largest class has {largest} rows. "
-            "Set this share to 0, state finer groups, raise `duplicates` if it is set, or add images."
-        )
+    if folds >= 2 and found >= folds and largest >= folds:
+        return ""
+    return (
+        f"needs {max(folds, 2)} groups and a class of as many rows, however: {found} groups are left and the largest "
+        f"class has {largest}."
+    )
 
 
 def keep_classes_in_train(

@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
+from embedcache.splits.spec import SplitSpec
 from embedcache.storage.damage import reading, remedy
 from embedcache.storage.files import CacheError
 
@@ -40,14 +43,27 @@ def hash_roles(ids: np.ndarray, roles: np.ndarray, folds: np.ndarray | None = No
     return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
 
 
-def read_split(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, SplitReport]:
+def hash_facts(facts: Mapping[str, Any]) -> str:
+    """SHA-256 of what a split file states beside its rows: their hash, the settings and the report."""
+    told = {name: facts[name] for name in ("hash", "spec", "report")}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def read_split(
+    path: Path, settings: Mapping[str, Any] | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, SplitReport]:
     """The ids [N], roles [N], folds [repeats, N] (None where there are none) and report in a split file.
 
+    Args:
+        path: of the file.
+        settings: what it must have been made with, as `SplitSpec.identity` says it; None asks for none.
+
     Raises:
-        CacheError: the file is damaged, another program wrote it, or its rows do not have the hash that it states.
+        CacheError: the file is damaged, another program wrote it, its rows do not have the hash that it states, or it
+            was made with other settings.
     """
     with reading(path):
-        rows = pq.read_table(path, partitioning=None)
+        rows = pq.read_table(path, partitioning=None, page_checksum_verification=True)
         metadata = rows.schema.metadata or {}
         if SPLIT_KEY not in metadata:
             raise CacheError(
@@ -58,6 +74,12 @@ def read_split(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, S
         ids, roles = (np.array(rows[name].to_pylist(), dtype=str) for name in ("id", "role"))
         folds = np.array(rows["folds"].to_pylist(), dtype=np.int64).T if "folds" in rows.column_names else None
         stated, report = facts["hash"], SplitReport.model_validate(facts["report"])
-    if hash_roles(ids, roles, folds) != stated:
+        sealed = facts.get("sha256", hash_facts(facts)) == hash_facts(facts)
+        made_with = SplitSpec.model_validate(facts["spec"]).identity() if settings is not None else None
+    if made_with != settings:
+        raise CacheError(
+            f"a split has the settings of its name, however: {path} was made with others. Was it copied? {remedy(path)}"
+        )
+    if hash_roles(ids, roles, folds) != stated or not sealed:
         raise CacheError(f"a split must stay as it was made, however: {path} was changed. {remedy(path)}")
     return ids, roles, folds, report

@@ -7,6 +7,8 @@ import numpy as np
 from embedcache.splits.spec import SplitSpec
 from embedcache.storage.files import CacheError
 
+MOST_ADVISED = 5
+"""Folds that are advised where they are possible."""
 MOST_FOLDS = 1000
 """Heads are fitted once for each fold; more folds than this are a mistake rather than a wish."""
 
@@ -33,16 +35,54 @@ def make_folds(labels: np.ndarray, groups: np.ndarray, spec: SplitSpec, stated: 
     """
     if spec.rule == "leave_one_group_out":
         return _one_group_each(groups)[None]
-    _check_possible(labels if stated else labels[np.unique(groups, return_index=True)[1]], groups, spec.folds)
-    seeds = [(spec.seed + 1 + repeat) % 2**32 for repeat in range(spec.repeats)]
-    found = np.stack([_spread(labels, groups, cut(labels, groups, spec.folds, seed, stated)) for seed in seeds])
-    fewest = min(len(np.unique(each)) for each in found)
+    found, largest = _limits(labels, groups, stated)
+    if min(found, largest) < spec.folds:
+        raise CacheError(
+            f"{spec.folds} folds need {spec.folds} groups and a class of as many rows beside the test rows, however: "
+            f"{found} groups are left and the largest class has {largest}. {advice(labels, groups, spec.seed, stated)}"
+        )
+    folds = _repeated(labels, groups, spec, stated)
+    fewest = min(len(np.unique(each)) for each in folds)
     if fewest < spec.folds:
         raise CacheError(
             f"each of {spec.folds} folds needs rows, however: only {fewest} got some, for few groups hold most rows. "
-            "Lower folds, state finer groups, or use leave_one_group_out."
+            f"{advice(labels, groups, spec.seed, stated)}"
         )
-    return found
+    return folds
+
+
+def _repeated(labels: np.ndarray, groups: np.ndarray, spec: SplitSpec, stated: bool) -> np.ndarray:
+    """The fold of each row in each repeat, [repeats, N]; some may have no rows."""
+    seeds = [(spec.seed + 1 + repeat) % 2**32 for repeat in range(spec.repeats)]
+    return np.stack([_spread(labels, groups, cut(labels, groups, spec.folds, seed, stated)) for seed in seeds])
+
+
+def _limits(labels: np.ndarray, groups: np.ndarray, stated: bool) -> tuple[int, int]:
+    """How many groups there are, and how many rows (distinct images without stated groups) the largest class has."""
+    units = labels if stated else labels[np.unique(groups, return_index=True)[1]]
+    return len(np.unique(groups)), int(np.unique(units, return_counts=True)[1].max(initial=0))
+
+
+def advice(labels: np.ndarray, groups: np.ndarray, seed: int, stated: bool, before: str = "") -> str:
+    """What to do where rows cannot be shared out as asked: the folds that these rows can be cut into.
+
+    Some class has as many groups, so that it is both learnt and held out. The rows are cut to know it, for
+    advice that fails in its turn sends people in a circle.
+
+    Args:
+        labels: int [N] of the rows that are not kept for the test.
+        groups: int [N].
+        seed: of the split.
+        stated: whether the groups were stated.
+        before: what is to be set beside the folds, such as "test=0 and ".
+    """
+    pairs = np.unique(np.stack([labels, groups]), axis=1)[0]
+    apart = int(np.bincount(pairs).max(initial=0))
+    for folds in range(min(MOST_ADVISED, apart, *_limits(labels, groups, stated)), 1, -1):
+        found = _repeated(labels, groups, SplitSpec(folds=folds, seed=seed), stated)
+        if len(np.unique(found)) == folds:
+            return f"Cross-validate: set {before}folds={folds} of the split. Or state finer groups, or add images."
+    return "No class has images of two groups, so nothing can be held out: state finer groups, or add images."
 
 
 def cut(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int, stated: bool) -> np.ndarray:
@@ -100,16 +140,6 @@ def _one_group_each(groups: np.ndarray) -> np.ndarray:
             "test rows. State coarser groups, or give folds instead."
         )
     return np.asarray(found, dtype=np.int64)
-
-
-def _check_possible(labels: np.ndarray, groups: np.ndarray, folds: int) -> None:
-    found = len(np.unique(groups))
-    largest = np.unique(labels, return_counts=True)[1].max(initial=0)
-    if min(found, largest) < folds:
-        raise CacheError(
-            f"{folds} folds need {folds} groups and a class of as many rows beside the test rows, however: {found} "
-            f"groups are left and the largest class has {largest} rows. Lower folds, or use leave_one_group_out."
-        )
 
 
 def _spread(labels: np.ndarray, groups: np.ndarray, folds: np.ndarray) -> np.ndarray:

@@ -4,21 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pc
-import pyarrow.parquet as pq
 
+from embedcache.cells import column_texts
+from embedcache.sources.text_tables import read_text_table
+from embedcache.splits.role_names import ROLE_OF, role_called
 from embedcache.splits.spec import SplitSpec
 from embedcache.storage.files import CacheError
 from embedcache.table import FeatureTable
-
-ROLES = ("train", "select", "calibrate", "test")
-GIVEN_NAMES = {
-    "train": ("train", "training"),
-    "select": ("val", "valid", "validation", "dev", "select"),
-    "calibrate": ("calibrate", "calibration"),
-    "test": ("test", "testing"),
-}
 
 
 def start_roles(table: FeatureTable, spec: SplitSpec) -> np.ndarray:
@@ -68,37 +60,32 @@ def _listed(ids: np.ndarray, spec: SplitSpec) -> np.ndarray:
 
 
 def read_roles(path: Path) -> tuple[list[str], list[str]]:
-    """The ids and the roles that a CSV or Parquet file lists, as text.
+    """The ids and the roles that a CSV or Parquet file lists, as text; "" where a cell is empty.
 
     Raises:
         CacheError: there is no such file, it cannot be read, or it lacks a column.
     """
-    if path.suffix.lower() not in (".csv", ".parquet") or not path.is_file():
-        told = "has another ending" if path.is_file() else "does not exist"
-        raise CacheError(
-            f"roles are read from a .csv or .parquet file, however: {path} {told}. Correct roles_from; relative paths "
-            "start at the current folder."
-        )
-    text = {"id": pa.string(), "role": pa.string()}
+    wanted, where = ("id", "role"), "Correct roles_from; relative paths start at the current folder."
     try:
-        if path.suffix.lower() == ".csv":
-            found = pc.read_csv(path, convert_options=pc.ConvertOptions(column_types=text))
-        else:
-            found = pq.read_table(path, partitioning=None)
-        columns = [["" if one is None else str(one) for one in found[name].to_pylist()] for name in text]
-    except (OSError, pa.ArrowException, KeyError) as error:
-        raise CacheError(
-            f"a file of roles has the columns id and role, however: {path} cannot be read so ({error}). Correct it."
-        ) from error
-    return columns[0], columns[1]
+        table = read_text_table(path, wanted, "a file of roles", "id and role")
+        lacking = [name for name in wanted if name not in table.names]
+        if lacking:
+            raise ValueError(
+                f"a file of roles has the columns id and role, however: {path} has {table.names}. Name them in its "
+                "first line."
+            )
+        ids, roles = ([cell or "" for cell in column_texts(table.rows[n], n, str(path))] for n in wanted)
+    except ValueError as error:
+        raise CacheError(f"{error} {where}") from error
+    return ids, roles
 
 
 def _as_roles(given: Sequence[str], what: str, remedy: str, trains: bool = False) -> np.ndarray:
     """Given names as roles [N]; some row must train, unless others do."""
-    role_of = {name: role for role, names in GIVEN_NAMES.items() for name in names}
-    unknown = sorted({str(name) for name in given if name.strip().lower() not in role_of})
-    if unknown or not (trains or "train" in {role_of[name.strip().lower()] for name in given}):
+    roles = [role_called(name) for name in given]
+    unknown = sorted({name for name, role in zip(given, roles, strict=True) if role is None})
+    if unknown or not (trains or "train" in roles):
         raise CacheError(
-            f"{what} must name each row one of {sorted(role_of)}, and some train, however: {unknown[:5]} came. {remedy}"
+            f"{what} must name each row one of {sorted(ROLE_OF)}, and some train, however: {unknown[:5]} came. {remedy}"
         )
-    return np.array([role_of[name.strip().lower()] for name in given], dtype="<U9")
+    return np.array(roles, dtype="<U9")

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,22 @@ import pyarrow as pa
 
 from embedcache.hashes import file_sha256
 from embedcache.splits.cuts import cut_roles, keep_classes_in_train, merge_groups
-from embedcache.splits.files import SPLIT_KEY
+from embedcache.splits.files import SPLIT_KEY, hash_facts
 from embedcache.splits.files import SplitReport as SplitReport
 from embedcache.splits.files import hash_roles as hash_roles
 from embedcache.splits.files import read_split as read_split
-from embedcache.splits.folds import make_folds, single_groups, small_classes, unlearnt
-from embedcache.splits.given_roles import ROLES as ROLES
+from embedcache.splits.folds import advice, make_folds, single_groups, small_classes, unlearnt
 from embedcache.splits.given_roles import read_roles, start_roles
 from embedcache.splits.near_copies import near_column, near_in_cache, with_near_copies
+from embedcache.splits.role_names import ROLES as ROLES
 from embedcache.splits.spec import SplitSpec as SplitSpec
 from embedcache.splits.time_cuts import cut_by_time
 from embedcache.storage.files import CacheError, write_parquet
+from embedcache.storage.own import check_links
 from embedcache.table import FeatureTable
+from outputs.places import is_refused
 
+UNKEPT = "The cache cannot be written, so this split is not kept; another scikit-learn may cut other rows."
 SPLITS = {"given": "The given split", "time": "The split by time", "grouped_stratified": "The split from the file"}
 """What a split that may leave classes untrained is called; one that is drawn leaves none."""
 
@@ -111,17 +114,12 @@ def _cut(
     roles, small = cut_roles(labels, groups, start, shares, spec.seed, stated)
     movable = [role for role in ROLES if role not in set(start)]
     roles, forced = keep_classes_in_train(labels, groups, roles, movable)
-    _check_filled([role for role in movable if shares[role]], roles)
-    return roles, (forced, sorted(small))
-
-
-def _check_filled(wanted: list[str], roles: np.ndarray) -> None:
-    """Refuse a split in which a role that was asked for has no row."""
-    empty = [role for role in wanted if not (roles == role).any()]
+    empty = [role for role in movable if shares[role] and not (roles == role).any()]
     if empty:
-        raise CacheError(
-            f"each share above 0 needs rows, however: {empty} got none. State finer groups, or set it to 0."
-        )
+        pool, beside = roles != "test", "test=0 and " if "test" in empty else ""
+        told = advice(labels[pool], groups[pool], spec.seed, stated, before=beside)
+        raise CacheError(f"each share above 0 needs rows, however: {empty} got none. {told}")
+    return roles, (forced, sorted(small))
 
 
 def _cross_validated(
@@ -215,32 +213,57 @@ def _outside(table: FeatureTable, spec: SplitSpec) -> Any:
     return None if told is None else told.tolist()
 
 
-def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec) -> Split:
+def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec, store: Path | None = None) -> Split:
     """The split kept in the cache for these rows and this spec; made and written if there is none yet.
 
-    A kept split is never computed again: another scikit-learn may cut other rows with the same seed.
+    A kept split is never computed again: another scikit-learn may cut other rows with the same seed. Where the cache
+    cannot be written, as on a read-only disk, it is kept in the run store; without one the report warns that it is not
+    kept at all.
+
+    Args:
+        cache_dir: the cache.
+        table: its rows.
+        spec: how to share them out.
+        store: folder of a run store, which keeps the splits of caches that cannot be written in its folder `splits`.
 
     Raises:
-        CacheError: as `make_split`, or the kept file was changed.
+        CacheError: as `make_split`, the kept file was changed, or the folder of splits is a link.
     """
     path = split_path(cache_dir, table, spec)
-    if path.is_file():
-        return _load(path, table)
+    places = [path] if store is None else [path, store / "splits" / path.name]
+    for place in places:
+        if place.is_file():
+            return _load(place, table, spec)
     near = None if spec.duplicates is None else near_in_cache(cache_dir, table, spec.duplicates)
     split = make_split(table, spec, near)
     facts = {"hash": split.hash, "spec": spec.model_dump(mode="json"), "report": split.report.model_dump(mode="json")}
+    facts["sha256"] = hash_facts(facts)
     names = [table.class_names[i] for i in table.labels]
     columns = {"id": table.ids.tolist(), "group": table.groups.tolist(), "label": names, "role": split.roles.tolist()}
     fields = [(name, pa.string()) for name in columns]
     if split.folds is not None:
         columns["folds"] = split.folds.T.tolist()
         fields.append(("folds", pa.list_(pa.int32())))
-    write_parquet(path, pa.table(columns, schema=pa.schema(fields, metadata={SPLIT_KEY: json.dumps(facts)})))
-    return split
+    rows = pa.table(columns, schema=pa.schema(fields, metadata={SPLIT_KEY: json.dumps(facts)}))
+    check_links(cache_dir)
+    if any(_is_kept(rows, place) for place in places):
+        return split
+    return replace(split, report=split.report.model_copy(update={"warnings": (*split.report.warnings, UNKEPT)}))
 
 
-def _load(path: Path, table: FeatureTable) -> Split:
-    ids, roles, folds, report = read_split(path)
+def _is_kept(rows: pa.Table, path: Path) -> bool:
+    """Write a split; whether that is allowed there."""
+    try:
+        write_parquet(path, rows)
+    except OSError as error:
+        if is_refused(error):
+            return False
+        raise
+    return True
+
+
+def _load(path: Path, table: FeatureTable, spec: SplitSpec) -> Split:
+    ids, roles, folds, report = read_split(path, spec.identity())
     place = {name: i for i, name in enumerate(ids.tolist())}
     if set(place) != set(table.ids.tolist()):
         raise CacheError(f"a split must name the rows of its table, however: {path.name} names others. Delete it.")

@@ -42,7 +42,7 @@ class SplitSpec(BaseModel):
     """CSV or Parquet file with the columns id and role, which says which rows train, select, calibrate and test."""
     unlisted: Literal["none", "train", "select", "calibrate", "test"] = "none"
     """Role of the rows that the file of roles does not name; with none, each row must be named."""
-    duplicates: float | None = Field(None, ge=0.5, le=1)
+    duplicates: float | None = Field(None, ge=0.5, le=1, json_schema_extra={"empty": "ignored"})
     """Cosine from which images are near-copies that must stay on one side (0.98 is a good start); none ignores them."""
     folds: int = Field(0, ge=0, le=50)
     """Folds of cross-validation, which then stands in for select and calibrate; 0 and 1 cut those roles instead."""

@@ -10,10 +10,19 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from embedcache.storage.files import CacheError, write_json
+from embedcache.storage.own import (
+    HOLDER,
+    LOCK,
+    PART_FILE,
+    PARTS,
+    check_links,
+    check_own,
+    entries,
+    is_lock,
+    remove_passing,
+)
+from outputs.places import is_refused
 
-LOCK = "lock"
-HOLDER = "lock.json"
-PARTS = "parts"
 PATIENCE = 5
 """Seconds that a part waits for a process that does not say that it will be brief."""
 
@@ -26,7 +35,8 @@ def write_lock(cache_dir: Path) -> Iterator[None]:
     waits for the old file and one that makes a new one both go on. `lock.json` says who holds it.
 
     Raises:
-        CacheError: another process, or another extraction of this process, is writing there.
+        CacheError: another process, or another extraction of this process, is writing there; or the folder holds what
+            is not ours where we write and delete (`own.check_own`).
     """
     lock = _lock(cache_dir)
     try:
@@ -93,13 +103,13 @@ def part_lock(cache_dir: Path, name: str) -> Iterator[None]:
 
 def busy_parts(cache_dir: Path) -> list[str]:
     """The parts that are being written; to be asked by who holds the gate or the whole cache."""
-    names = sorted(path.stem for path in (cache_dir / PARTS).glob("*.lock"))
-    return [name for name in names if _is_taken(_part_file(cache_dir, name))]
+    names = _part_names(cache_dir, ".lock")
+    return [name for name in names if is_lock(_part_file(cache_dir, name)) and _is_taken(_part_file(cache_dir, name))]
 
 
 def holder(cache_dir: Path) -> str:
     """Who says that it writes a cache, in words."""
-    parts = sorted(path.stem for path in (cache_dir / PARTS).glob("*.json"))
+    parts = _part_names(cache_dir, ".json")
     if parts and not (cache_dir / HOLDER).exists():
         return _listed(cache_dir, parts)
     return _who(cache_dir / HOLDER)
@@ -107,16 +117,18 @@ def holder(cache_dir: Path) -> str:
 
 def is_locked(cache_dir: Path) -> bool:
     """Whether somebody writes a cache now, or a part of it."""
-    if not (cache_dir / LOCK).exists():
+    if not is_lock(cache_dir / LOCK):
         return False
     lock = FileLock(cache_dir / LOCK, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
         return True
-    except PermissionError:
+    except OSError as error:
         # Who may not write here cannot ask; the cache of somebody else is looked at as it is.
-        return False
+        if is_refused(error):
+            return False
+        raise
     try:
         return bool(busy_parts(cache_dir))
     finally:
@@ -124,7 +136,18 @@ def is_locked(cache_dir: Path) -> bool:
 
 
 def _lock(cache_dir: Path) -> FileLock:
-    cache_dir.mkdir(parents=True, exist_ok=True)
+    check_links(cache_dir)
+    if not is_lock(cache_dir / LOCK):
+        # No process of ours is there, so what is looked at stands still. Others wait until they hold the lock.
+        check_own(cache_dir)
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(cache_dir / LOCK, os.O_CREAT | os.O_RDWR, 0o644))
+    except OSError as error:
+        raise CacheError(
+            f"a cache is changed where files can be written, however: {cache_dir} cannot be ({error.strerror}). Change "
+            "who may write there, or name another folder; reading and training need no writing."
+        ) from error
     # An extraction is a generator, and may be closed by another thread than it was begun by.
     return FileLock(cache_dir / LOCK, thread_local=False)
 
@@ -132,6 +155,11 @@ def _lock(cache_dir: Path) -> FileLock:
 @contextmanager
 def _held(lock: FileLock, cache_dir: Path, brief: bool) -> Iterator[None]:
     """Say who holds a lock that was taken, and give it back at the end."""
+    try:
+        check_own(cache_dir)
+    except CacheError:
+        lock.release()
+        raise
     try:
         write_json(cache_dir / HOLDER, _myself() | ({"brief": True} if brief else {}))
         yield
@@ -195,15 +223,15 @@ def _is_taken(path: Path) -> bool:
     return False
 
 
+def _part_names(cache_dir: Path, ending: str) -> list[str]:
+    """The parts that have a file of this ending."""
+    found = (name.removeprefix(f"{PARTS}/") for name, kind in entries(cache_dir, PARTS) if kind == "file")
+    return sorted(name.removesuffix(ending) for name in found if PART_FILE.fullmatch(name) and name.endswith(ending))
+
+
 def _remove_ended(cache_dir: Path) -> None:
     """Delete the files of parts that are not written any more; only who holds `lock` may."""
-    folder = cache_dir / PARTS
-    busy = set(busy_parts(cache_dir))
-    for path in folder.glob("*"):
-        if path.name.partition(".")[0] not in busy:
-            path.unlink()
-    if folder.exists() and not busy:
-        folder.rmdir()
+    remove_passing(cache_dir, PARTS, busy_parts(cache_dir))
 
 
 def _tidy(cache_dir: Path) -> None:

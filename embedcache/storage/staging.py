@@ -1,12 +1,12 @@
 """Replacing several files of a cache at once: staged in its folder `update`, committed, then moved, whatever dies."""
 
-import shutil
 from pathlib import Path
 
-from embedcache.storage.files import read_json, sync, write_json
+from embedcache.storage.files import CacheError, read_json, sync, write_json
+from embedcache.storage.own import STAGED, UPDATE, check_own, entries, is_plain, remove_passing
 
-UPDATE = "update"
 COMMIT = "commit.json"
+_BY_HAND = "Delete {} by hand, and run the embed command again."
 
 
 def staged(cache_dir: Path) -> Path:
@@ -26,7 +26,7 @@ def commit(cache_dir: Path) -> None:
     after it leaves a cache that `finish_update` makes the new one.
     """
     ready = staged(cache_dir)
-    names = sorted(path.relative_to(ready).as_posix() for path in ready.rglob("*") if path.is_file())
+    names = sorted(name for name, kind in entries(ready) if kind == "file" and STAGED.fullmatch(name))
     for folder in {(ready / name).parent for name in names}:
         sync(folder)
     write_json(cache_dir / UPDATE / COMMIT, names)
@@ -35,21 +35,47 @@ def commit(cache_dir: Path) -> None:
 
 def is_committed(cache_dir: Path) -> bool:
     """Whether an update was left over that only has to be moved into place."""
-    return (cache_dir / UPDATE / COMMIT).is_file()
+    return is_plain(cache_dir / UPDATE / COMMIT)
 
 
 def finish_update(cache_dir: Path) -> None:
-    """Finish an update that was committed, and drop one that was not; nothing happens where there is none."""
-    folder = cache_dir / UPDATE
+    """Finish an update that was committed, and drop one that was not; nothing happens where there is none.
+
+    Raises:
+        CacheError: `update` holds files of others, or its list names what no update puts into place. Nothing was
+            touched then.
+    """
+    if not (cache_dir / UPDATE).exists():
+        return
+    check_own(cache_dir)
     if is_committed(cache_dir):
+        names = committed_names(cache_dir)
         # Without a manifest the cache is unfinished, so nobody reads it while its files are of two ages.
         (cache_dir / "manifest.json").unlink(missing_ok=True)
         sync(cache_dir)
-        for name in read_json(folder / COMMIT):
+        for name in names:
             _move(staged(cache_dir) / name, cache_dir / name)
-    if folder.exists():
-        shutil.rmtree(folder)
-        sync(cache_dir)
+    remove_passing(cache_dir, UPDATE)
+    sync(cache_dir)
+
+
+def committed_names(cache_dir: Path) -> list[str]:
+    """The files that a committed update puts into place, each a name of our own making inside the cache.
+
+    Raises:
+        CacheError: the list holds anything else.
+    """
+    path = cache_dir / UPDATE / COMMIT
+    names = read_json(path)
+    if not isinstance(names, list):
+        raise CacheError(f"{path} must hold a list of files, however: it does not. {_BY_HAND.format(path.parent)}")
+    odd = next((name for name in names if not (isinstance(name, str) and STAGED.fullmatch(name))), None)
+    if odd is not None:
+        raise CacheError(
+            f"an update puts files of a cache into place, however: {path} names {odd!r:.200}. Was it edited? "
+            f"{_BY_HAND.format(path.parent)}"
+        )
+    return names
 
 
 def _move(source: Path, target: Path) -> None:

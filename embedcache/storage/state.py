@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from embedcache.hashes import file_sha256
 from embedcache.recipe import Recipe
 from embedcache.storage import store
 from embedcache.storage.damage import is_imported, reading, remedy
+from embedcache.storage.digests import sha256_now
 from embedcache.storage.files import CacheError
 from embedcache.storage.layout import shard_sizes
 from embedcache.storage.listing import read_item_columns
+from embedcache.storage.sealing import check_unchanged
 
 
 class _Strict(BaseModel):
@@ -54,6 +55,8 @@ class _Manifest(_Strict):
     shards: list[_Shard]
     items_sha256: str
     content_hash: str
+    cache_sha256: str | None = None
+    views_sha256: str | None = None
 
 
 class _Failed(_Strict):
@@ -69,7 +72,8 @@ def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """cache.json and manifest.json of a finished cache of this format, with every key that a reader needs.
 
     Raises:
-        CacheError: there is no cache, it is unfinished, of another format, damaged, or its listing was changed since.
+        CacheError: there is no cache, it is unfinished, of another format, damaged, or cache.json, its listing or its
+            `views.parquet` was changed since.
     """
     cache = read_cache(cache_dir / "cache.json")
     path = cache_dir / "manifest.json"
@@ -87,6 +91,7 @@ def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"{len(manifest['shards'])}. {remedy(path)}"
         )
     _check_listing(cache_dir, manifest["items_sha256"])
+    check_unchanged(cache_dir, manifest)
     return cache, manifest
 
 
@@ -100,6 +105,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
     with reading(path):
         manifest = json.loads(path.read_text(encoding="utf-8"))
         _Manifest.model_validate(manifest)
+        names = [shard["name"] for shard in manifest["shards"]]
+        if odd := [name for i, name in enumerate(names) if name != store.shard_name(i)]:
+            raise ValueError(f"a shard is called {odd[0]!r:.100}, which is not the name of one")
     return manifest
 
 
@@ -128,7 +136,7 @@ def _check_listing(cache_dir: Path, stated: str) -> None:
     """Tell a listing that is gone or unreadable from one that can be read but is another one."""
     path = cache_dir / "items.parquet"
     with reading(path):
-        if file_sha256(path) == stated:
+        if sha256_now(path) == stated:
             return
         read_item_columns(cache_dir)
     again = "import" if is_imported(cache_dir) else "embed"
@@ -147,6 +155,17 @@ def read_shard_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
     path = store.shard_path(cache_dir, i)
     with reading(path):
         return store.read_keys(cache_dir, i)
+
+
+def read_shard(cache_dir: Path, i: int) -> tuple[list[str], list[str], dict[str, Any]]:
+    """The ids and digests of the rows of shard i, and what it says of its columns; the file is opened once.
+
+    Raises:
+        CacheError: the shard is missing, damaged, or was written by another program.
+    """
+    path = store.shard_path(cache_dir, i)
+    with reading(path):
+        return store.read_head(cache_dir, i)
 
 
 def read_shard_columns(cache_dir: Path, i: int) -> dict[str, Any]:
@@ -191,23 +210,6 @@ def read_quarantine(cache_dir: Path) -> list[dict[str, Any]]:
             )
         rows += found
     return rows
-
-
-def check_shard_hashes(cache_dir: Path, manifest: dict[str, Any]) -> None:
-    """Compare each shard with the SHA-256 in the manifest.
-
-    Raises:
-        CacheError: a shard is missing or has other bytes.
-    """
-    for i, shard in enumerate(manifest["shards"]):
-        path = store.shard_path(cache_dir, i)
-        with reading(path):
-            found = file_sha256(path)
-        if found != shard["sha256"]:
-            raise CacheError(
-                f"{shard['name']} must have the SHA-256 {shard['sha256'][:12]}… of the manifest, however: {path} has "
-                f"{found[:12]}…. {remedy(path)}"
-            )
 
 
 def read_recipe(cache_dir: Path, name: str, column: dict[str, Any]) -> Recipe:

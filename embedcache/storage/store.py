@@ -26,17 +26,14 @@ from embedcache.storage.listing import check_unique as check_unique
 from embedcache.storage.listing import effective_groups, read_item_columns, rows_of
 from embedcache.storage.listing import read_items as read_items
 from embedcache.storage.listing import write_items as write_items
+from embedcache.storage.own import SHARD_FILE
+from embedcache.storage.own import partial_files as partial_files
+from embedcache.storage.sealing import seals_of
+from embedcache.storage.vectors import LITTLE
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
 METADATA_KEY = b"embedcache"
-PARTIAL = (
-    *(f"{name}*.tmp" for name in ("cache.json", "items.parquet", "manifest.json", "lock.json")),
-    "shards/part-*.tmp",
-    "splits/*.tmp",
-    "maps/*.tmp",
-    "parts/*.tmp",
-)
 FILES = frozenset(
     {"cache.json", "items.parquet", "manifest.json", "lock", "lock.json"}
     | {"shards", "splits", "maps", "views", "views.parquet", "parts", "update"}
@@ -44,7 +41,7 @@ FILES = frozenset(
 """All that lies in the folder of a cache; `views.parquet` in that of a view set."""
 NO_TOKENS: Mapping[str, int] = MappingProxyType({})
 RESERVED = ("id", "sha256", "label", "group")
-DECODER = "numpy.frombuffer(b''.join(values), '<f2').reshape(-1, dim)"
+DECODER = "numpy.frombuffer(b''.join(values), {kind!r}).reshape(-1, dim)"
 
 
 def shard_name(i: int) -> str:
@@ -95,7 +92,7 @@ def write_shard(
         i: which shard.
         ids: of the rows that embedded, in listing order, [n].
         content: SHA-256 digest of each row's file, 32 bytes each, [n].
-        vectors: by column, float16 [n, D], or [n, T, D] of a column of tokens.
+        vectors: by column, float16 or float32 as its recipe says, [n, D], or [n, T, D] of a column of tokens.
         bad: {id, path, reason, sha256} of each row that did not embed; sha256 is None where the file was not read.
         columns: the recipe of each column.
         dims: D of each column.
@@ -109,7 +106,8 @@ def write_shard(
             raise CacheError(
                 f"a column needs vectors and a name other than {RESERVED}, however: {name!r} came. Rename it."
             )
-        _check_vectors(name, vectors[name], ids, (tokens[name], dims[name]) if name in tokens else (dims[name],))
+        shape = (tokens[name], dims[name]) if name in tokens else (dims[name],)
+        _check_vectors(name, vectors[name], ids, shape, columns[name].storage)
     arrays = [pa.array(ids, pa.string()), pa.array(content, pa.binary(32)), *(_as_binary(vectors[n]) for n in columns)]
     write_json(bad_path(cache_dir, i), list(bad))
     write_parquet(
@@ -118,26 +116,27 @@ def write_shard(
 
 
 def _schema(n: int, columns: Mapping[str, Recipe], dims: Mapping[str, int], tokens: Mapping[str, int]) -> pa.Schema:
+    kinds = sorted({recipe.storage for recipe in columns.values()})
     about = {
         "format_version": FORMAT_VERSION,
         "n": n,
-        "dtype": "float16",
-        "decoder": DECODER,
+        "dtype": " and ".join(kinds),
+        "decoder": " or ".join(DECODER.format(kind=LITTLE[kind]) for kind in kinds),
         "columns": describe_columns(columns, dims, tokens),
     }
     fields = [pa.field("id", pa.string(), nullable=False), pa.field("sha256", pa.binary(32), nullable=False)]
     for name in columns:
-        facts = {"dtype": "float16", "dim": str(dims[name])}
+        facts = {"dtype": columns[name].storage, "dim": str(dims[name])}
         facts |= {"tokens": str(tokens[name])} if name in tokens else {}
-        width = 2 * dims[name] * tokens.get(name, 1)
+        width = np.dtype(columns[name].storage).itemsize * dims[name] * tokens.get(name, 1)
         fields.append(pa.field(name, pa.binary(width), nullable=False, metadata=facts))
     return pa.schema(fields, metadata={METADATA_KEY: json.dumps(about, sort_keys=True)})
 
 
-def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], shape: tuple[int, ...]) -> None:
-    if x.dtype != np.float16 or x.shape != (len(ids), *shape):
+def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], shape: tuple[int, ...], storage: str) -> None:
+    if x.dtype != storage or x.shape != (len(ids), *shape):
         raise CacheError(
-            f"column {name!r} must be float16 {[len(ids), *shape]}, however: {x.dtype} {list(x.shape)} came. "
+            f"column {name!r} must be {storage} {[len(ids), *shape]}, however: {x.dtype} {list(x.shape)} came. "
             "Check the dtype and the pooling of the backbone."
         )
     finite = np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
@@ -149,27 +148,17 @@ def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], shape: tuple[in
 
 
 def _as_binary(x: np.ndarray) -> pa.Array:
-    """Float16 rows [n, …] as one fixed-size binary array over the same memory."""
-    little = np.ascontiguousarray(x, dtype="<f2")
-    return pa.Array.from_buffers(pa.binary(2 * math.prod(x.shape[1:])), len(x), [None, pa.py_buffer(little)])
+    """Rows [n, …] as one fixed-size binary array over the same memory."""
+    little = np.ascontiguousarray(x, dtype=LITTLE[x.dtype.name])
+    return pa.Array.from_buffers(
+        pa.binary(little.itemsize * math.prod(x.shape[1:])), len(x), [None, pa.py_buffer(little)]
+    )
 
 
 def finished_shards(cache_dir: Path) -> set[int]:
     """The numbers of the shards whose Parquet file exists; a resumed run skips them."""
-    found = (cache_dir / "shards").glob("part-*.parquet")
-    return {int(path.stem.removeprefix("part-")) for path in found}
-
-
-def partial_files(cache_dir: Path) -> list[Path]:
-    """What a killed run left half-written, by the names that are written here; other files are the user's."""
-    return sorted(path for pattern in PARTIAL for path in cache_dir.glob(pattern) if path.is_file())
-
-
-def remove_partial(cache_dir: Path) -> None:
-    """Delete what a killed run left half-written, if the folder is a cache."""
-    if (cache_dir / "cache.json").is_file():
-        for path in partial_files(cache_dir):
-            path.unlink()
+    found = (SHARD_FILE.fullmatch(path.name) for path in (cache_dir / "shards").glob("part-*.parquet"))
+    return {int(match[1]) for match in found if match}
 
 
 def read_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:
@@ -182,6 +171,13 @@ def read_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
     """The ids and the SHA-256 hex digests of the rows of shard i, without their vectors."""
     table = pq.read_table(shard_path(cache_dir, i), columns=["id", "sha256"], partitioning=None)
     return table["id"].to_pylist(), [digest.hex() for digest in table["sha256"].to_pylist()]
+
+
+def read_head(cache_dir: Path, i: int) -> tuple[list[str], list[str], dict[str, Any]]:
+    """The ids and the SHA-256 hex digests of the rows of shard i, and what it says of its columns."""
+    with pq.ParquetFile(shard_path(cache_dir, i), page_checksum_verification=True) as file:
+        table, about = file.read(["id", "sha256"]), json.loads(file.schema_arrow.metadata[METADATA_KEY])
+    return table["id"].to_pylist(), [digest.hex() for digest in table["sha256"].to_pylist()], about["columns"]
 
 
 def read_about(cache_dir: Path, i: int) -> dict[str, Any]:
@@ -213,7 +209,7 @@ def write_manifest(cache_dir: Path) -> None:
         "items_sha256": file_sha256(cache_dir / "items.parquet"),
         "content_hash": hash_table(recipe_hashes, hash_rows(ids, content, labels, groups, cache["class_names"])),
     }
-    write_json(cache_dir / "manifest.json", manifest)
+    write_json(cache_dir / "manifest.json", manifest | seals_of(cache_dir))
 
 
 def _count_shards(

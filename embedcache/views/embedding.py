@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from embedcache.decode import PIXEL_LIMIT
+from embedcache.decode import PIXEL_LIMIT, decode_bytes
 from embedcache.extraction.events import Embedder, Event, Finished, Started
 from embedcache.extraction.extract import extract
 from embedcache.extraction.together import Together, together
@@ -17,6 +18,8 @@ from embedcache.recipe import differences
 from embedcache.splits.making import Split
 from embedcache.storage.files import CacheError, read_json, write_parquet
 from embedcache.storage.listing import read_items
+from embedcache.storage.own import check_links
+from embedcache.storage.sealing import seal
 from embedcache.storage.state import read_state
 from embedcache.table import FeatureTable, read_table
 from embedcache.views.making import Maker
@@ -42,6 +45,8 @@ def make_views(
 ) -> Iterator[Event]:
     """Embed views of a cache's images; a second call continues where the first was stopped or killed.
 
+    An image whose file has other bytes than when it was embedded has no view: its item is in the quarantine.
+
     Args:
         cache_dir: a finished cache made of image files.
         name: of the view set.
@@ -56,13 +61,17 @@ def make_views(
 
     Raises:
         ValueError: the backbone has other recipes, the policy does not fit, or the views cannot be planned.
-        CacheError: the cache cannot be read, or the set was begun with other settings.
+        CacheError: the cache cannot be read, a folder of it is a link, or the set was begun with other settings.
     """
     if split.folds is not None:
         raise ValueError(
             "views are made for a split into fixed roles, however: this one is cross-validated, where a view of a "
             "held-out image would be trained on in other folds. Cut the split without folds."
         )
+    check_links(cache_dir)
+    folder = views_folder(cache_dir, name)
+    if folder.is_symlink():
+        raise CacheError(f"a view set must be a real folder, however: {folder} is a link. Give the set another name.")
     table, members = read_table(cache_dir, stored=True), together(backbone)
     _check_recipes(table, members)
     planned = plan(table, split.roles, policy, count, seed, role)
@@ -70,10 +79,9 @@ def make_views(
     items = [every[one] for one in table.ids.tolist()]
     pixel_limit = read_state(cache_dir)[0].get("pixel_limit", PIXEL_LIMIT)
     using = threading.Lock()
-    maker = _maker(policy, seed, planned, items, members, pixel_limit, using)
+    maker = _maker(policy, seed, planned, items, table.content.tolist(), members, pixel_limit, using)
     about = _about(policy, split, table, count, seed, role)
     listing = Listing(tuple(_items(planned, items, table)), table.class_names, (), about)
-    folder = views_folder(cache_dir, name)
     _check_same(folder, about)
     altered = Together(members.members, maker, using if isinstance(policy, Transplant) else None)
     for event in extract(listing, altered, folder, batch=batch, workers=workers, pixel_limit=pixel_limit):
@@ -89,6 +97,7 @@ def _maker(
     seed: int,
     planned: Sequence[PlannedView],
     items: Sequence[Item],
+    content: Sequence[str],
     members: Together,
     pixel_limit: int,
     using: threading.Lock,
@@ -104,7 +113,10 @@ def _maker(
         raise ValueError(
             "views are made of image files, however: the vectors of this cache were imported. Make the cache by embed."
         )
-    return Maker(policy, seed, planned, items, background, pixel_limit, using, saliency)
+    decode = partial(
+        decode_bytes, background=background, pixel_limit=pixel_limit, intensity_range=members.intensity_range
+    )
+    return Maker(policy, seed, planned, items, content, decode, using, saliency)
 
 
 def _check_same(folder: Path, about: Mapping[str, Any]) -> None:
@@ -159,6 +171,8 @@ def _check_recipes(table: FeatureTable, members: Together) -> None:
 def _write(folder: Path, planned: Sequence[PlannedView], table: FeatureTable, maker: Maker, is_shared: bool) -> None:
     """Write who shows what of the views that embedded; shares that a run before this one saw are found again."""
     if (folder / FILE).is_file():
+        if "views_sha256" not in read_state(folder)[1]:
+            seal(folder)
         return
     embedded = set(read_table(folder, stored=True).ids.tolist())
     kept = [view for view in planned if view.id in embedded]
@@ -173,3 +187,4 @@ def _write(folder: Path, planned: Sequence[PlannedView], table: FeatureTable, ma
         "share": shares,
     }
     write_parquet(folder / FILE, pa.table(rows, schema=SCHEMA))
+    seal(folder)

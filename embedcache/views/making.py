@@ -1,11 +1,12 @@
 """Making planned views while images are decoded."""
 
+import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from embedcache.decode import DecodeError, ElsewhereError, decode_bytes
+from embedcache.decode import DecodeError, ElsewhereError
 from embedcache.items import Item
 from embedcache.sources.reading import read_item
 from embedcache.views.planning import PlannedView
@@ -28,23 +29,44 @@ class Maker:
         seed: int,
         planned: Sequence[PlannedView],
         items: Sequence[Item],
-        background: tuple[int, int, int],
-        pixel_limit: int,
+        content: Sequence[str],
+        decode: Callable[[bytes], Image],
         using: threading.Lock,
         saliency: Saliency | None = None,
     ) -> None:
         self.text = f"{policy.text} seed {seed}"
         self.shares: dict[str, float] = {}
-        self._policy, self._items = policy, items
+        self._policy, self._items, self._content = policy, items, content
         self._planned: Mapping[str, PlannedView] = {view.id: view for view in planned}
-        self._background, self._pixel_limit = background, pixel_limit
+        self._decode = decode
         self._saliency, self._using = saliency, using
+
+    def check(self, name: str, sha256: bytes) -> None:
+        """Refuse an image whose file is not the one that was embedded: its view would be of another picture.
+
+        Raises:
+            ElsewhereError: the file has another SHA-256 than the cache states for its row.
+        """
+        self._check(self._planned[name].row, sha256, "")
+
+    def _check(self, row: int, sha256: bytes, whose: str) -> None:
+        if sha256.hex() != self._content[row]:
+            raise ElsewhereError(
+                f"{whose}has other bytes than when the cache was made: put the old file back, or embed again with "
+                "--update and make this view set anew"
+            )
+
+    def _read(self, row: int, whose: str = "") -> Image:
+        """The image of a row of the table, decoded from the file that was embedded."""
+        data = read_item(self._items[row])
+        self._check(row, hashlib.sha256(data).digest(), whose)
+        return self._decode(data)
 
     def __call__(self, name: str, image: Image) -> Image:
         """The view of that id, of its decoded image uint8 [H, W, 3].
 
         Raises:
-            DecodeError: the partner's file cannot be decoded.
+            ElsewhereError: the partner's file cannot be decoded, or is not the one that was embedded.
         """
         planned = self._planned[name]
         view = self._made(planned, image)
@@ -55,17 +77,20 @@ class Maker:
         if planned.partner is None:
             found: View = self._policy(image, planned.seed, planned.number)  # type: ignore[operator]
             return found
-        partner = self._partner(self._items[planned.partner])
+        partner = self._partner(planned.partner)
         if isinstance(self._policy, Transplant):
             return self._policy(image, partner, self._salient(planned, image))
         mixed: View = self._policy(image, partner, planned.seed, planned.number)  # type: ignore[operator]
         return mixed
 
-    def _partner(self, item: Item) -> Image:
+    def _partner(self, row: int) -> Image:
+        name = self._items[row].id
         try:
-            return decode_bytes(read_item(item), background=self._background, pixel_limit=self._pixel_limit)
+            return self._read(row, f"the partner {name} ")
+        except ElsewhereError:
+            raise
         except DecodeError as error:
-            raise ElsewhereError(f"the partner {item.id} {error}") from error
+            raise ElsewhereError(f"the partner {name} {error}") from error
 
     def _salient(self, planned: PlannedView, image: Image) -> np.ndarray:
         """How salient the patches of an image are; nobody else uses the backbone meanwhile."""
@@ -75,7 +100,6 @@ class Maker:
             return self._saliency(self._items[planned.row].id, image)
 
     def remake(self, name: str) -> float:
-        """The share of a view that was made before, from its files."""
-        item = self._items[self._planned[name].row]
-        self(name, decode_bytes(read_item(item), background=self._background, pixel_limit=self._pixel_limit))
+        """The share of a view that was made before, from its files; errors as of `check` and of decoding."""
+        self(name, self._read(self._planned[name].row))
         return self.shares[name]

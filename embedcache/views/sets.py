@@ -133,7 +133,8 @@ def read_views(cache_dir: Path, name: str, table: FeatureTable, stored: bool = F
         stored: leave the vectors on disk.
 
     Raises:
-        CacheError: there is no such set, it is unfinished or damaged, or the cache has changed since it was made.
+        CacheError: there is no such set, it is unfinished or damaged, the cache has changed since it was made, or its
+            views show other pictures or are of other recipes than the cache's rows.
     """
     folder = finished_set(cache_dir, name)
     path = folder / FILE
@@ -149,13 +150,37 @@ def read_views(cache_dir: Path, name: str, table: FeatureTable, stored: bool = F
     place = {one: row for row, one in enumerate(table.ids.tolist())}
     by_id = {one: row for row, one in enumerate(rows["id"])}
     order = [by_id[one] for one in own.ids.tolist()]
+    of = np.array([place[rows["view_of"][i]] for i in order], np.int64)
+    _check_pictures(own, table, of, folder)
     index = {label: number for number, label in enumerate(table.class_names)} | {None: -1}
     return ViewSet(
         name=name,
         table=own,
-        rows=np.array([place[rows["view_of"][i]] for i in order], np.int64),
+        rows=of,
         numbers=np.array([rows["number"][i] for i in order], np.int64),
         partner_labels=np.array([index[rows["partner_label"][i]] for i in order], np.int64),
         shares=np.array([rows["share"][i] for i in order], np.float32),
         about=about,
     )
+
+
+def _check_pictures(own: FeatureTable, table: FeatureTable, rows: np.ndarray, folder: Path) -> None:
+    """Refuse views of other pictures, or of another recipe, than the rows [V] of the table that they are views of.
+
+    Raises:
+        CacheError: there is one.
+    """
+    again = f"Delete {folder} and make it again."
+    for name, recipe in own.recipes.items():
+        if recipe.model_copy(update={"view": table.recipes[name].view}).hash != table.recipes[name].hash:
+            raise CacheError(
+                f"views have the recipe of their cache, however: column {name!r} of {folder} was embedded by another. "
+                f"{again}"
+            )
+    other = own.content != table.content[rows]
+    if other.any():
+        raise CacheError(
+            f"views are of the pictures that were embedded, however: {int(other.sum())} of {len(rows)} views of "
+            f"{folder.name!r} were made of files that had other bytes, the first of {table.ids[rows[other][0]]!r}. "
+            f"{again}"
+        )

@@ -1,12 +1,14 @@
 """Every spec goes through the form and back, whatever its options are called."""
 
 import inspect
+import re
 from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
 
 from app.forms import spec_of, tree_of, values_of
+from app.page.form_html import form_html
 from app.rows import Row, other_values, rows_of
 from benchmarks.plan import BenchSpec
 from benchmarks.settings import SettingsError
@@ -227,3 +229,18 @@ def test_all_below_an_experimental_spec_is_experimental():
     assert tiers["second<refit>.classifier<knn>.k"] == "experimental"
     assert tiers["train.loss.supcon.projector<mlp>.hidden"] == "core"
     assert tiers["head.classifier<knn>.k"] == "core"
+
+
+@pytest.mark.parametrize("spec_type", [RunSpec, SplitSpec])
+def test_every_number_that_may_be_empty_says_what_that_means(spec_type):
+    found = {row.path: row.empty for row in rows_of(spec_type) if row.optional}
+    assert found
+    assert all(found.values())
+
+
+def test_an_empty_number_is_what_its_field_says_and_not_automatic():
+    text = form_html()
+    for key, told in (("split-duplicates", "ignored"), ("A-train-sampler-shuffled-buffer-rows", "all rows")):
+        (control,) = re.findall(f'<input [^>]*id="{key}"[^>]*>', text)
+        assert f'placeholder="empty: {told}"' in control
+    assert "automatic" not in "".join(re.findall('placeholder="[^"]*"', text))

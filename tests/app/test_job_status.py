@@ -27,10 +27,15 @@ def test_seeds_that_train_together_are_followed_one_by_one(tmp_path, monkeypatch
     monkeypatch.setattr("app.jobs.training.run_bench", lambda *_, **__: iter(told))
     progress = Progress(tmp_path)
     real = progress.show
-    monkeypatch.setattr(progress, "show", lambda status, soon: (seen.append(status), real(status, soon=soon)))
+    monkeypatch.setattr(progress, "show", lambda status, soon=False: (seen.append(status), real(status, soon=soon)))
     bench = {"caches": ["c"], "preset": "plain", "seeds": [0, 1]}
     train(Request("A", "", bench, 1, "cpu", 0.0), progress)
-    assert [(status.epoch, status.best, status.best_epoch) for status in seen] == [(1, 0.3, 1), (2, 0.4, 2)]
+    # Both hold an epoch that would be kept; the figures are those of the first.
+    assert [(status.epoch, status.best, status.best_epoch, status.holds) for status in seen] == [
+        (1, 0.3, 1, 1),
+        (1, 0.3, 1, 2),
+        (2, 0.4, 2, 2),
+    ]
     assert [line.split(",")[0] for line in (tmp_path / "epochs.jsonl").read_text().splitlines()] == [
         '{"seed": 0',
         '{"seed": 1',

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from flips import flips
 
 from benchmarks.canary import check_canary
 from benchmarks.inference import open_predictor, predict_images, read_prior
@@ -64,6 +65,26 @@ def test_a_line_for_each_image_is_printed(frostbench, bundle, photos):
     assert said.status == 0
     assert len(said.out.splitlines()) == 12
     assert said.out.splitlines()[0].split("\t")[1].startswith("digit ")
+
+
+def test_everything_in_a_folder_is_predicted_or_told(frostbench, bundle, photos, tmp_path):
+    root, elsewhere = tmp_path / "new", tmp_path / "elsewhere"
+    for folder in (root / "__MACOSX", elsewhere):
+        folder.mkdir(parents=True)
+    picture = sorted((photos / "digit 8").iterdir())[0]
+    for place in (root / "1.png", root / "2.HEIC", root / "._1.png", root / "__MACOSX" / "1.png", elsewhere / "3.png"):
+        shutil.copy(picture, place)
+    (root / "linked").symlink_to(elsewhere)
+    (root / "gone.png").symlink_to(root / "nothing.png")
+    said = frostbench("predict", bundle, root)
+    assert [line.split("\t")[0] for line in said.out.splitlines()] == [f"{root}/1.png", f"{root}/linked/3.png"]
+    for told in (
+        "1 hidden files or folders were skipped: ._1.png.",
+        "1 files or folders that systems leave behind were skipped: __MACOSX.",
+        "1 links that lead nowhere were skipped: gone.png.",
+        "1 files are of formats that are not read here and were skipped: 1 × .heic.",
+    ):
+        assert f"note: {root}: {told}" in said.err
 
 
 def test_batches_change_no_prediction_and_a_prior_is_applied_once(photos, predictor, monkeypatch):
@@ -169,7 +190,10 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
         (["PHOTOS", "--prior", "NAN"], "shares of a prior are numbers from 0 up"),
         (["PHOTOS", "--out", "nowhere/x.csv"], "nowhere does not. Make it first"),
         (["PHOTOS", "--prior", "FILE"], "['digit 8'] are missing and ['digit 9'] are unknown"),
-        (["PHOTOS", "--out", "x.xlsx"], "written as .csv, .json or .parquet, however: 'x.xlsx' came"),
+        (
+            ["PHOTOS", "--out", "x.xlsx"],
+            "a file of predictions ends in .csv or .json or .parquet, however: 'x.xlsx'",
+        ),
         (["EMPTY"], "must hold images"),
     ],
 )
@@ -216,3 +240,73 @@ def test_a_backbone_that_changed_is_noticed_by_the_canary(bundle, predictor):
     moved = Canary(canary.png, {"avg": canary.vectors["avg"].roll(1)})
     with pytest.raises(ValueError, match="for the canary image the cosine is"):
         check_canary(moved, predictor.backbones)
+
+
+def test_a_flipped_bit_of_a_cache_is_noticed_by_predict(frostbench, bundle, cache, tmp_path):
+    copy = shutil.copytree(cache, tmp_path / "cache")
+    for name in ("shards/part-00000.parquet", "items.parquet"):
+        for _ in flips(copy / name, 20):
+            said = frostbench("predict", bundle, copy, "--out", tmp_path / "out.csv")
+            assert said.status == 2
+            assert ", however: " in said.err
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_an_intensity_range_goes_from_the_command_into_the_bundle(frostbench, tmp_path):
+    from PIL import Image
+
+    from app.actions.benches import train_one
+
+    random = np.random.default_rng(0)
+    for name, level in (("dim", 300), ("bright", 3000)):
+        (tmp_path / "twelve" / name).mkdir(parents=True)
+        for i in range(30):
+            pixels = (level + 100 * random.random((32, 32))).astype(np.uint16)
+            Image.fromarray(pixels).save(tmp_path / "twelve" / name / f"{i}.png")
+    embed = ("embed", tmp_path / "twelve", "--size", "64", "--cache")
+    said = frostbench(*embed, tmp_path / "plain")
+    assert "60 of 60 images with 16-bit grey values keep to a small part of their range" in said.err
+    assert "embed with --intensity-range 0:4095" in said.err
+    said = frostbench(*embed, tmp_path / "window", "--intensity-range", "0:4095")
+    assert (said.status, "small part" in said.err) == (0, False), said.err
+    assert "intensity_range [0.0, 4095.0]" in said.out
+    assert frostbench(*embed, tmp_path / "plain", "--intensity-range", "0:4095").status == 2
+    train_one(
+        tmp_path / "window", "plain", ["head.classifier.kind=logreg"], 0, str(tmp_path / "r"), tmp_path / "head", "cpu"
+    )
+    said = frostbench("predict", tmp_path / "head", tmp_path / "twelve", "--out", tmp_path / "new.csv")
+    assert said.status == 0, said.err
+    table = read_table(tmp_path / "window")
+    vectors = torch.tensor(table.columns["avg"].astype(np.float32))
+    wanted = load(tmp_path / "head").head.log_probabilities({"avg": vectors}).exp().numpy()
+    found = pd.read_csv(tmp_path / "new.csv").filter(like="p:").to_numpy()
+    assert found == pytest.approx(wanted, abs=2e-3)
+    for wrong in ("4095", "9:1", "a:b", "0:inf"):
+        said = frostbench(*embed, tmp_path / "other", "--intensity-range", wrong)
+        assert (said.status, "an intensity range is LOW:HIGH" in said.err) == (2, True)
+
+
+def test_names_neither_break_a_line_nor_become_formulas(frostbench, bundle, photos, tmp_path):
+    picture = sorted((photos / "digit 8").iterdir())[0]
+    for name in ("=1+1\n.png", "b\t\x1b[31m.png"):
+        shutil.copy(picture, tmp_path / name)
+    (tmp_path / "-c\r.png").write_bytes(b"x")
+    said = frostbench("predict", bundle, tmp_path)
+    assert len(said.out.splitlines()) == said.out.count("\n") == 3
+    assert [line.split("\t")[0].removeprefix(f"{tmp_path}/") for line in said.out.splitlines()] == [
+        r"-c\r.png",
+        r"=1+1\n.png",
+        r"b\t\x1b[31m.png",
+    ]
+
+
+def test_a_csv_of_names_that_are_formulas_is_told(frostbench, bundle, photos, tmp_path, monkeypatch):
+    picture = sorted((photos / "digit 8").iterdir())[0]
+    shutil.copy(picture, tmp_path / "=1+1.png")
+    monkeypatch.chdir(tmp_path)
+    said = frostbench("predict", bundle, "=1+1.png", "--out", "x.csv")
+    assert "note: 1 texts that a spreadsheet would take for formulas have an apostrophe before them" in said.err
+    assert pd.read_csv("x.csv")["image"].tolist() == ["'=1+1.png"]
+    said = frostbench("predict", bundle, "=1+1.png", "--out", "x.json")
+    assert "apostrophe" not in said.err
+    assert pd.read_json("x.json")["image"].tolist() == ["=1+1.png"]

@@ -12,3 +12,4 @@ def test_looks_are_counted_and_a_half_written_line_is_none(tmp_path):
     with (tmp_path / "reveals.jsonl").open("a") as file:
         file.write('{"time": 1, "split": "another"}\n{"time": 1, "spl')
     assert count_reveals(tmp_path, found) == 2
+    assert [note_reveal(tmp_path, found) for _ in range(2)] == [3, 4]

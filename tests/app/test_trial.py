@@ -1,5 +1,6 @@
 """One image on one head."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from app.uploads import Uploads
 from app.workspace import Workspace
 from benchmarks.inference import Predictor, open_predictor, predict_images
 from benchmarks.store import read_records
+from heads import plugin_files
 from heads.calibrators.temperature import Temperature
 from heads.ensemble import Ensemble
 from heads.export import load
@@ -94,7 +96,7 @@ def test_views_of_an_image_are_drawn_by_its_own_name(tmp_path, monkeypatch):
             raise ValueError("seen")
 
     monkeypatch.setattr("app.trial.best_run", lambda store, keys: "key")
-    monkeypatch.setattr("app.trial._predictor", lambda folder, device: Named())
+    monkeypatch.setattr("app.trial._predictor", lambda folder, device, plugins: Named())
     Image.new("RGB", (4, 4)).save(tmp_path / "image", "PNG")
     with pytest.raises(ValueError, match="seen"):
         try_image(tmp_path / "image", "leaf 7.png", tmp_path, {}, "cpu")
@@ -132,6 +134,31 @@ def test_a_file_that_is_no_image_is_told(store, photos):
 def test_an_ensemble_is_not_tried(store, photos, monkeypatch):
     keys = {int(row.seed): row.key for row in read_records(store).itertuples()}
     members = tuple(load(store / "runs" / key / "head").head for key in keys.values())
-    monkeypatch.setattr("app.trial._predictor", lambda folder, device: Predictor(Ensemble(members), None))
+    monkeypatch.setattr("app.trial._predictor", lambda folder, device, plugins: Predictor(Ensemble(members), None))
     with pytest.raises(ValueError, match=r"one head is tried at a time, however: run .* is an ensemble"):
         try_image(photos / "digit 8", "digit 8", store, keys, "cpu")
+
+
+def test_a_head_that_is_a_plugin_is_tried_only_where_its_file_was_named(cache, photos, tmp_path, monkeypatch):
+    from app.actions.benches import train_one
+
+    ran, store, file = tmp_path / "ran", tmp_path / "results", tmp_path / "my_head.py"
+    file.write_text(
+        "from typing import Literal\nfrom torch import nn\nfrom heads.spec import Spec\n"
+        "class MyHead(Spec):\n    kind: Literal['my_head'] = 'my_head'\n"
+        "    def build(self, dim, classes, generator):\n        return nn.Linear(dim, classes)\n"
+        f"open({str(ran)!r}, 'w').close()\n"
+    )
+    settings = ["head.classifier.kind=my_head", "train.schedule.epochs=1", "train.schedule.min_steps=1"]
+    train_one(cache, "plain", settings, 0, str(store), None, "cpu", [file])
+    for name in [name for name in sys.modules if name.startswith("frostbench_plugin_")]:
+        monkeypatch.delitem(sys.modules, name)
+    plugin_files._instance.cache_clear()
+    ran.unlink()
+    keys = {int(row.seed): row.key for row in read_records(store).itertuples()}
+    image = next((photos / "digit 8").iterdir())
+    with pytest.raises(ValueError, match="runs only where its file is named"):
+        try_image(image, image.name, store, keys, "cpu")
+    assert not ran.exists()
+    assert len(try_image(image, image.name, store, keys, "cpu", (file,)).class_names) == 3
+    assert ran.exists()

@@ -19,12 +19,12 @@ def made(folder):
 @pytest.fixture
 def below(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    workspace._caches_below.cache_clear()
+    workspace._below.cache_clear()
     yield tmp_path
-    workspace._caches_below.cache_clear()
+    workspace._below.cache_clear()
 
 
-def test_finished_caches_below_the_root_are_offered_and_nothing_else(below):
+def test_finished_below_the_root_are_offered_and_nothing_else(below):
     made(below / "b")
     made(below / "a" / "deep" / "er")
     made(below / "b" / "inside another")

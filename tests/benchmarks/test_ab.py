@@ -98,7 +98,7 @@ class TestPair:
         store, _, b = trained
         first, second = found.sides
         assert first.before.confidence == pytest.approx(first.after.confidence, abs=1e-6)
-        assert second.before.ece != pytest.approx(second.after.ece, abs=1e-3)
+        assert second.ece_before != pytest.approx(second.ece, abs=1e-3)
         assert sum(second.after.rows) == 3 * 44
         assert first.temperatures == (1, 1, 1)
         assert all(t != 1 for t in second.temperatures)
@@ -110,6 +110,18 @@ class TestPair:
         assert second.seconds == pytest.approx(np.mean([read_record(store, key).seconds for key in b]))
         line = found.comparison.line("B", "macro_f1_fg")
         assert found.resolution == pytest.approx((line["high"] - line["low"]) / 2)
+
+    def test_a_side_has_one_calibration_error_which_is_that_of_the_table_and_of_its_runs(self, trained, found):
+        store, *keys = trained
+        for side, own in zip(found.sides, keys, strict=True):
+            evaluations = [read_record(store, key).evaluations["select"] for key in own]
+            each = [evaluation.metrics["ece"] for evaluation in evaluations]
+            assert side.ece == pytest.approx(found.comparison.line(side.name, "ece")["value"], abs=1e-6)
+            assert side.ece == pytest.approx(np.mean(each), abs=1e-6)
+            # Pooled over seeds it would be another figure.
+            assert side.ece > side.after.ece + 1e-3
+        before = [read_record(store, key).evaluations["select"].calibration["before"]["ece"] for key in keys[1]]
+        assert found.sides[1].ece_before == pytest.approx(np.mean(before), abs=1e-6)
 
     def test_the_seeds_of_both_sides_are_compared_and_the_others_told(self, trained):
         store, a, b = trained

@@ -11,10 +11,10 @@ from benchmarks.notes import notes_of
 from benchmarks.paired import load
 from benchmarks.plan import BenchSpec
 from benchmarks.runner import bench_rows, run_bench
-from benchmarks.settings import SettingsError
 from benchmarks.store import StoreError, read_record
 from benchmarks.tables import save, to_text
 from embedcache.splits.making import SplitSpec
+from outputs.places import OutputError
 from training.events import Chosen
 
 
@@ -113,14 +113,13 @@ class TestCompare:
         assert found.line("untrained", "accuracy")["verdict"] == "can't tell (seeds)"
         assert any("one seed" in note for note in found.notes)
         told = to_text(found)
-        assert "can't tell (seeds): the interval leaves out 0, but the seeds are too few or differ too much." in told
+        assert "can't tell (seeds): the interval leaves out 0, but there is one seed, and the spread over seeds" in told
 
-    def test_more_rows_get_more_resamples(self, store, compared):
-        keys = rows_of(store)["calibrated"]
-        many = {"baseline": rows_of(store)["baseline"]} | {f"row {i}": keys for i in range(24)}
-        assert compare(store, many).resamples == 2400
+    def test_few_resamples_make_a_p_coarser_but_no_larger(self, store, compared):
+        """A p is that of a variance and not of a count, so 1/B is no bound to it."""
         assert compared.resamples == 2000
-        assert any("20 resamples are too few" in n for n in compare(store, rows_of(store), resamples=20).notes)
+        few = compare(store, rows_of(store), resamples=60)
+        assert few.line("untrained", "nll")["p"] < 1 / 60
 
     def test_a_damaged_record_elsewhere_is_named_and_not_counted(self, store):
         broken = store / "runs" / "broken" / "record.json"
@@ -166,7 +165,7 @@ class TestNotes:
         """Notes on the four rows, after a change of a row's records."""
         paired = load(store, rows_of(store), role)
         records = {name: tuple(change(name, run) for run in runs) for name, runs in paired.records.items()}
-        return notes_of(replace(paired, records=records), role, 2000, ())
+        return notes_of(replace(paired, records=records), role, ())
 
     def test_a_solved_row_beside_stepped_ones_says_who_chose_on_these_rows(self, store):
         def solved(name, run):
@@ -214,7 +213,7 @@ class TestNotes:
     def test_a_row_without_effect_is_told(self, store):
         rows = rows_of(store)
         paired = load(store, {"a": rows["baseline"], "b": rows["baseline"], "c": rows["calibrated"]}, "select")
-        found = [note for note in notes_of(paired, "select", 2000, ()) if "no effect" in note]
+        found = [note for note in notes_of(paired, "select", ()) if "no effect" in note]
         assert found == ["Row 'b' gave exactly the answers of 'a': its options had no effect."]
 
     def test_a_run_that_gave_nan_is_named(self, store):
@@ -222,24 +221,27 @@ class TestNotes:
         first, *rest = paired.answers["calibrated"]
         spoiled = replace(first, confidence=np.full_like(first.confidence, math.nan))
         changed = replace(paired, answers=paired.answers | {"calibrated": (spoiled, *rest)})
-        assert "The figures of 'calibrated' are left out, for seed 0 gave NaN." in notes_of(changed, "select", 2000, ())
+        assert "The figures of 'calibrated' are left out, for seed 0 gave NaN." in notes_of(changed, "select", ())
 
     def test_what_more_seeds_would_give_is_told(self, store):
-        """Quantiles of t at 1 - 0.05 / 6 with 2 and 4 degrees of freedom: 7.6488 and 3.9608."""
+        """Quantiles of t at 1 - 0.045 / 6 with 4 and 8 degrees of freedom, 4.0886 and 3.1017, times sqrt(2 / S)."""
         notes = compare(store, rows_of(store), resamples=100).notes
-        assert any("difference of about 4.4 times its seed sd; with 5 seeds 1.8." in note for note in notes)
+        told = "about 3.3 times the spread of one run over seeds (sd); with 5 seeds 2.0."
+        assert any(told in note for note in notes)
 
 
 class TestTables:
     def test_the_text_says_what_was_compared_and_how_often(self, store):
         text = to_text(compare(store, rows_of(store), title="three", resamples=200))
         assert text.startswith("three: validation rows (select), baseline 'baseline'\n")
-        assert "44 rows in 22 groups; seeds 0, 1, 2; 95 % intervals from 200 resamples of the groups" in text
+        assert "44 rows in 22 groups; seeds 0, 1, 2; 95 % intervals over groups (200 resamples) and seeds" in text
         assert "33 comparisons (3 rows x 11 metrics); 13 runs of this store were evaluated on these rows" in text
         assert "corrected for the number of rows within each metric (Holm), not for the number of metrics" in text
         lines = text.splitlines()
         head = next(line for line in lines if line.startswith("row"))
         assert head.split() == ["row", "macro_f1_fg", "delta", "95", "%", "interval", "seed", "sd", "verdict"]
+        assert "Intervals are of one row by itself, at 95 %" in text
+        assert "of 11, chance alone would give a verdict on up to 0.6, were all rows equal" in text
         calibrated = next(line for line in lines if line.startswith("calibrated"))
         assert "+0.0000  [+0.0000, +0.0000]   0.0000  can't tell" in calibrated
 
@@ -250,12 +252,16 @@ class TestTables:
         for read in (pd.read_csv(tmp_path / "deep/t.csv"), pd.read_parquet(tmp_path / "deep/t.parquet")):
             assert read["delta"].to_numpy() == pytest.approx(found.table["delta"].to_numpy(), nan_ok=True)
             assert set(read["role"]) == {"select"}
+            assert read["chance_verdicts"].to_numpy() == pytest.approx(0.55)
+            assert {"sd_groups", "sd_seeds", "more_groups", "more_seeds"} <= set(read)
         tree = json.loads((tmp_path / "deep/t.json").read_text())
         assert tree["n_groups"] == 22
+        assert tree["chance_verdicts"] == pytest.approx(0.55)
+        assert tree["metrics_with_verdict"] == found.chance[1]
         assert len(tree["table"]) == len(found.table)
 
     def test_another_ending_is_refused(self, store, tmp_path):
-        with pytest.raises(SettingsError, match=r"saved as \.csv, \.parquet or \.json, however: t\.xlsx"):
+        with pytest.raises(OutputError, match=r"a table ends in \.csv or \.json or \.parquet, however: 't\.xlsx'"):
             save(compare(store, rows_of(store), resamples=5), tmp_path / "t.xlsx")
 
 

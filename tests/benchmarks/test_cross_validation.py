@@ -41,7 +41,7 @@ def vectors():
 def cache(vectors, tmp_path):
     x, labels = vectors
     groups = [f"g{i}" for i in range(len(labels))]
-    return cache_of(x, labels, groups, None, None, tmp_path / "cache")
+    return cache_of(x, labels, groups, None, None, tmp_path / "cache").folder
 
 
 def bench_of(cache, **fields):
@@ -96,7 +96,7 @@ def test_progress_is_told_by_fits_and_then_by_the_mean_course(cache):
 def test_test_rows_are_judged_by_the_refitted_head(cache, vectors):
     x, labels = vectors
     tripled = np.concatenate([x, x + 0.1, x - 0.1])
-    many = cache_of(tripled, labels * 3, None, None, None, cache.parent / "many")
+    many = cache_of(tripled, labels * 3, None, None, None, cache.parent / "many").folder
     bench = bench_of(many, seeds=[0], split={"folds": 3})
     (event,) = kinds(run_bench(bench), RunDone)
     table, record = read_table(many), event.record

@@ -1,5 +1,6 @@
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -171,22 +172,28 @@ def test_a_bundle_of_an_own_head_needs_its_file_and_one_of_an_own_loss_does_not(
     assert run.exit_code == 0, run.exception
     Path("my_loss.py").unlink()
     forget()
-    bundle = load(Path("head"))
-    assert bundle.head.spec.classifier.sha256 == file_hash("my_head.py")
+    with pytest.raises(PluginError, match=r"'my_head.py' with the SHA-256 .* no file was named. Read that file"):
+        load(Path("head"))
+    Path("elsewhere").mkdir()
+    Path("my_head.py").rename("elsewhere/renamed.py")
+    bundle = load(Path("head"), ["elsewhere/renamed.py"])
+    assert bundle.head.spec.classifier.sha256 == file_hash("elsewhere/renamed.py")
     own = [layer.weight.shape for layer in bundle.head.head.classifier]
     assert own == [(4, 8), (6, 4)]
-    Path("my_head.py").write_text("# another")
+    said = CliRunner().invoke(app, ["predict", "head", "plants", "--plugin", "elsewhere/renamed.py"])
+    assert said.exit_code == 0, said.exception
     forget()
-    with pytest.raises(PluginError, match="must be the file whose SHA-256 is"):
-        load(Path("head"))
-    Path("my_head.py").unlink()
+    Path("elsewhere/renamed.py").write_text("raise RuntimeError('this must not run')")
+    with pytest.raises(PluginError, match=r"elsewhere/renamed.py has another"):
+        load(Path("head"), ["elsewhere/renamed.py"])
     with pytest.raises(PluginError, match=r"'my_head.py' is none, seen from .*Put the file there"):
-        load(Path("head"))
+        load(Path("head"), ["my_head.py"])
 
 
 def forget():
     """Forget the files that were run, as another process would."""
-    plugin_files._load.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("frostbench_plugin_")]:
+        del sys.modules[name]
     plugin_files._instance.cache_clear()
 
 

@@ -116,7 +116,7 @@ def test_a_run_appears_whole_or_not_at_all(store, monkeypatch):
         folder.mkdir()
         raise OSError("disk full")
 
-    monkeypatch.setattr("benchmarks.store.export.save", failing)
+    monkeypatch.setattr("benchmarks.store.export.fill", failing)
     with pytest.raises(OSError, match="disk full"):
         save_run(store, replace(record, key="new"), outcomes, head, None)
     assert not is_finished(store, "new")

@@ -150,6 +150,6 @@ def test_the_page_says_what_is_missing_and_why_there_is_no_verdict(tmp_path, wri
     told = replace(found, notes=(*found.notes, "classes missing from test: fir."))
     text = write_report([told], tmp_path / "s", tmp_path / "r.html").read_text("utf-8")
     assert "classes missing from test: fir." in text
-    assert "can&#39;t tell (seeds): the interval leaves out 0, but the seeds are too few or differ too much." in text
+    assert "can&#39;t tell (seeds): the interval leaves out 0, but there is one seed, and the spread over seeds" in text
     assert "can&#39;t tell: “untrained”" in text
-    assert "within each metric, not for the number of metrics" in text
+    assert "within each metric, not for the number of\nmetrics" in text

@@ -6,15 +6,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from flips import flips
 
 import benchmarks.evaluate as evaluating
 from benchmarks.events import BenchDone, BenchEvent, CacheOpened, RowStarted, RunDone, RunSkipped
-from benchmarks.plan import BenchSpec
+from benchmarks.plan import BenchSpec, expand
 from benchmarks.runner import run_bench
 from benchmarks.speed import stream as speed
 from benchmarks.store import read_outcomes
 from benchmarks.streaming import Memory, memory_of, opened_to_train, too_much
 from embedcache.splits.making import SplitSpec, load_or_make_split
+from embedcache.storage.files import CacheError
 from embedcache.table import read_table
 from heads.export import load
 from training.run import RunSpec
@@ -140,3 +142,21 @@ def test_the_speed_benchmark_times_the_same_heads(tmp_path: Path, monkeypatch) -
     assert (found.name, found.ok) == ("stream.linear", True)
     assert float(found.unit.rsplit(" ", 1)[1]) < 1e-6
     assert speed.peak_of(cache, True) > 0
+
+
+@pytest.mark.parametrize("stream", ["always", "never"])
+def test_a_flipped_bit_of_a_shard_is_noticed_before_anything_is_trained(cache: Path, stream, fits) -> None:
+    bench = bench_of(cache, "flipped")
+    load_or_make_split(cache, read_table(cache), bench.split)
+    for _ in flips(cache / "shards" / "part-00000.parquet", 40):
+        with pytest.raises(CacheError):
+            list(run_bench(bench, stream=stream))
+    assert fits == []
+
+
+def test_a_shard_that_is_damaged_later_is_noticed_when_its_rows_are_read(cache: Path) -> None:
+    bench = bench_of(cache)
+    opened = opened_to_train(str(cache), bench, expand(bench), stream="always")
+    for _ in flips(cache / "shards" / "part-00000.parquet", 40):
+        with pytest.raises(CacheError):
+            opened.table.stored["toy"].read(0, 1)

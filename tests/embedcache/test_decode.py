@@ -247,3 +247,18 @@ def test_many_threads_agree() -> None:
     with ThreadPoolExecutor(8) as pool:
         for together, alone in zip(pool.map(decode_bytes, datas), map(decode_bytes, datas), strict=True):
             np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"),
+        (b"\xff\x0a\xfa\x1f", "JPEG XL"),
+        (b"8BPS\0\1", "Photoshop's PSD"),
+        (b"%PDF-1.7", "PDF"),
+        (b"\0" * 128 + b"DICM", "DICOM"),
+    ],
+)
+def test_formats_that_are_often_met_and_not_read_are_named(data: bytes, name: str) -> None:
+    with pytest.raises(DecodeError, match=f"^is {name}, a format that is not read here; convert it$"):
+        decode_bytes(data + b"\0" * 64)

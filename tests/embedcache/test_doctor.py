@@ -17,6 +17,7 @@ from embedcache.splits.making import SplitSpec, load_or_make_split
 from embedcache.storage import store
 from embedcache.storage.files import CacheError
 from embedcache.storage.locking import write_lock
+from embedcache.storage.sealing import seal
 from embedcache.storage.store import bad_path, read_json, shard_path, write_json
 from embedcache.table import read_table
 
@@ -255,6 +256,7 @@ def test_what_is_no_cache_is_an_error(tmp_path: Path) -> None:
 def test_imported_vectors_cannot_be_made_anew(world: Path, make_cache) -> None:
     cache = make_cache()
     write_json(cache / "cache.json", read_json(cache / "cache.json") | {"source": {"kind": "external"}})
+    seal(cache)
     shard_path(cache, 1).write_bytes(b"PAR1")
     [finding] = diagnose(cache)
     assert "Import the vectors again" in finding.repair
@@ -267,4 +269,5 @@ def test_a_wrong_content_hash_is_found_by_the_checks_of_verify(world: Path) -> N
     manifest = json.loads((cache / "manifest.json").read_text())
     write_json(cache / "manifest.json", manifest | {"content_hash": "f00d"})
     [finding] = diagnose(cache)
-    assert finding.repair == "Was cache.json edited?"
+    assert "content hash f00d… of its manifest" in finding.what
+    assert "put the old files back" in finding.repair

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from embedcache.checking.verify import verify_cache
 from embedcache.exchange.external import BY_POSITION, import_vectors
 from embedcache.storage.store import CacheError
 from embedcache.table import read_table
@@ -104,27 +105,70 @@ def test_ids_come_from_paths_and_given_ids_stay_as_they_are(tmp_path: Path) -> N
 
 
 def test_large_imports_are_cut_into_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedcache.exchange.external.SHARD_ROWS", 3)
+    monkeypatch.setattr("embedcache.exchange.writing.SHARD_ROWS", 3)
     import_vectors(write_npy(tmp_path), manifest(tmp_path), tmp_path / "c", "m")
     assert len(list((tmp_path / "c" / "shards").glob("*.parquet"))) == 2
     np.testing.assert_array_equal(read_table(tmp_path / "c").columns["features"], X.astype(np.float16))
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, 70_000.0])
-def test_what_does_not_fit_float16_is_refused_by_row(tmp_path: Path, value: float) -> None:
-    x = X.copy()
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
+def test_what_does_not_fit_float32_is_refused_by_row(tmp_path: Path, value: float) -> None:
+    x = X.astype(np.float64)
     x[2, 1] = value
     np.save(tmp_path / "x.npy", x)
-    with pytest.raises(CacheError, match=r"within ±65504.*'features' of 'row-00000002' holds (nan|inf|70000)"):
+    with pytest.raises(
+        CacheError, match=r"'features' .* within ±3.4.* 1 of 4 .*'row-00000002', which holds (nan|inf|1e)"
+    ):
         import_vectors(tmp_path / "x.npy", manifest(tmp_path), tmp_path / "c", "m")
     assert not (tmp_path / "c").exists()
 
 
-def test_tiny_values_are_warned_of(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", X * 1e-6)
+@pytest.mark.parametrize("factor", [1e-30, 1e-8, 1e-6, 1e-4, 1.0, 1e2, 1e4, 1e6, 1e30])
+def test_no_scale_loses_more_than_float16_does_in_its_range(tmp_path: Path, factor: float) -> None:
+    np.save(tmp_path / "x.npy", X * np.float64(factor))
+    report = import_vectors(tmp_path / "x.npy", manifest(tmp_path), tmp_path / "c", "m")
+    found = read_table(tmp_path / "c", verify=True).columns["features"].astype(np.float64) / factor
+    lengths = np.linalg.norm(X, axis=1)
+    assert (np.linalg.norm(found - X, axis=1) / lengths).max() == pytest.approx(report.rounding["features"], rel=1e-3)
+    assert report.rounding["features"] <= 2**-11
+    if factor != 1e-4:
+        assert report.storage["features"] == ("float16" if factor in (1.0, 1e2, 1e4) else "float32")
+    assert not any("Scale the vectors" in warning for warning in report.warnings)
+
+
+def test_what_float32_loses_is_warned_of(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X * np.float64(1e-44))
     report = import_vectors(tmp_path / "x.npy", manifest(tmp_path), tmp_path / "c", "m")
     assert report.rounding["features"] > 1e-3
     assert "Scale the vectors before the import" in report.warnings[1]
+
+
+def test_columns_are_stored_in_a_type_each_and_read_from_memory_and_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("embedcache.exchange.writing.SHARD_ROWS", 3)
+    offset = 1000 + X * np.float32(0.01)
+    torch.save({"plain": torch.from_numpy(X), "offset": torch.from_numpy(offset)}, tmp_path / "x.pt")
+    report = import_vectors(tmp_path / "x.pt", manifest(tmp_path), tmp_path / "c", "m")
+    assert report.storage == {"plain": "float16", "offset": "float32"}
+    table, stored = read_table(tmp_path / "c"), read_table(tmp_path / "c", stored=True).stored
+    for name, wanted in (("plain", X.astype(np.float16)), ("offset", offset)):
+        np.testing.assert_array_equal(table.columns[name], wanted)
+        np.testing.assert_array_equal(stored[name].read(1, 4), wanted[1:])
+        np.testing.assert_array_equal(stored[name].only(np.array([1, 0, 0, 1], bool)).read(0, 2), wanted[[0, 3]])
+        assert table.columns[name].dtype == stored[name].read(0, 1).dtype == wanted.dtype
+    assert all(check.ok for check in verify_cache(tmp_path / "c").checks)
+    shard = pq.read_table(tmp_path / "c" / "shards" / "part-00000.parquet")
+    held = shard.schema.field("offset").metadata
+    decoded = np.frombuffer(b"".join(shard["offset"].to_pylist()), np.dtype(held[b"dtype"].decode()).newbyteorder("<"))
+    np.testing.assert_array_equal(decoded.reshape(-1, int(held[b"dim"])), offset[:3])
+    again = import_vectors(tmp_path / "c" / "shards" / "part-00000.parquet", three(tmp_path), tmp_path / "d", "m")
+    assert again.storage == report.storage
+
+
+def three(folder: Path) -> Path:
+    pd.DataFrame({"label": LABELS[:3]}).to_csv(folder / "three.csv", index=False)
+    return folder / "three.csv"
 
 
 def test_counts_must_agree(tmp_path: Path) -> None:
@@ -152,8 +196,11 @@ def save_lists(path: Path, rows: list[Any]) -> Path:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: save_array(p, np.zeros((4, 3, 2), np.float32)), r"must be a matrix \[N, D\].*Pool tokens"),
-        (lambda p: save_array(p, np.zeros((4, 3), np.int64)), "is int64"),
+        (
+            lambda p: save_array(p, np.zeros((4, 3, 2), np.float32)),
+            r"'features' of w.npy\) are a matrix \[N, D\].*Pool tokens",
+        ),
+        (lambda p: save_array(p, np.zeros((4, 3), np.complex64)), "real numbers, however: complex64"),
         (lambda p: save_array(p, np.array([{}] * 4, object)), "one array of numbers"),
         (lambda p: save_torch(p, {"a": [1, 2]}), "a tensor or a dict of tensors"),
         (lambda p: save_torch(p, Path("x")), "without pickled code"),
@@ -175,11 +222,13 @@ def test_manifests_and_folders_are_checked(tmp_path: Path) -> None:
     (tmp_path / "m.txt").write_text("label\n")
     with pytest.raises(CacheError, match=r"needs a label .*\['name'\]"):
         import_vectors(vectors, tmp_path / "m.csv", tmp_path / "c", "m")
-    with pytest.raises(CacheError, match="in every row"):
-        import_vectors(vectors, manifest(tmp_path, "parquet", label=[1.0, 2.0, 1.0, 2.0]), tmp_path / "c", "m")
+    with pytest.raises(ValueError, match=r"'label' must hold text or whole numbers, however: row 1 .* holds 2\.5"):
+        import_vectors(vectors, manifest(tmp_path, "parquet", label=[1.0, 2.5, 1.0, 2.0]), tmp_path / "c", "m")
+    with pytest.raises(CacheError, match=r"in every row.* row 2 \(counted from 0 after the header\) has no label"):
+        import_vectors(vectors, manifest(tmp_path, "parquet", label=[1, 2, None, 2]), tmp_path / "c", "m")
     with pytest.raises(CacheError, match="in every row"):
         import_vectors(vectors, manifest(tmp_path, id=["a", "", "b", "c"]), tmp_path / "c", "m")
-    with pytest.raises(CacheError, match=r"must be a .csv or .parquet file"):
+    with pytest.raises(ValueError, match=r"must be a .csv or .parquet file"):
         import_vectors(vectors, tmp_path / "m.txt", tmp_path / "c", "m")
     with pytest.raises(CacheError, match="unique among the items, however: 'a' occurs twice"):
         import_vectors(vectors, manifest(tmp_path, id=["a", "a", "b", "c"]), tmp_path / "c", "m")
@@ -262,7 +311,7 @@ def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path: Path, monk
 
 def test_odd_headers_and_class_names_are_told(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("label,Group\na,g\na,g\nb,h\nb,h\n")
-    with pytest.raises(CacheError, match=r"told by their exact names, however: .*'Group' for 'group'. Rename it"):
+    with pytest.raises(ValueError, match=r"told by their exact names, however: .*'Group' for 'group'. Rename it"):
         import_vectors(write_npy(tmp_path), tmp_path / "m.csv", tmp_path / "c", "m")
     named = manifest(tmp_path, label=["Cat", "cat", "dog", "dog"])
     assert "'Cat' and 'cat'" in import_vectors(tmp_path / "x.npy", named, tmp_path / "c", "m").warnings[1]

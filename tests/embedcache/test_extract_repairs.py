@@ -12,6 +12,7 @@ from PIL import Image
 from embedcache.extraction import pipeline
 from embedcache.extraction.events import ShardDone
 from embedcache.extraction.extract import QuarantineError
+from embedcache.remarks import Remarks
 from embedcache.storage.store import bad_path, read_bad, shard_path
 from embedcache.table import read_table
 
@@ -21,14 +22,14 @@ def test_an_image_too_large_for_memory_is_quarantined_and_tried_again(
 ) -> None:
     listing = make_folder(tmp_path / "images", 3)
     run(listing, tmp_path / "whole")
-    real, largest = pipeline.decode_bytes, (tmp_path / "images/a/002.png").read_bytes()
+    real, largest = pipeline.decode_image, (tmp_path / "images/a/002.png").read_bytes()
 
-    def small(data: bytes, **options: object) -> np.ndarray:
+    def small(data: bytes, **options: object) -> tuple[np.ndarray, Remarks]:
         if data == largest:
             raise MemoryError
         return real(data, **options)
 
-    monkeypatch.setattr(pipeline, "decode_bytes", small)
+    monkeypatch.setattr(pipeline, "decode_image", small)
     assert run(listing, tmp_path / "cache")[-1].n_bad == 1
     assert "memory" in read_bad(tmp_path / "cache", 0)[0]["reason"]
     monkeypatch.undo()

@@ -42,7 +42,7 @@ def test_a_generator_that_is_dropped_leaves_a_cache_that_resumes(tmp_path: Path)
     assert isinstance(next(events), BatchDone)
     events.close()
     (tmp_path / "broken" / "shards").mkdir(exist_ok=True)
-    (tmp_path / "broken" / "shards" / "part-00009.parquet.tmp").write_bytes(b"half")
+    (tmp_path / "broken" / "shards" / "part-00009.parquet.77.tmp").write_bytes(b"half")
     run(listing, tmp_path / "broken")
     assert files_of(tmp_path / "broken") == files_of(tmp_path / "whole")
 
@@ -70,7 +70,7 @@ images, weights, cache, ready = map(Path, sys.argv[1:])
 backbone = load_backbone("timm", "test_resnet", weights=weights, size=64, autocast="float32")
 for event in extract(list_folder(images), backbone, cache, shard_rows=6, batch=4):
     if type(event).__name__ == "BatchDone" and len(list(cache.glob("shards/*.parquet"))) == 2:
-        (cache / "shards" / "part-00002.parquet.tmp").write_bytes(b"half a shard")
+        (cache / "shards" / "part-00002.parquet.77.tmp").write_bytes(b"half a shard")
         ready.touch()
         time.sleep(600)
 """
@@ -130,7 +130,7 @@ def test_a_folder_with_only_half_written_files_is_empty(tmp_path: Path) -> None:
     listing = make_folder(tmp_path / "images", 6)
     run(listing, tmp_path / "whole")
     (tmp_path / "cache" / "shards").mkdir(parents=True)
-    for name in ("cache.json.tmp", "items.parquet.tmp", "shards/part-00007.parquet.tmp"):
+    for name in ("cache.json.77.tmp", "items.parquet.77.tmp", "shards/part-00007.parquet.77-0123abcd.tmp"):
         (tmp_path / "cache" / name).write_bytes(b"half")
     run(listing, tmp_path / "cache")
     assert files_of(tmp_path / "cache") == files_of(tmp_path / "whole")

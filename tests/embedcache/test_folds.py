@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -117,14 +118,44 @@ def test_three_images_a_class_are_spread_evenly_and_no_share_is_needed() -> None
             assert sorted(folds[table.labels == label]) == [0, 1, 2]
     assert (split.folds[0] != split.folds[1]).any()
     assert split.report.warnings[0].startswith("Cross-validated, 3 folds, cut anew 2 times")
-    with pytest.raises(CacheError, match=r"4 folds need .* largest class has 3 rows. Lower folds, or use leave_one"):
+    with pytest.raises(CacheError, match=r"4 folds need .* largest class has 3. Cross-validate: set folds=3 of"):
         make_split(table, SplitSpec(folds=4, test=0))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 12])
+@pytest.mark.parametrize("images", [1, 2, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize("in_group", [0, 1, 2])
+def test_advice_on_a_split_that_is_not_possible_ends(classes: int, images: int, in_group: int) -> None:
+    """Whatever is asked of few images, what the message says to set gives a split."""
+    labels = np.repeat(np.arange(classes), images).tolist()
+    groups = [f"g{row // in_group}" for row in range(len(labels))] if in_group else None
+    table = make_table(labels, groups)
+    for asked in ({}, {"test": 0}, {"folds": 4}, {"folds": 9, "test": 0}, {"test": 0, "select": 0.3}):
+        try:
+            make_split(table, SplitSpec(**asked))
+        except CacheError as error:
+            follow(table, str(error), asked)
+
+
+def follow(table: FeatureTable, told: str, asked: dict[str, Any]) -> None:
+    """Do what a message says."""
+    found = re.search(r"Cross-validate: set (test=0 and )?folds=(\d+) of the split", told)
+    units = table.groups if table.has_groups else table.content
+    apart = [len(np.unique(units[table.labels == label])) for label in np.unique(table.labels)]
+    if found is None:
+        assert "so nothing can be held out" in told
+        assert max(apart) < 2
+        return
+    test = {"test": 0.0 if found[1] else asked.get("test", SplitSpec().test)}
+    split = make_split(table, SplitSpec(folds=int(found[2]), **test))
+    assert split.folds is not None
+    assert set(split.folds[0][split.folds[0] >= 0].tolist()) == set(range(int(found[2])))
 
 
 def test_an_empty_fold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, groups = np.zeros(12, dtype=np.int64), np.array([0] * 10 + [1, 2])
     monkeypatch.setattr("embedcache.splits.folds.cut", lambda *_: np.array([0] * 10 + [1, 1]))
-    with pytest.raises(CacheError, match=r"3 folds needs rows, however: only 2 got some.*Lower folds"):
+    with pytest.raises(CacheError, match=r"3 folds needs rows, however: only 2 got some.*set folds=2 of the split"):
         make_folds(labels, groups, SplitSpec(folds=3))
 
 

@@ -72,6 +72,12 @@ def test_images_in_parquet_files_of_the_hub(tmp_path: Path) -> None:
     assert backbone.embedded == 0
 
 
+def test_hidden_files_beside_parquet_files_are_none_of_them(tmp_path: Path) -> None:
+    hub_file(tmp_path / "data/train-00000-of-00001.parquet", range(2))
+    (tmp_path / "data/._train-00000-of-00001.parquet").write_bytes(b"\0\5\x16\7")
+    assert len(list_source(tmp_path / "data").items) == 2
+
+
 def test_a_stray_parquet_file_leaves_a_folder_what_it_is(tmp_path: Path) -> None:
     pq.write_table(pa.table({"note": ["x"]}), tmp_path / "notes.parquet")
     assert kind_of(tmp_path) == "folder"

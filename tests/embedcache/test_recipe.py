@@ -40,6 +40,7 @@ OTHER = {
     "mean": (0.4, 0.5, 0.5),
     "std": (0.4, 0.5, 0.5),
     "autocast": "bfloat16",
+    "intensity_range": (0.0, 4095.0),
     "pooling": "cls",
     "normalised": True,
 }

@@ -5,9 +5,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from colour_images import run
+from PIL import Image
 
 from embedcache.items import NO_GROUPS, escape_name
 from embedcache.sources.source import Listing, list_folder, list_manifest, list_source
+from embedcache.splits.making import make_split
+from embedcache.splits.spec import SplitSpec
+from embedcache.table import read_table
 
 
 def touch(root: Path, *names: str) -> Path:
@@ -60,10 +65,11 @@ def test_integer_classes_are_sorted_as_numbers_with_a_warning(tmp_path: Path) ->
 
 
 def test_hidden_things_are_skipped_and_reported(tmp_path: Path) -> None:
-    touch(tmp_path, ".ipynb_checkpoints/1.png", "a/.hidden.png", "a/.git/2.png", "a/3.png", ".DS_Store")
+    touch(tmp_path, ".ipynb_checkpoints/1.png", "a/._3.png", "a/.git/2.png", "a/3.png", ".DS_Store")
     listing = list_folder(tmp_path)
     assert (ids(listing), listing.class_names) == (["a/3.png"], ("a",))
-    assert any(w.startswith("4 hidden") and "a/.git" in w for w in listing.warnings)
+    told = "4 hidden files or folders were skipped: .DS_Store, .ipynb_checkpoints, a/._3.png …."
+    assert told in listing.warnings
 
 
 def test_an_empty_class_stays_in_the_list(tmp_path: Path) -> None:
@@ -77,8 +83,9 @@ def test_an_empty_class_stays_in_the_list(tmp_path: Path) -> None:
 def test_files_without_an_image_suffix_are_counted_by_suffix(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.png", "a/notes.txt", "a/Thumbs.db", "a/more.TXT", "a/README", "stray.png")
     warnings = list_folder(tmp_path).warnings
-    assert "4 files without an image's extension were skipped: 1 × (none), 1 × .db, 2 × .txt." in warnings
-    assert any("1 images lie directly in the root" in w and "stray.png" in w for w in warnings)
+    assert "3 files without an image's extension were skipped: 1 × (none), 2 × .txt." in warnings
+    assert "1 files or folders that systems leave behind were skipped: a/Thumbs.db." in warnings
+    assert any("1 images lie beside the class folders" in w and "stray.png" in w for w in warnings)
 
 
 def test_a_flat_folder_is_refused(tmp_path: Path) -> None:
@@ -148,6 +155,87 @@ def test_no_groups_is_the_first_warning(tmp_path: Path) -> None:
     assert list_folder(touch(tmp_path, "a/1.png")).warnings[0] == NO_GROUPS
 
 
+LEFT_BEHIND = (
+    "__MACOSX/a/1.png",
+    "System Volume Information/1.png",
+    "a/@eaDir/1.png/SYNOPHOTO_THUMB.jpg",
+    "a/Desktop.ini",
+)
+
+
+def test_what_systems_leave_behind_is_neither_class_nor_image(tmp_path: Path) -> None:
+    listing = list_folder(touch(tmp_path, "a/1.png", "a/Thumbs.db", *LEFT_BEHIND))
+    assert (ids(listing), listing.class_names) == (["a/1.png"], ("a",))
+    told = "5 files or folders that systems leave behind were skipped: System Volume Information, __MACOSX, a/@eaDir …."
+    assert told in listing.warnings
+
+
+def test_formats_that_are_not_read_are_named(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.png", "a/2.HEIC", "b/3.heic", "b/4.dng")
+    told = (
+        "3 files are of formats that are not read here and were skipped: 1 × .dng, 2 × .heic. Convert them to PNG, "
+        "JPEG or TIFF."
+    )
+    assert told in list_folder(tmp_path).warnings
+    (tmp_path / "a" / "1.png").unlink()
+    with pytest.raises(ValueError, match=r"at least one image, however: none .* 1 × \.dng, 2 × \.heic"):
+        list_folder(tmp_path)
+
+
+def test_folders_called_train_and_val_are_the_split_and_no_classes(tmp_path: Path) -> None:
+    touch(tmp_path, "train/cat/1.png", "train/dog/deep/2.png", "Val/cat/1.png", "Val/elk/.keep", "docs/readme.txt")
+    touch(tmp_path, "train/flat.png", "stray.png", "notes.txt")
+    listing = list_folder(tmp_path)
+    assert [(item.id, item.label, item.split) for item in listing.items] == [
+        ("Val/cat/1.png", "cat", "Val"),
+        ("train/cat/1.png", "cat", "train"),
+        ("train/dog/deep/2.png", "dog", "train"),
+    ]
+    assert listing.class_names == ("cat", "dog", "elk")
+    for told in (
+        "The folders Val, train name parts of the set, not classes: the folders in them are the classes, and each "
+        "image has its part as split. --split source=given trains and judges by it.",
+        "2 images lie beside the class folders, belong to no class and were skipped: stray.png, train/flat.png.",
+        "1 folders beside the parts of the set hold no image and were skipped: docs.",
+        "1 class folders hold no image; they stay in the class list: Val/elk.",
+    ):
+        assert told in listing.warnings
+
+
+def test_the_parts_of_a_folder_reach_the_split(tmp_path: Path) -> None:
+    for number, name in enumerate(("train/cat/1.png", "train/dog/2.png", "valid/cat/3.png", "test/dog/4.png")):
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / "set" / name)
+    run(list_source(tmp_path / "set"), tmp_path / "cache")
+    table = read_table(tmp_path / "cache")
+    roles = make_split(table, SplitSpec(source="given", calibrate=0)).roles
+    assert dict(zip(table.ids.tolist(), roles.tolist(), strict=True)) == {
+        "test/dog/4.png": "test",
+        "train/cat/1.png": "train",
+        "train/dog/2.png": "train",
+        "valid/cat/3.png": "select",
+    }
+
+
+def test_parts_of_a_set_without_classes_or_beside_classes_are_refused(tmp_path: Path) -> None:
+    touch(
+        tmp_path, "flat/train/1.png", "flat/val/2.png", "both/train/cat/1.png", "both/test/cat/2.png", "both/owl/3.png"
+    )
+    with pytest.raises(
+        ValueError, match=r"the folders in train, val of .* must name the classes, however: there are none"
+    ):
+        list_folder(tmp_path / "flat")
+    with pytest.raises(ValueError, match=r"stand alone, however: in .* test, train lie beside owl with images"):
+        list_folder(tmp_path / "both")
+
+
+def test_a_class_called_train_beside_others_is_a_class_and_told(tmp_path: Path) -> None:
+    listing = list_folder(touch(tmp_path, "train/1.png", "car/2.png"))
+    assert listing.class_names == ("car", "train")
+    assert [item.split for item in listing.items] == [None, None]
+    assert "The class train has a name of a part of a set. Is it a class?" in listing.warnings
+
+
 def write_csv(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
@@ -192,10 +280,10 @@ def test_bad_manifests_are_refused(tmp_path: Path, rows: str, message: str) -> N
         list_manifest(write_csv(tmp_path / "m.csv", rows))
 
 
-def test_float_labels_and_two_sources_of_groups_are_refused(tmp_path: Path) -> None:
+def test_fractional_labels_and_two_sources_of_groups_are_refused(tmp_path: Path) -> None:
     touch(tmp_path, "1.png")
-    pq.write_table(pa.table({"path": ["1.png"], "label": [1.0]}), tmp_path / "m.parquet")
-    with pytest.raises(ValueError, match="must hold text or integers"):
+    pq.write_table(pa.table({"path": ["1.png"], "label": [1.5]}), tmp_path / "m.parquet")
+    with pytest.raises(ValueError, match=r"'label' must hold text or whole numbers, however: row 0 .* holds 1\.5"):
         list_manifest(tmp_path / "m.parquet")
     with pytest.raises(ValueError, match="groups must come from one place"):
         list_manifest(write_csv(tmp_path / "m.csv", "path,label,group\n1.png,a,g\n"), group_regex=".")
@@ -219,7 +307,10 @@ def test_list_source_tells_folders_from_manifests(tmp_path: Path) -> None:
         (b"path;label\n1.png;a\n", "divided by ';': write it with commas"),
         (b"Path, label\n1.png,a\n", "exact names, however: .*'Path' for 'path', ' label' for 'label'. Rename them"),
         (b"path,label,Group\n1.png,a,g\n", "'Group' for 'group'. Rename it"),
-        ("path,label\n1.png,größe\n".encode("latin-1"), "UTF8.*Save it with the encoding UTF-8"),
+        (
+            "path,label\n1.png,größe\n".encode("latin-1"),
+            r"byte 19 .*, in line 2, is 0xf6\. .* cp1252, .* would read '1\.png,größe'\. Save it with the encoding",
+        ),
         ("path,label,größe\n1.png,a,1\n".encode("latin-1"), "UTF-8 text, however: .*Save it with the encoding UTF-8"),
         (b"name,label\n1.png,a\n", "Name them in its first line"),
     ],

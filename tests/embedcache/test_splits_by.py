@@ -164,7 +164,7 @@ def test_a_wrong_file_of_roles_is_told(listed: Any, tmp_path: Path) -> None:
     twice.write_text("name,role\na,train\n")
     with pytest.raises(CacheError, match="has the columns id and role, however"):
         make_split(table, SplitSpec(roles_from=str(twice)))
-    with pytest.raises(CacheError, match=r"nothing.csv does not exist. Correct roles_from"):
+    with pytest.raises(CacheError, match=r"nothing.csv does not exist. Is the path right\? Correct roles_from"):
         make_split(table, SplitSpec(roles_from="nothing.csv"))
     with pytest.raises(ValidationError, match="roles come from one place, however"):
         SplitSpec(roles_from="a.csv", source="given")

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from embedcache.recipe import Recipe
 from embedcache.sources.source import Item
 from embedcache.storage import store
 from embedcache.storage.listing import read_item_columns
+from embedcache.storage.mark import remove_partial
 from embedcache.storage.store import CacheError
 
 RECIPE = Recipe(provider="external", model="m")
@@ -132,20 +134,25 @@ def test_a_shard_without_good_rows_is_still_written(tmp_path: Path) -> None:
     assert store.read_keys(tmp_path, 0) == ([], [])
 
 
-def test_partial_files_are_not_finished_and_are_removed(tmp_path: Path) -> None:
+def test_partial_files_are_not_finished_and_are_removed(make_cache, tmp_path: Path) -> None:
     write(tmp_path, np.zeros((1, 2), np.float16))
-    (tmp_path / "shards" / "part-00001.parquet.tmp").write_bytes(b"half")
-    (tmp_path / "cache.json.tmp").write_bytes(b"half")
+    (tmp_path / "shards" / "part-00001.parquet.77.tmp").write_bytes(b"half")
+    (tmp_path / "items.parquet.77.tmp").write_bytes(b"half")
     assert store.finished_shards(tmp_path) == {0}
     (tmp_path / "splits").mkdir()
-    (tmp_path / "splits" / "key.parquet.tmp").write_bytes(b"half")
+    (tmp_path / "splits" / "0123456789abcdef.parquet.77.tmp").write_bytes(b"half")
     (tmp_path / "splits" / "notes.txt").write_text("mine")
     (tmp_path / "mine.tmp").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
-    store.remove_partial(tmp_path)  # no cache: nothing is deleted
+    remove_partial(tmp_path)  # no cache: nothing is deleted
     assert sorted(tmp_path.rglob("*")) == before
-    (tmp_path / "cache.json").write_text("{}")
-    store.remove_partial(tmp_path)
+    for no_cache in ("{}", "null", "{"):
+        (tmp_path / "cache.json").write_text(no_cache)
+        remove_partial(tmp_path)
+        assert sorted(path for path in tmp_path.rglob("*") if path.name != "cache.json") == before
+    shutil.move(make_cache() / "cache.json", tmp_path / "cache.json")
+    shutil.rmtree(tmp_path / "cache0")
+    remove_partial(tmp_path)
     left = ["cache.json", "mine.tmp", "notes.txt", "part-00000.bad.json", "part-00000.parquet"]
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == left
 

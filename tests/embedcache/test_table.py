@@ -1,5 +1,8 @@
 import hashlib
+import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -7,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from embedcache.hashes import file_sha256
 from embedcache.recipe import Recipe
-from embedcache.storage import store
+from embedcache.storage import digests, store
+from embedcache.storage.sealing import seal
 from embedcache.storage.store import CacheError
 from embedcache.storage.vectors import read_vectors
 from embedcache.table import read_table
@@ -150,13 +155,53 @@ def test_rows_that_are_not_listed_or_missing_are_refused(make_cache) -> None:
 def test_labels_and_recipes_must_match_cache_json(make_cache) -> None:
     path = make_cache()
     cache = store.read_json(path / "cache.json")
-    store.write_json(path / "cache.json", cache | {"class_names": ["ant", "bee"]})
+    write_and_seal(path, cache | {"class_names": ["ant", "bee"]})
     with pytest.raises(CacheError, match=r"one of the 2 classes of cache.json, however: \['cow'\]"):
         read_table(path)
+    write_and_seal(path, cache | {"class_names": ["ant", "bee", "cow", "dog"]})
+    with pytest.raises(CacheError, match=r"must have the content hash .* of its manifest, however"):
+        read_table(path)
     cache["columns"]["cls"]["recipe"]["model"] = "forged"
-    store.write_json(path / "cache.json", cache)
+    write_and_seal(path, cache)
     with pytest.raises(CacheError, match="recipe of column 'cls' must have the hash"):
         read_table(path)
+
+
+def write_and_seal(path: Path, cache: dict[str, Any]) -> None:
+    store.write_json(path / "cache.json", cache)
+    seal(path)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_an_edited_cache_json_is_refused(make_cache, stored: bool) -> None:
+    path = make_cache()
+    store.write_json(path / "cache.json", store.read_json(path / "cache.json") | {"pixel_limit": 5})
+    with pytest.raises(CacheError, match=r"cache.json must be as it was written, however.*Put the old file back"):
+        read_table(path, stored=stored)
+
+
+def test_a_manifest_of_an_earlier_version_is_read(make_cache) -> None:
+    path = make_cache()
+    manifest = store.read_json(path / "manifest.json")
+    assert set(manifest) >= {"cache_sha256"}
+    del manifest["cache_sha256"]
+    store.write_json(path / "manifest.json", manifest)
+    assert len(read_table(path).ids) == 7
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_shards_and_manifest_of_a_sibling_are_refused(make_cache, stored: bool) -> None:
+    """Of the same images at another size: another recipe, and nothing else."""
+    path, other = make_cache(), make_cache(models={"cls": "other", "patch_mean": "other"})
+    for i in range(3):
+        edit_shard(path, i, other, i)
+    shutil.copy(other / "manifest.json", path)
+    for told in ("cache.json must be as it was written", "part-00000 must have the recipes of cache.json, however"):
+        with pytest.raises(CacheError, match=told):
+            read_table(path, stored=stored)
+        # As a manifest of an earlier version is, which does not know cache.json.
+        manifest = store.read_json(path / "manifest.json")
+        store.write_json(path / "manifest.json", {k: v for k, v in manifest.items() if k != "cache_sha256"})
 
 
 def flip_vector_byte(path: Path, vector: np.ndarray) -> None:
@@ -165,12 +210,35 @@ def flip_vector_byte(path: Path, vector: np.ndarray) -> None:
     path.write_bytes(content)
 
 
-def test_a_flipped_bit_is_found_when_verifying(make_cache) -> None:
+def test_a_flipped_bit_is_found(make_cache) -> None:
     path = make_cache(dims={"cls": 64})
     flip_vector_byte(store.shard_path(path, 0), read_table(path).columns["cls"][1])
-    assert read_table(path).columns["cls"][1, 0] != 1
-    with pytest.raises(CacheError, match=r"column 'cls' of part-00000.parquet must be readable, however.*CRC"):
-        read_table(path, verify=True)
+    with pytest.raises(CacheError, match=r"part-00000 must have the SHA-256 .* other bytes than were written"):
+        read_table(path)
+    there = read_table(path, stored=True).stored["cls"]
+    with pytest.raises(CacheError, match=r"part-00000 must have the SHA-256 .* other bytes than were written"):
+        there.read(0, 1)
+    with pytest.raises(CacheError, match="part-00000 must have the SHA-256"):
+        there.check()
+    assert there.read(6, 7).shape == (1, 64)
+
+
+def test_a_file_that_changed_is_read_again_and_one_that_did_not_is_not(tmp_path: Path, monkeypatch) -> None:
+    path, read = tmp_path / "file", []
+    path.write_bytes(b"one")
+    monkeypatch.setattr(digests, "file_sha256", lambda p: read.append(p) or file_sha256(p))
+    first = digests.sha256_now(path)
+    assert digests.sha256_now(path) == first
+    # Just written: its next change might bear the same times.
+    assert len(read) == 2
+    monkeypatch.setattr(digests, "SETTLED_NS", 0)
+    assert [digests.sha256_now(path) for _ in range(3)] == [first] * 3
+    assert len(read) == 3
+    os.utime(path, ns=(5, 5))
+    assert digests.sha256_now(path) == first
+    assert len(read) == 4
+    path.write_bytes(b"two")
+    assert digests.sha256_now(path) == hashlib.sha256(b"two").hexdigest()
 
 
 def test_verifying_finds_vectors_that_are_not_finite(make_cache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,6 +248,7 @@ def test_verifying_finds_vectors_that_are_not_finite(make_cache, monkeypatch: py
     keys = store.read_keys(path, 2)
     bad = np.array([[1, np.nan]], np.float16)
     store.write_shard(path, 2, keys[0], [bytes.fromhex(k) for k in keys[1]], {"cls": bad}, [], recipes, dims)
+    store.write_manifest(path)
     assert np.isnan(read_table(path).columns["cls"][6, 1])
     with pytest.raises(CacheError, match="row 6 of column 'cls' is not"):
         read_table(path, verify=True)
@@ -204,24 +273,30 @@ def test_one_shard_is_viewed_and_many_row_groups_are_put_in_order(tmp_path: Path
 
 
 @pytest.mark.parametrize("shard_rows", [3, 100])
-def test_verifying_finds_overwritten_pages_of_vectors(make_cache, shard_rows: int) -> None:
+def test_verifying_finds_pages_that_were_damaged_before_the_manifest(make_cache, shard_rows: int) -> None:
     path = make_cache(dims={"cls": 64}, shard_rows=shard_rows)
     shard = store.shard_path(path, 0)
     content = bytearray(shard.read_bytes())
     start = content.index(read_table(path).columns["cls"][1].tobytes())
     content[start : start + 128] = bytes(128)
     shard.write_bytes(content)
+    store.write_manifest(path)
     assert not read_table(path).columns["cls"][1].any()
     with pytest.raises(CacheError, match=r"must be readable, however.*CRC"):
         read_table(path, verify=True)
 
 
-def test_verifying_finds_a_shard_that_was_written_anew_with_other_vectors(make_cache) -> None:
-    path, other = make_cache(), make_cache(dims={"cls": 4, "patch_mean": 2}, models={"cls": "other"})
+def test_a_shard_that_was_written_anew_with_other_vectors_is_refused(make_cache) -> None:
+    path, other = make_cache(), make_cache()
+    x = np.ones((3, 4), np.float16)
+    recipes, dims = read_table(path).recipes, {"cls": 4, "patch_mean": 2}
+    ids, digests_ = store.read_keys(other, 1)
+    vectors = {"cls": x, "patch_mean": x[:, :2]}
+    store.write_shard(other, 1, ids, [bytes.fromhex(k) for k in digests_], vectors, [], recipes, dims)
     edit_shard(path, 1, other, 1)
-    read_table(path)
+    read_table(path, stored=True)
     with pytest.raises(CacheError, match=r"part-00001 must have the SHA-256 .* however: .*part-00001.parquet has"):
-        read_table(path, verify=True)
+        read_table(path)
 
 
 def test_a_table_without_rows_reads(make_cache) -> None:

@@ -15,6 +15,7 @@ from embedcache.extraction import pipeline
 from embedcache.extraction.events import Finished, ShardDone, Stopped
 from embedcache.storage import store
 from embedcache.storage.files import CacheError
+from embedcache.storage.sealing import seal
 from embedcache.storage.store import read_json, shard_path
 from embedcache.table import read_table
 
@@ -167,6 +168,7 @@ def test_a_recipe_that_states_fields_which_say_nothing_is_the_same(world: Path) 
     for column in state["columns"].values():
         column["recipe"] |= {"layer": None, "gem_p": None}
     store.write_json(cache / "cache.json", state)
+    seal(cache)
     assert verify_cache(cache).ok
     backbone = Colours()
     run(list_images(world / "images", range(1, 23)), cache, backbone, update=True)

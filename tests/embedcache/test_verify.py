@@ -10,6 +10,7 @@ import pytest
 from embedcache.checking.verify import cache_info, verify_cache
 from embedcache.splits.making import SplitSpec, load_or_make_split
 from embedcache.storage import store
+from embedcache.storage.sealing import seal
 from embedcache.storage.state import read_quarantine
 from embedcache.storage.store import CacheError
 from embedcache.table import read_table
@@ -27,10 +28,11 @@ def test_a_sound_cache_passes_every_check(make_cache) -> None:
     report = verify_cache(path)
     assert report.ok
     details = {check.name: check.detail for check in report.checks}
-    assert len(details) == 6
+    assert len(details) == 7
     assert details["rows + quarantine = listing"] == "38 + 2 = 40"
     assert details["SHA-256 of each shard"] == "14 shards"
     assert details["splits"] == "1 splits"
+    assert details["view sets"] == "0 view sets"
 
 
 def test_an_unfinished_cache_is_one_failed_check(make_cache) -> None:
@@ -66,6 +68,8 @@ def test_swapped_shards_fail(make_cache) -> None:
 def test_a_changed_recipe_fails(make_cache) -> None:
     path, other = make_cache(), make_cache(models={"cls": "other"})
     (path / "cache.json").write_bytes((other / "cache.json").read_bytes())
+    assert failed(path) == ["finished, of a known format, nothing changed"]
+    seal(path)
     assert failed(path) == ["recipes of the shards", "page checksums, ids and finite vectors"]
 
 
@@ -84,6 +88,7 @@ def with_canary(path: Path, vector: list[float]) -> Path:
     store.write_json(
         path / "cache.json", store.read_json(path / "cache.json") | {"canary": {"vectors": {"cls": vector}}}
     )
+    seal(path)
     return path
 
 
@@ -151,6 +156,7 @@ def test_any_damage_is_told_in_three_parts(make_cache, name: str, content: bytes
     path = make_cache(bad=(1, 4))
     state = store.read_json(path / "cache.json") | {"source": {"kind": kind}}
     store.write_json(path / "cache.json", state)
+    seal(path)
     assert verify_cache(path).ok
     if content is None:
         (path / name).unlink()

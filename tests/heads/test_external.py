@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from heads.external import ExternalClassifier
-from heads.plugin_files import PluginError
+from heads.plugin_files import PluginError, file_hash, run_plugin
 from heads.spec import canonical, numbers, skeleton
 
 HEAD = """
@@ -68,6 +68,7 @@ class NoHead(Spec):
 def file(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(HEAD)
+    run_plugin(path)
     return str(path)
 
 
@@ -113,24 +114,39 @@ def test_options_are_constants_of_a_stack(file):
     assert skeleton(specs[0]) != skeleton(specs[1])
 
 
-def test_reading_a_spec_runs_nothing(tmp_path):
+def test_neither_reading_nor_building_a_spec_runs_its_file(tmp_path):
     path = tmp_path / "loud.py"
     path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
     spec = ExternalClassifier(file=str(path), name="Any")
+    for use in (spec.inner, lambda: spec.build(3, 4, seeded()), lambda: spec.stacks, lambda: spec.has_margin):
+        with pytest.raises(PluginError, match=r"runs only where someone names its file.*give `--plugin FILE`"):
+            use()
     assert not (tmp_path / "ran").exists()
+    assert run_plugin(path) == spec.sha256
+    assert (tmp_path / "ran").exists()
     with pytest.raises(PluginError, match=r"has \[\] and 'Any' was asked for"):
         spec.inner()
-    assert (tmp_path / "ran").exists()
 
 
-def test_a_changed_file_is_refused_and_a_loaded_one_stays(file, tmp_path):
+def test_a_file_is_run_once(tmp_path):
+    path = tmp_path / "counted.py"
+    path.write_text(f"with open({str(tmp_path / 'times')!r}, 'a') as file: file.write('x')")
+    assert run_plugin(path) == run_plugin(str(path)) == run_plugin(path, file_hash(path))
+    assert (tmp_path / "times").read_text() == "x"
+
+
+def test_a_changed_file_is_refused_and_one_that_was_run_stays(file, tmp_path):
     old = ExternalClassifier(file=file, name="Low")
     old.build(5, 4, seeded())
     (tmp_path / "mine.py").write_text(HEAD.replace("default=2", "default=5"))
     assert old.build(5, 4, seeded())[0].out_features == 2
-    assert ExternalClassifier(file=file, name="Low").build(5, 4, seeded())[0].out_features == 5
+    new = ExternalClassifier(file=file, name="Low")
+    with pytest.raises(PluginError, match="named by nobody"):
+        new.build(5, 4, seeded())
     with pytest.raises(PluginError, match=r"must be the file whose SHA-256 is 0000.*Restore that file"):
-        ExternalClassifier(file=file, name="Low", sha256="0" * 64).build(5, 4, seeded())
+        run_plugin(file, "0" * 64)
+    run_plugin(file)
+    assert new.build(5, 4, seeded())[0].out_features == 5
 
 
 @pytest.mark.parametrize(
@@ -160,7 +176,10 @@ def test_a_file_that_fails_is_told_and_leaves_no_module(tmp_path):
     path.write_text("import nothing_of_that_name")
     before = set(sys.modules)
     with pytest.raises(PluginError, match="ends with ModuleNotFoundError: No module named 'nothing_of_that_name'"):
-        ExternalClassifier(file=str(path), name="X").inner()
+        run_plugin(path)
+    path.write_text("raise SystemExit")
+    with pytest.raises(PluginError, match="ends with SystemExit"):
+        run_plugin(path)
     assert set(sys.modules) == before
 
 

@@ -15,6 +15,7 @@ import torch
 from heads.attention_pool import AttentionPool
 from heads.body import Mlp
 from heads.multi_prototype import Prototype
+from heads.plugin_files import run_plugin
 from heads.spec import Spec
 from heads.zero_shot import ZeroShot
 from training.data import Data, Part
@@ -75,6 +76,7 @@ def folder() -> Path:
     weights = torch.randn(len(NAMES), DIM, generator=torch.Generator().manual_seed(4)).numpy()
     np.savez(found / "weights.npz", weights=weights, class_names=np.array(NAMES))
     (found / "plugin.py").write_text(PLUGIN)
+    run_plugin(found / "plugin.py")
     return found
 
 

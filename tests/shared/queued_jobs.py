@@ -2,13 +2,14 @@
 
 import os
 import time
+from dataclasses import replace
 
 import numpy as np
-import psutil
 import pytest
 
 from app.jobs import log_tail, read
-from app.jobs.files import Process, Request, Status, new_id, read_process, write_json
+from app.jobs.files import Request, Status, new_id, read_process, write_json
+from app.jobs.process import identity
 
 ENDLESS = {
     "train.schedule.epochs": 100_000,
@@ -89,7 +90,7 @@ def instead_of_pydantic(monkeypatch, folder, source):
     """What the worker imports first where it begins to train is replaced."""
     folder.mkdir()
     (folder / "pydantic.py").write_text(source)
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
 
 def made_by_hand(store, process=None, **fields):
@@ -106,4 +107,9 @@ def made_by_hand(store, process=None, **fields):
 
 
 def this_process():
-    return Process(os.getpid(), psutil.Process().create_time())
+    return identity(os.getpid())
+
+
+def another_process():
+    """One that had the pid of this process before."""
+    return replace(this_process(), start=1.0)

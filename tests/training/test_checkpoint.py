@@ -1,15 +1,18 @@
 """A stack that was cut off goes on from its checkpoint to the same heads."""
 
+import os
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 import torch
+from flips import flips
 
 from training.checkpoint import Checkpoints
 from training.data import Data, Part
 from training.engine import fit
-from training.events import Epoch, Event, Finished
+from training.events import Epoch, Event, Finished, Noted
 from training.run import RunSpec
 
 MLP = {"body": {"kind": "mlp", "hidden": [8]}}
@@ -134,3 +137,77 @@ def test_a_head_goes_on_alone_from_the_checkpoint_of_a_stack(tmp_path: Path, dat
     assert [e.epoch for e in again if isinstance(e, Epoch)][:2] == [1, 2]
     for name, value in heads(again)[0].items():
         torch.testing.assert_close(value, heads(whole)[1][name], rtol=0, atol=1e-5)
+
+
+def notes(events: list[Event]) -> list[str]:
+    return [event.message for event in events if isinstance(event, Noted)]
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 92, 500, -1])
+def test_a_file_that_was_cut_short_is_left_out_with_a_word(tmp_path: Path, data: Data, length: int) -> None:
+    whole, keep = list(fit([run(0.01)], data)), Checkpoints(tmp_path, seconds=0)
+    crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
+    [file] = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:length])
+    again = list(fit([run(0.01)], data, checkpoints=keep))
+    [told] = notes(again)
+    assert f"however: {file} is cut short or damaged. It is left out, and training starts anew." in told
+    assert same(heads(again)[0], heads(whole)[0])
+    assert not list(tmp_path.iterdir())
+
+
+def test_any_flipped_bit_is_noticed(tmp_path: Path, data: Data) -> None:
+    keep = Checkpoints(tmp_path, seconds=3600)
+    crashed(fit([run(0.01)], data, checkpoints=Checkpoints(tmp_path, seconds=0)), epochs=3)
+    [file] = tmp_path.iterdir()
+    for _ in flips(file, 30):
+        first = crashed(fit([run(0.01)], data, checkpoints=keep), epochs=1)
+        assert len(notes(first)) == 1
+    assert notes(crashed(fit([run(0.01)], data, checkpoints=keep), epochs=1)) == []
+
+
+def test_a_file_of_an_earlier_format_is_left_out(tmp_path: Path, data: Data) -> None:
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
+    [file] = tmp_path.iterdir()
+    torch.save({"format": 3, "heads": []}, file)
+    [told] = notes(list(fit([run(0.01)], data, checkpoints=keep)))
+    assert "was written by another version" in told
+
+
+def test_two_processes_on_one_stack_do_not_meet(tmp_path: Path, data: Data) -> None:
+    keep, whole = Checkpoints(tmp_path, seconds=0), list(fit([run(0.01)], data))
+    both = [fit([run(0.01)], data, checkpoints=keep) for _ in range(2)]
+    seen: list[list[Event]] = [[], []]
+    for pair in zip_longest(*both):
+        for own, event in zip(seen, pair, strict=True):
+            own += [event] if event is not None else []
+    assert all(same(heads(own)[0], heads(whole)[0]) for own in seen)
+
+
+def test_what_killed_processes_left_is_removed_after_a_while(tmp_path: Path, data: Data) -> None:
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
+    [file] = tmp_path.iterdir()
+    old, new = (tmp_path / f"{file.stem}.{name}.tmp" for name in ("old", "new"))
+    for path in (old, new):
+        path.write_bytes(b"")
+    os.utime(old, (0, 0))
+    list(fit([run(0.01)], data, checkpoints=keep))
+    assert list(tmp_path.iterdir()) == [new]
+
+
+def test_a_full_disk_leaves_the_checkpoint_that_was_there(tmp_path: Path, data: Data, monkeypatch) -> None:
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
+    [file] = tmp_path.iterdir()
+    before = file.read_bytes()
+
+    def full(path: Path, content: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("training.checkpoint._write", full)
+    with pytest.raises(OSError, match="No space left"):
+        list(fit([run(0.01)], data, checkpoints=keep))
+    assert [(path, path.read_bytes()) for path in tmp_path.iterdir()] == [(file, before)]

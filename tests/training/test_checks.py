@@ -110,14 +110,13 @@ def test_a_solved_head_needs_no_selection_rows():
     check_data([run_of({"head.classifier.kind": "ridge"})], data_of(select=0))
 
 
-@pytest.mark.parametrize("kind", ["cosine", "arcface", "prototype", "ncm"])
-def test_one_class_gives_no_scale(kind):
-    alone = data_of(names=("ash",))
-    chosen = {"head.preprocess.center": True, "head.classifier.kind": kind}
-    refused(chosen, alone, "the scale of a cosine head follows from the number of classes, however: there is one class")
-    check_data([run_of(chosen | {"head.classifier.scale": 10})], alone)
-    refused({"head.body.kind": "mlp", "second.kind": "refit"}, alone, "there is one class")
-    check_data([RunSpec(), run_of({"head.classifier.kind": "lda"})], alone)
+@pytest.mark.parametrize("kind", ["linear", "cosine", "lda", "knn", "logreg", "ncm"])
+def test_training_rows_of_one_class_are_refused(kind):
+    told = "a head tells classes apart, however: all 12 training rows are of the class 'ash'"
+    refused({"head.classifier.kind": kind}, data_of(names=("ash",)), told)
+    listed = data_of()
+    rows = replace(listed.train, labels=torch.zeros_like(listed.train.labels))
+    refused({"head.classifier.kind": kind}, replace(listed, train=rows), told)
 
 
 def test_text_weights_are_looked_up_before_training(tmp_path):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from heads.plugin_files import PluginError
+from heads.plugin_files import PluginError, run_plugin
 from training.losses.cross_entropy import CrossEntropy
 from training.losses.external import ExternalLoss
 from training.losses.scores import Scores, Targets
@@ -44,6 +44,7 @@ TARGETS = Targets(torch.arange(6) % 4)
 def file(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(LOSS)
+    run_plugin(path)
     return str(path)
 
 

@@ -155,7 +155,7 @@ class TestConsistency:
         core = Core(setting.head.body, setting.head.classifier).eval()
         rows = rows_of_images(viewed.train.images).flatten()
         with torch.no_grad():
-            term = Consistency()(core(viewed.train.columns["avg"][rows]), VIEWS).item()
+            term = Consistency()(core(setting.rows.x[rows]), VIEWS).item()
         assert values[1] - values[0] == pytest.approx(2 * term, rel=1e-3)
 
     def test_views_of_an_image_are_predicted_more_alike(self, viewed):

@@ -21,7 +21,7 @@ class Center(Spec):
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["center"] = "center"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
-    """Coefficient of the term beside the mean of the point loss; 0 leaves it out and the paper has 0.003."""
+    """Coefficient of the term, on distances of a body's outputs or vectors in units; 0 is none, the paper has 0.003."""
     rate: float = Field(default=0.5, gt=0, le=1, json_schema_extra=SWEPT)
     """How far centres move to the rows of each batch (alpha of the paper)."""
     repulsion: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)

@@ -46,9 +46,12 @@ class Fedlas(Spec):
     indicator: Literal["l1", "l2", "max_logit", "max_prob"] = "l1"
     """What tells how sure the head is: a norm of the features, the largest logit, or the largest probability."""
     source: Literal["penultimate", "input"] = "penultimate"
-    """Whose norm: the classifier's input, which a body makes, or the cached vector as it was before standardisation."""
+    """Whose norm: the classifier's input, which a body makes, or the vector in units, before standardisation."""
     statistics: Literal["first_batch", "official", "exact"] = "first_batch"
-    """Mean and deviation of norms: running from the first batch or 20 and 100 (official), or exact for all rows."""
+    """Mean and deviation of norms: running from the first batch or 20 and 100 (official), or exact for all rows.
+
+    Norms of vectors are those in units (see head.preprocess), about 16 for l2.
+    """
     theta: float = Field(default=0.5, gt=0, le=1)
     """Weight of each batch in the running mean and deviation; the paper has 0.5 to 0.95."""
     gate: Literal["learned", "plus", "minus", "random"] = "learned"

@@ -13,7 +13,7 @@ from heads.spec import SWEPT, Spec
 class Vace(Spec):
     """Divide each class's logit by a temperature that grows with the scatter of the class (variance-adaptive CE).
 
-    tau_c = clip(a + b s_c, lowest, highest), where s_c is the variance of a class's rows in the table, before they are
+    tau_c = clip(a + b s_c, lowest, highest), where s_c is the variance of a class's vectors in units, before they are
     standardised, averaged over the channels; it is never trained. Training, predictions and probabilities all read
     z / tau. In a head that ends in a free linear layer this is cross entropy with the weights w_c / tau_c: without
     weight decay it has the same optimum, and with an L2 penalty it is cross entropy whose penalty on row c is
@@ -25,7 +25,7 @@ class Vace(Spec):
     strength: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT)
     """How much the scatter of a class raises its temperature (b of the formula); 0 leaves cross entropy."""
     slope: Literal["normalised", "plain"] = "normalised"
-    """Whether scatter counts in units of its mean over the classes, whatever the scale of the vectors, or as it is."""
+    """Whether scatter counts relative to its mean over the classes, or as it is for vectors in units."""
     base: float = Field(default=1.0, ge=0.01, le=100)
     """Temperature of a class without scatter, or where center is set of one with the mean scatter (a)."""
     lowest: float = Field(default=0.5, gt=0, le=1)

@@ -21,7 +21,7 @@ def store(tmp_path):
     """A store in which no worker is left behind, whatever the test did."""
     folder = tmp_path / "results"
     yield folder
-    for path in folder.glob("jobs/*"):
+    for path in folder.glob("jobs/*-*"):
         process = process_of(path)
         if process is not None and process.pid != os.getpid():
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,21 +1,22 @@
 """What the files of a job say, whole or damaged, and how jobs are called."""
 
 import json
-import os
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import psutil
 import pytest
 from queued_jobs import (
+    another_process,
     made_by_hand,
     this_process,
     wait_until,
 )
 
 from app.jobs import JobError, cancel, curves, jobs, log_tail, newest, read
-from app.jobs.files import Process, Status, is_id, new_id, write_json
+from app.jobs.files import Status, is_id, new_id, write_json
+from app.jobs.process import identity
 
 
 def test_half_written_and_missing_files_are_read_as_far_as_they_go(tmp_path):
@@ -35,7 +36,7 @@ def test_a_damaged_status_is_told_while_the_worker_lives_and_after(tmp_path):
     (folder / "status.json").write_text('{"state": "done", "mess')
     job = read(tmp_path, folder.name)
     assert (job.state, job.message[:60]) == ("running", "status.json of a job must be as it was written, however: it ")
-    write_json(folder / "process.json", replace(this_process(), create_time=1.0))
+    write_json(folder / "process.json", another_process())
     job = read(tmp_path, folder.name)
     assert job.state == "lost"
     assert "without a word" in job.message
@@ -59,13 +60,13 @@ def test_a_damaged_request_is_told_and_passed_over_by_newest(tmp_path):
 
 
 def test_an_end_that_was_written_is_kept_when_the_process_is_gone(tmp_path):
-    folder = made_by_hand(tmp_path, Process(os.getpid(), 1.0), state="done", keys={4: "abc"}, ended=7.0)
+    folder = made_by_hand(tmp_path, another_process(), state="done", keys={4: "abc"}, ended=7.0)
     assert read(tmp_path, folder.name).state == "done"
     assert read(tmp_path, folder.name).keys == {4: "abc"}
 
 
 def test_the_pid_of_another_process_is_not_the_worker(tmp_path):
-    folder = made_by_hand(tmp_path, replace(this_process(), create_time=1.0), state="running", trained=1, seeds=3)
+    folder = made_by_hand(tmp_path, another_process(), state="running", trained=1, seeds=3)
     assert read(tmp_path, folder.name).state == "lost"
     cancel(tmp_path, folder.name)
     assert read(tmp_path, folder.name).state == "lost"
@@ -74,22 +75,23 @@ def test_the_pid_of_another_process_is_not_the_worker(tmp_path):
 def test_a_zombie_is_not_the_worker(tmp_path):
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         known = psutil.Process(child.pid)
-        folder = made_by_hand(tmp_path, Process(child.pid, known.create_time()), state="running")
+        folder = made_by_hand(tmp_path, identity(child.pid), state="running")
         wait_until(lambda: known.status() == psutil.STATUS_ZOMBIE, "the child has ended")
         assert read(tmp_path, folder.name).state == "lost"
 
 
-def test_a_job_whose_process_never_came_is_lost_after_a_while(tmp_path):
+def test_a_job_whose_process_never_came_is_lost_with_the_one_that_was_to_start_it(tmp_path):
     folder = made_by_hand(tmp_path)
+    write_json(folder / "starter.json", this_process())
     assert read(tmp_path, folder.name).state == "queued"
-    os.utime(folder, (1.0, 1.0))
+    write_json(folder / "starter.json", another_process())
     assert read(tmp_path, folder.name).state == "lost"
 
 
 def test_only_older_jobs_that_live_stand_before_a_job(tmp_path):
     made_by_hand(tmp_path, this_process(), state="done")
     made_by_hand(tmp_path, this_process(), state="running")
-    made_by_hand(tmp_path, Process(os.getpid(), 1.0), state="running")
+    made_by_hand(tmp_path, another_process(), state="running")
     own, _ = made_by_hand(tmp_path, this_process()), made_by_hand(tmp_path, this_process())
     assert read(tmp_path, own.name).ahead == 1
 

@@ -14,12 +14,14 @@ from queued_jobs import (
     bench_of,
     epoch_from,
     instead_of_pydantic,
+    is_in,
     pid_of,
     records_of,
     seconds_to,
     wait_for,
     write_cache,
 )
+from slow_steps import slow_bench
 
 from app.jobs import cancel, curves, eta_seconds, read, submit
 from app.jobs.process import process_of
@@ -69,15 +71,16 @@ def test_waiting_jobs_can_be_stopped_and_take_over_when_a_worker_is_killed(store
     solver = submit(store, "B", bench_of(unequal, SLOW_SOLVER))
     third, fourth = submit(store, "A", bench_of(cache)), submit(store, "B", bench_of(cache))
     assert (read(store, third).ahead, read(store, fourth).ahead) == (2, 3)
-    # Before its first word a worker takes SIGTERM like any process: it just ends.
-    wait_for(store, fourth, lambda job: (store / "jobs" / fourth / "status.json").exists())
-    for job_id, act in (
-        (third, lambda: cancel(store, third)),
-        (fourth, lambda: os.kill(pid_of(store, fourth), signal.SIGTERM)),
-    ):
-        job, seconds = seconds_to(store, job_id, "cancelled", act)
-        assert seconds < 2
-        assert (job.message, job.began, job.keys) == ("Cancelled before it began.", None, {})
+    # Only the next in line has a process that waits.
+    assert [(store / "jobs" / each / "process.json").exists() for each in (killed, solver, third)] == [
+        True,
+        True,
+        False,
+    ]
+    job, seconds = seconds_to(store, third, "cancelled", lambda: cancel(store, third))
+    assert seconds < 2
+    assert (job.message, job.began, job.keys) == ("Cancelled before it began.", None, {})
+    assert not (store / "jobs" / third / "process.json").exists()
 
     wait_for(store, killed, epoch_from(2))
     assert read(store, solver).state == "queued"
@@ -88,9 +91,18 @@ def test_waiting_jobs_can_be_stopped_and_take_over_when_a_worker_is_killed(store
 
     wait_for(store, solver, lambda job: job.seed_number == 1)
     # A solver asks nobody whether it should stop: the worker ends it after its 3 s of grace.
+    # Its worker was started when that of the solver began. Before its first word a worker just ends by SIGTERM.
+    wait_for(store, fourth, lambda job: (store / "jobs" / fourth / "status.json").exists())
+    job, seconds = seconds_to(store, fourth, "cancelled", lambda: os.kill(pid_of(store, fourth), signal.SIGTERM))
+    assert seconds < 2
+    assert (job.message, job.began, job.keys) == ("Cancelled before it began.", None, {})
     job, seconds = seconds_to(store, solver, "cancelled", lambda: cancel(store, solver))
     assert 2.9 < seconds < 5
-    assert (job.message, job.keys, job.epoch) == ("Stopped in the middle of a run, which is not kept.", {}, 0)
+    assert (job.message, job.keys, job.epoch) == (
+        "Stopped before the run at work had finished an epoch, so nothing of it is kept.",
+        {},
+        0,
+    )
 
 
 @pytest.mark.slow
@@ -105,3 +117,43 @@ def test_a_worker_that_cannot_stop_is_killed(store, cache, tmp_path, monkeypatch
     assert job.message == "Stopped by force, for the worker did not answer; the run at work is not kept."
     assert job.ended == pytest.approx(time.time(), abs=10)
     assert process_of(store / "jobs" / job_id) is None
+
+
+@pytest.mark.slow
+def test_the_best_finished_epoch_is_kept_however_long_the_next_step_takes(store, cache, tmp_path):
+    bench = slow_bench(bench_of(cache, ENDLESS, seeds=(0, 1)), tmp_path, after=8, seconds=9.0)
+    job_id = submit(store, "A", bench)
+    wait_for(store, job_id, lambda job: (tmp_path / "slow").exists())
+    cancel(store, job_id)
+    at = read(store, job_id)
+    assert (at.state, at.stopping, at.holds, at.message[:42]) == (
+        *("running", True, 1),
+        "Stops: its best finished epoch is being ke",
+    )
+    job = wait_for(store, job_id, is_in("cancelled"))
+    assert list(job.keys) == [0]
+    assert job.epoch >= 2
+    assert job.message == f"Stopped at epoch {job.epoch}. Best so far (epoch {job.best_epoch}) is kept."
+    record = records_of(store, job)[0]
+    assert (record.reason, record.epoch) == ("stopped", job.best_epoch)
+    assert (store / "runs" / job.keys[0] / "head").is_dir()
+    assert job.stopping is False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("after", "asks", "told"),
+    [
+        (0, 1, "Stopped before the run at work had finished an epoch, so nothing of it is kept."),
+        (8, 2, "Stopped at once, since it was asked twice; the run at work is not kept."),
+    ],
+)
+def test_a_job_without_a_finished_epoch_or_asked_twice_ends_at_once(store, cache, tmp_path, after, asks, told):
+    bench = slow_bench(bench_of(cache, ENDLESS), tmp_path, after=after, seconds=60.0)
+    job_id = submit(store, "A", bench)
+    wait_for(store, job_id, lambda job: (tmp_path / "slow").exists())
+    for _ in range(asks):
+        cancel(store, job_id)
+    job, seconds = seconds_to(store, job_id, "cancelled", lambda: None)
+    assert seconds < 5
+    assert (job.message, job.keys) == (told, {})

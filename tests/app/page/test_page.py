@@ -7,53 +7,12 @@ import zipfile
 
 import pytest
 from colors import contrast
+from driving import ENDLESS, LONG, SHORT, choose, comes_to, epochs, fill, preset, settled, state
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
 COMMA = 'digit 1, "thin"'
 EVIL = "<img src=x onerror=window.hacked=1>"
-ENDLESS = {"Schedule: epochs": "100000", "Schedule: batch size": "1000", "Early stop: patience": "100000"}
-SHORT = {"Schedule: epochs": "4", "Schedule: min steps": "0"}
-LONG = 90_000
-"""Milliseconds that a state may take to come on a busy machine."""
-
-
-def choose(page, label, word):
-    page.get_by_label(label, exact=True).select_option(word)
-    settled(page)
-
-
-def preset(page, side, name):
-    page.get_by_label(f"{side}: Preset").select_option(name)
-    settled(page)
-
-
-def fill(page, side, values):
-    for label, value in values.items():
-        page.get_by_label(f"{side}: {label}", exact=True).fill(value)
-    settled(page)
-
-
-def settled(page):
-    """The server has judged the last change."""
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
-
-
-def state(page, what, wanted):
-    expect(page.get_by_test_id(what)).to_have_attribute("data-state", wanted, timeout=LONG)
-
-
-def epochs(page, side):
-    return int(page.get_by_test_id(f"job-{side}").get_attribute("data-n"))
-
-
-def comes_to(page, side, epoch):
-    """Wait until a job has trained that many epochs."""
-    page.wait_for_function(
-        "([side, n]) => +document.querySelector(`[data-testid=job-${side}]`)?.dataset.n >= n",
-        arg=[side, epoch],
-        timeout=LONG,
-    )
 
 
 def test_from_a_table_to_a_downloaded_head(server, browse, digits, tmp_path):
@@ -92,7 +51,7 @@ def test_from_a_table_to_a_downloaded_head(server, browse, digits, tmp_path):
     page.get_by_role("button", name="Back to validation").click()
     expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "select", timeout=LONG)
 
-    for name, content, reason in (("none.png", b"", "the file is empty"), ("x.HEIC", b"ftypheic", "is not an image")):
+    for name, content, reason in (("none.png", b"", "the file is empty"), ("x.HEIC", b"\0\0\0\x18ftypheic", "is HEIC")):
         given = {"name": name, "mimeType": "image/png", "buffer": content}
         page.locator("#try-image input[type=file]").set_input_files(given)
         expect(page.get_by_test_id("image")).to_contain_text(f"{name}: {reason}", timeout=LONG)

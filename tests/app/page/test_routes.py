@@ -56,7 +56,7 @@ def test_an_image_comes_back_as_the_head_sees_it(client, uploads):
     ("content", "name", "told"),
     [
         (b"", "none.png", "none.png: the file is empty"),
-        (b"\0\0\0\x18ftypheic", "photo.HEIC", "photo.HEIC: is not an image in a format that is read here"),
+        (b"\0\0\0\x18ftypheic", "photo.HEIC", "photo.HEIC: is HEIC, a format that is not read here"),
         (png()[:50], "cut.png", "cut.png: cannot be decoded: "),
         (b"<svg onload=alert(1)>", "<b>.svg", "<b>.svg: is not an image in a format that is read here"),
     ],

@@ -28,7 +28,7 @@ class TestReliability:
         assert re.search(r"<circle [^>]*fill:var\(--A\)", text)
         assert re.search(r"<polygon [^>]*fill:var\(--B\)", text)
         assert re.search(r"<path [^>]*stroke:var\(--B\);stroke-width:2;stroke-dasharray:6 4", text)
-        assert f"{100 * few.sides[1].after.ece:.1f} %" in text
+        assert f"{100 * few.sides[1].ece:.1f} %" in text
 
 
 class TestFacts:

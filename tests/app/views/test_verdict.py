@@ -1,5 +1,6 @@
 """The verdict and the table of all metrics."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -24,13 +25,16 @@ class TestVerdict:
         page = Page(verdict_html(with_line(few, verdict=verdict, delta=0.0187, low=0.006, high=0.0311)))
         assert words.replace(" ", "") in page.text.replace("\xa0", "").replace(" ", "")
         assert "(95 % interval +0.6 to +3.1)" in page.text
-        assert "Differences below about 1.3 points can’t be seen with this set." in page.text
+        assert "Differences below about 1.3 points can’t be seen with these images and this seed." in page.text
         assert page.having("data-testid", "verdict")[0]["data-state"] == state
         assert "no difference" not in page.text
 
     def test_it_says_on_what_it_rests(self, few):
         page = Page(verdict_html(replace(few, flips=Flips({"fixes": 41.0, "breaks": 22.5}, {}))))
-        assert "Same 360 validation images, paired bootstrap, seed 0. B fixes 41 images and breaks 22.5." in page.text
+        assert (
+            "Same 360 validation images, paired bootstrap over images, seed 0. B fixes 41 images and breaks 22.5."
+            in page.text
+        )
 
     def test_the_test_rows_are_named(self, few):
         page = Page(verdict_html(replace(few, comparison=replace(few.comparison, role="test", seeds=(0, 1)))))
@@ -41,7 +45,22 @@ class TestVerdict:
 
     def test_a_reason_is_given_in_words(self, few):
         line = {"verdict": "can't tell (seeds)", "delta": 0.02, "low": 0.01, "high": 0.03}
-        assert "but the seeds are too few or differ too much." in Page(verdict_html(with_line(few, **line))).text
+        assert (
+            "but there is one seed, and the spread over seeds is unknown."
+            in Page(verdict_html(with_line(few, **line))).text
+        )
+
+    def test_what_would_settle_it_is_told(self, few):
+        open_line = {"verdict": "can't tell", "delta": 0.02, "low": -0.01, "high": 0.05, "more_groups": 3.0}
+        text = Page(verdict_html(with_line(few, **open_line))).text
+        assert "Were it as large as it looks, about 3 times as many rows would settle it." in text
+        text = Page(verdict_html(with_line(few, **open_line | {"more_groups": math.nan, "more_seeds": 9.0}))).text
+        assert "about 9 seeds would settle it" in text
+        assert "settle" not in Page(verdict_html(with_line(few, verdict="better"))).text
+
+    def test_images_of_one_group_have_no_interval(self, few):
+        text = Page(verdict_html(with_line(few, delta=0.02, low=math.nan, high=math.nan))).text
+        assert "The images are of too few groups for an interval." in text
 
     def test_another_metric_has_its_own_unit(self, few):
         text = Page(verdict_html(with_line(few, "nll", delta=-0.1, low=-0.2, high=0.0), "nll")).text
@@ -52,6 +71,11 @@ def test_the_delta_table_has_a_line_for_each_metric_with_mark_and_tint(few):
     found = with_line(few, "nll", verdict="worse", delta=0.0316, low=0.019, high=0.0441)
     page = Page(delta_table_html(found))
     assert len(page.having("data-metric")) == len(few.comparison.metrics)
+    assert "chance alone" not in page.text
+    table = few.comparison.table.assign(judged=True)
+    judged = Page(delta_table_html(replace(found, comparison=replace(few.comparison, table=table)))).text
+    metrics = len(few.comparison.metrics)
+    assert f"of {metrics}, chance alone would give a verdict on up to {0.05 * metrics:.1f}" in judged
     (nll,) = page.having("data-metric", "nll")
     assert nll["data-state"] == "a"
     assert "lower is better" in page.text

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.api import calibration
 from benchmarks.calibration.tables import save, to_text
-from benchmarks.settings import SettingsError
+from outputs.places import OutputError
 
 
 def test_progress_is_told(toy):
@@ -43,5 +43,5 @@ def test_tables_are_saved(report, tmp_path, ending):
         table = read(tmp_path / f"table{ending}")
     assert len(table) == len(report.table)
     assert set(table["side"]) == {"before", "after", "as_is"}
-    with pytest.raises(SettingsError, match=r"saved as .csv, .parquet or .json, however: t.txt came"):
+    with pytest.raises(OutputError, match=r"a table ends in .csv or .json or .parquet, however: 't.txt' came"):
         save([report], tmp_path / "t.txt")

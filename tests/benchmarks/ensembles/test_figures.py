@@ -104,7 +104,7 @@ def test_members_may_read_other_columns(tmp_path):
     labels = np.repeat([0, 1, 2], 40)
     columns = {"a": generator.normal(0, 1, (120, 3)) + labels[:, None], "b": generator.normal(0, 1, (120, 2))}
     names = [("ash", "beech", "cedar")[label] for label in labels]
-    cache = cache_of(columns, names, [f"g{row}" for row in range(120)], None, None, tmp_path / "cache")
+    cache = cache_of(columns, names, [f"g{row}" for row in range(120)], None, None, tmp_path / "cache").folder
     rows = {"b alone": {"columns": ["b"]}, "both": {"columns": ["b", "a"]}}
     bench = bench_of(cache, toggles=rows, ensembles={"mean": ("plain", "b alone", "both")}, seeds=(0,))
     (record,) = [event.record for event in kinds(run_bench(bench), RunDone) if event.row == "mean"]

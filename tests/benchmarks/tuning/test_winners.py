@@ -47,11 +47,17 @@ class TestWinners:
             path.write_text(json.dumps(record))
         assert chosen_rows(tuned_bench(folder)) == before
 
-    def test_of_equals_the_first_listed_wins(self, folder):
-        for key in sum((one.keys for one in chosen_rows(tuned_bench(folder))[0].tuned["smooth"].tried), ()):
-            change_metric(folder, key, "macro_f1_fg", 0.5)
+    @pytest.mark.parametrize(("second", "wanted"), [(0.4, "lr=0.05"), (0.3, "lr=1e-06"), (None, "lr=0.05")])
+    def test_of_equals_the_one_of_lower_nll_wins_and_then_the_first_listed(self, folder, second, wanted):
+        tried = chosen_rows(tuned_bench(folder))[0].tuned["smooth"].tried
+        for place, one in enumerate(tried):
+            for key in one.keys:
+                change_metric(folder, key, "macro_f1_fg", 0.5)
+                change_metric(folder, key, "nll", (0.4, second)[place])
         (chosen,) = chosen_rows(tuned_bench(folder))
-        assert (chosen.tuned["smooth"].winner.name, chosen.tuned["smooth"].winner.value) == ("lr=0.05", 0.5)
+        found = chosen.tuned["smooth"]
+        assert (found.winner.name, found.winner.value) == (wanted, 0.5)
+        assert found.is_tied == (second == 0.4)
 
     @pytest.mark.parametrize(
         ("metric", "told"), [("macro_f1_fg", "no selection rows"), ("brier", "predictions are not numbers")]

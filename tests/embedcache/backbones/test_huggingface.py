@@ -134,3 +134,18 @@ def test_training_mode_never_jitters_the_positions(checkpoint) -> None:
     assert torch.equal(first, second)
     backbone.model.train()
     assert (backbone.embed(batch)["cls"] - first).abs().max() > 1e-4
+
+
+def test_code_that_comes_with_a_model_is_never_run(tmp_path, monkeypatch):
+    # transformers would ask on the terminal whether to run it.
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    ran = tmp_path / "ran"
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "own.py").write_text(
+        f"open({str(ran)!r}, 'w').close()\n"
+        "from transformers import PretrainedConfig\nclass Own(PretrainedConfig):\n    model_type = 'dinov2'\n"
+    )
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}')
+    with pytest.raises(ValueError, match="no code that comes with it is run"):
+        load_backbone("huggingface", str(tmp_path / "model"))
+    assert not ran.exists()

@@ -2,18 +2,22 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from flips import flips
 from seeing import Halves, write_images
 
+from embedcache.checking.doctor import diagnose, treat
 from embedcache.checking.verify import verify_cache
 from embedcache.extraction.events import BatchDone, Finished
 from embedcache.extraction.extract import extract
 from embedcache.sources.folders import list_folder
 from embedcache.splits.making import load_or_make_split
 from embedcache.splits.spec import SplitSpec
-from embedcache.storage.files import CacheError
+from embedcache.storage.files import CacheError, read_json, write_json
+from embedcache.storage.state import read_quarantine
 from embedcache.table import read_table
 from embedcache.views.catalogue import read_policy
 from embedcache.views.embedding import make_views
@@ -227,3 +231,89 @@ def test_a_partner_that_is_mended_is_tried_again(made, tmp_path):
     assert len(before.rows) < len(after.rows) == int((split.roles == "train").sum())
     list(make_views(tmp_path / "cache", "whole", Halves(), policy, split))
     np.testing.assert_array_equal(after.shares, read_views(tmp_path / "cache", "whole", own).shares)
+
+
+def fresh(made, tmp_path):
+    """A copy of the images and a cache of them, whose pictures may be exchanged."""
+    shutil.copytree(made[0].parent / "images", tmp_path / "images")
+    list(extract(list_folder(tmp_path / "images"), Halves(), tmp_path / "cache", shard_rows=16))
+    table = read_table(tmp_path / "cache")
+    return tmp_path / "cache", table, load_or_make_split(tmp_path / "cache", table, SplitSpec())
+
+
+@pytest.mark.parametrize("kind", ["flip", "cutmix"])
+def test_a_picture_that_was_exchanged_since_has_no_view(made, tmp_path, kind):
+    cache, table, split = world = fresh(made, tmp_path)
+    first, second = np.flatnonzero(split.roles == "train")[[0, -1]]
+    ids = table.ids.tolist()
+    one, other = (tmp_path / "images" / ids[row] for row in (first, second))
+    held = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(held)
+    run(world, "exchanged", kind)
+    found = read_views(cache, "exchanged", table)
+    assert not {first, second} & set(found.rows.tolist())
+    reasons = {row["id"].partition("#")[0]: row["reason"] for row in read_quarantine(cache / "views" / "exchanged")}
+    assert set(reasons) >= {ids[first], ids[second]}
+    own = {reasons.pop(ids[row]) for row in (first, second)}
+    assert own == {
+        "has other bytes than when the cache was made: put the old file back, or embed again with --update and make "
+        "this view set anew"
+    }
+    # Whose partner was exchanged has no view either.
+    assert all(reason.startswith("the partner ") for reason in reasons.values())
+    assert bool(reasons) == (kind == "cutmix")
+    other.write_bytes(one.read_bytes())
+    one.write_bytes(held)
+    run(world, "exchanged", kind)
+    run(world, "clean", kind)
+    assert fingerprint(cache, "exchanged") == fingerprint(cache, "clean")
+
+
+def test_views_of_exchanged_pictures_that_an_earlier_version_made_are_refused(made, tmp_path, monkeypatch):
+    cache, table, split = world = fresh(made, tmp_path)
+    row = np.flatnonzero(split.roles == "train")[0]
+    image = tmp_path / "images" / table.ids[row]
+    image.write_bytes(next(p for p in image.parent.iterdir() if p != image).read_bytes())
+    monkeypatch.setattr("embedcache.views.making.Maker._check", lambda *_: None)
+    run(world, "stale", "flip")
+    with pytest.raises(CacheError, match=rf"1 of \d+ views of 'stale' were made of files.*{table.ids[row]}.*make it"):
+        read_views(cache, "stale", table)
+    assert [check.name for check in verify_cache(cache).checks if not check.ok] == ["view sets"]
+    [finding] = diagnose(cache)
+    assert finding.what.startswith("views are of the pictures that were embedded")
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("name", ["views.parquet", "shards/part-00000.parquet", "items.parquet", "cache.json"])
+def test_any_flip_in_a_view_set_is_noticed(made, tmp_path, name, stored):
+    cache = copied(made, tmp_path)
+    run((cache, *made[1:]), "cut", "cutmix", seed=3)
+    table = read_table(cache)
+
+    def read():
+        for column in read_views(cache, "cut", table, stored=stored).table.stored.values():
+            column.read(0, 1)
+
+    for _ in flips(cache / "views" / "cut" / name, 25):
+        with pytest.raises(CacheError):
+            read()
+    read()
+
+
+def copied(made, tmp_path):
+    return Path(shutil.copytree(made[0], tmp_path / "cache", ignore=shutil.ignore_patterns("views")))
+
+
+def test_a_set_of_an_earlier_version_is_read_and_the_doctor_adds_its_digests(made, tmp_path):
+    cache = copied(made, tmp_path)
+    run((cache, *made[1:]), "old", "flip")
+    wanted, path = fingerprint(cache, "old"), cache / "views" / "old" / "manifest.json"
+    manifest = read_json(path)
+    write_json(path, {name: value for name, value in manifest.items() if name not in ("cache_sha256", "views_sha256")})
+    assert len(read_views(cache, "old", read_table(cache)).rows) > 0
+    [finding] = diagnose(cache)
+    assert finding.harmless
+    assert "does not state the SHA-256 of cache.json and views.parquet" in finding.what
+    assert treat(cache) == [f"added the SHA-256 of cache.json and views.parquet to {path}"]
+    assert (read_json(path), diagnose(cache), fingerprint(cache, "old")) == (manifest, [], wanted)

@@ -24,33 +24,48 @@ from training.events import Epoch
     ],
 )
 def test_the_best_epoch_has_the_highest_mean_weighted_by_rows(values, rows, wanted):
-    assert best_epoch(values, rows) == wanted
+    level = [[1.0] * len(each) for each in values]
+    assert best_epoch(values, level, rows) == wanted
+
+
+@pytest.mark.parametrize(
+    ("nlls", "wanted"), [([3.0, 2.0, 0.1], 2), ([2.0, 3.0, 0.1], 1), ([None, 9.0, 0.1], 2), ([2.0, 2.0, 0.1], 1)]
+)
+def test_of_equal_epochs_the_one_of_lowest_nll_is_taken(nlls, wanted):
+    """Summed in another order, .1 + .2 + .3 is not what .3 + .2 + .1 is."""
+    values = [[0.1, 0.3, 0.0], [0.2, 0.2, 0.0], [0.3, 0.1, 0.0]]
+    assert len({sum(each) for each in zip(*values, strict=True)}) == 3
+    assert best_epoch(values, [nlls] * 3, [1, 1, 1]) == wanted
 
 
 def test_means_leave_out_folds_without_a_value():
     assert means_of([[1.0, None], [4.0, None]], [1, 2]) == [3.0, None]
     with pytest.raises(ValueError, match="no fold has a class that it counts"):
-        best_epoch([[None], [None]], [1, 1])
+        best_epoch([[None], [None]], [[1.0], [1.0]], [1, 1])
 
 
 def course(*values):
-    return [Epoch(0, i, loss=10.0 * i, metrics={"accuracy": v}, best_epoch=0) for i, v in enumerate(values, start=1)]
+    told = [{"accuracy": value, "nll": 1.0} for value in values]
+    return [Epoch(0, i, loss=10.0 * i, metrics=each, best_epoch=0) for i, each in enumerate(told, start=1)]
 
 
 def test_the_epoch_of_a_fold_is_chosen_by_the_others_of_its_repeat():
     # Two repeats of two folds; the second repeat is judged.
     courses = [course(0.0, 0.0, 0.9), course(0.0, 0.0, 0.9), course(0.9, 0.1, 0.2), course(0.1, 0.8, 0.2)]
     asked = run(train=SHORT | {"early_stop": {"metric": "accuracy"}})
-    kept = kept_epoch(asked, 0, courses, [1, 1, 1, 1], {0: 2, 1: 3})
+    kept = kept_epoch(asked, 0, "accuracy", courses, [1, 1, 1, 1], {0: 2, 1: 3})
     # Means of all four: 0.25, 0.225, 0.55.
     assert (kept.final, kept.without) == (3, {0: 2, 1: 1})
     told = mean_course(7, courses, [1, 1, 1, 1], 20, "accuracy")
     assert [(e.run, e.epoch, e.loss, e.best_epoch) for e in told] == [(7, 21, 10, 21), (7, 22, 20, 21), (7, 23, 30, 23)]
     assert [e.metrics["accuracy"] for e in told] == pytest.approx([0.25, 0.225, 0.55])
     asked = run(train=SHORT | {"early_stop": {"metric": "accuracy", "epoch": 2}})
-    assert kept_epoch(asked, 0, courses, [1, 1, 1, 1], {0: 2, 1: 3}).without == {0: 2, 1: 2}
+    assert kept_epoch(asked, 0, "accuracy", courses, [1, 1, 1, 1], {0: 2, 1: 3}).without == {
+        0: 2,
+        1: 2,
+    }
     asked = run(train=SHORT | {"early_stop": {"metric": "last"}})
-    assert kept_epoch(asked, 0, courses, [1, 1, 1, 1], {0: 2, 1: 3}).final == 3
+    assert kept_epoch(asked, 0, "last", courses, [1, 1, 1, 1], {0: 2, 1: 3}).final == 3
 
 
 def test_a_stepped_head_keeps_the_epoch_of_the_mean_and_is_fitted_to_all_rows(data, folds):

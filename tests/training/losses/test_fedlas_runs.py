@@ -7,6 +7,7 @@ from catalogue import data, trained
 from benchmarks.settings import parse, with_changes
 from training.engine import fit
 from training.events import Epoch, Finished
+from training.rows import train_rows
 from training.run import RunSpec
 from training.setting import settings_of
 from training.stages import first_stage
@@ -51,13 +52,13 @@ def test_what_is_logged_and_that_controls_keep_their_sign():
 GATES = ("learned", "plus", "minus", "random")
 
 
-def test_norms_are_those_of_cached_vectors_whatever_is_standardised():
+def test_norms_are_those_of_cached_vectors_in_units_whatever_is_standardised():
     rows = data(torch.float64)
     plain = run_of(alpha=0.1, source="input", statistics="exact", gate="plus")
     tree = plain.model_dump(mode="json")
     (setting,) = settings_of([0], [parse(RunSpec, with_changes(tree, {"head.preprocess.std": True}))], rows)
     objective = first_stage([setting]).stack.objectives[0]
-    norms = rows.train.columns["x"].abs().sum(1)
+    norms = train_rows(plain, rows).x.abs().sum(1)
     assert objective.state.norms.tolist() == pytest.approx([float(norms.mean()), float(norms.std())], rel=1e-9)
 
 

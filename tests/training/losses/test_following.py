@@ -74,7 +74,7 @@ def test_powers_move_by_the_selection_rows_after_each_epoch():
     (stage,) = [first_stage(settings_of([0], [run], rows))]
     core = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, Ended))
     with torch.no_grad():
-        logits = core(rows.select.columns["x"])[:, :4]
+        logits = core(stage.settings[0].head.preprocess(rows.select.columns["x"]))[:, :4]
     sure, best = logits.softmax(1).max(1)
     known = rows.select.labels < 4
     assert known.sum() == 24
@@ -109,7 +109,7 @@ def test_history_counts_visits_and_hits_of_each_row():
     state = stage.stack.objectives[0].state
     assert state.visits.tolist() == [3] * 71
     with torch.no_grad():
-        hits = core(rows.train.columns["x"])[:, :4].argmax(1) == rows.train.labels
+        hits = core(stage.rows.x)[:, :4].argmax(1) == rows.train.labels
     assert torch.equal(state.rights, 3 * hits.float())
 
 

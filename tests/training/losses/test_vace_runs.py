@@ -10,6 +10,7 @@ from benchmarks.settings import parse, with_changes
 from heads.head import fold_temperatures
 from training.engine import fit
 from training.losses.vace import Vace
+from training.rows import train_rows
 from training.run import RunSpec
 from training.setting import settings_of
 
@@ -72,7 +73,7 @@ def test_a_step_is_that_of_cross_entropy_on_divided_logits():
     (setting,) = settings_of([0], [run], rows)
     weight, bias = (p.detach().double().clone().requires_grad_() for p in setting.head.classifier.parameters())
     tau = temperatures_of(run, rows)
-    x, y = rows.train.columns["x"], rows.train.labels
+    x, y = train_rows(run, rows).x, rows.train.labels
     gradients = torch.autograd.grad(cross_entropy((x @ weight.T + bias) / tau, y), (weight, bias))
     factor = run.train.schedule.factor(0.5)
     moved = [(p - 0.1 * factor * g).detach() for p, g in zip((weight, bias), gradients, strict=True)]
@@ -87,7 +88,7 @@ def test_logistic_regression_ends_at_the_optimum_of_the_penalty_by_class():
     layer = finished(run, rows).head.head.classifier
     tau = temperatures_of(run, rows)
     weight, bias = layer.weight.detach().double().requires_grad_(), layer.bias.detach().double()
-    x, y = rows.train.columns["x"], rows.train.labels
+    x, y = train_rows(run, rows).x, rows.train.labels
     penalty = (tau[:, None].square() * weight.square()).sum() / (2 * len(x))
     (gradient,) = torch.autograd.grad(cross_entropy(x @ weight.T + bias, y) + penalty, weight)
     assert gradient.abs().max() < 1e-6
@@ -140,7 +141,7 @@ def test_as_a_control_it_multiplies_the_decay_of_each_row():
     (setting,) = settings_of([0], [run], rows)
     weight = setting.head.classifier.weight.detach().double().clone().requires_grad_()
     bias, tau = setting.head.classifier.bias.detach().double(), temperatures_of(run, rows)
-    x, y = rows.train.columns["x"], rows.train.labels
+    x, y = train_rows(run, rows).x, rows.train.labels
     (gradient,) = torch.autograd.grad(cross_entropy(x @ weight.T + bias, y), weight)
     step = 0.1 * run.train.schedule.factor(0.5)
     wanted = weight - step * (gradient + 0.5 * tau.square()[:, None] * weight)

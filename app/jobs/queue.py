@@ -1,0 +1,95 @@
+"""The queue of a store: which jobs there are, whose turn it is, and starting their workers.
+
+A job that waits is files alone. Whoever adds, begins, cancels, ends or watches a job calls `advance`, which starts the
+workers of the jobs whose turn has come, and that of the next in line: it waits beside them, and takes over when they
+end, in whatever way. So there is no scheduler that could die, and a hundred waiting jobs cost one process.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from app.jobs.files import UNFINISHED, JobError, Status, is_id, is_started, read_request, write_json
+from app.jobs.process import start
+from app.jobs.state import settled, unfinished
+
+MOST_UNFINISHED = 100
+"""Jobs of a store that may wait or train at a time."""
+PATIENCE_SECONDS = 20.0
+"""How long the queue may be held by another process, which needs milliseconds."""
+
+
+def ids(home: Path) -> list[str]:
+    """IDs of the jobs in a folder of jobs, oldest first."""
+    return sorted(path.name for path in home.iterdir() if is_id(path.name)) if home.is_dir() else []
+
+
+@contextmanager
+def locked(home: Path) -> Iterator[None]:
+    """Be the only one who adds jobs to a folder of jobs, starts or withdraws them; the lock ends with its process.
+
+    Raises:
+        JobError: another process holds it for too long.
+        OSError: the folder cannot be written.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(home / ".lock", timeout=PATIENCE_SECONDS):
+            yield
+    except Timeout as error:
+        raise JobError(
+            f"a queue is held for moments, however: another process has held that of {home} for {PATIENCE_SECONDS:.0f} "
+            "s. Is one suspended? Let it go on, or end it, and ask again."
+        ) from error
+
+
+def advance(store: Path) -> None:
+    """Start the workers of the jobs of a store whose turn has come, and that of the next in line.
+
+    Raises:
+        JobError: the queue is held for too long.
+        OSError: a file cannot be written, or no process can be started.
+    """
+    home = Path(store) / "jobs"
+    if home.is_dir() and waiting(home):
+        with locked(home):
+            start_due(home)
+
+
+def waiting(home: Path) -> list[Path]:
+    """The unfinished jobs in a folder of jobs that have no worker yet, oldest first."""
+    return [folder for folder in unfinished([home / name for name in ids(home)]) if not is_started(folder)]
+
+
+def start_due(home: Path) -> None:
+    """As `advance`, for whoever holds the lock."""
+    ahead = 0
+    for folder in unfinished([home / name for name in ids(home)]):
+        if not is_started(folder):
+            try:
+                slots = read_request(folder).slots
+            except JobError as error:
+                write_json(folder / "status.json", Status(state="failed", message=str(error)))
+                continue
+            # At most so many older ones are unfinished: it is its turn, or it is the next in line.
+            if ahead <= slots:
+                start(folder)
+        ahead += 1
+
+
+def withdraw(folder: Path, words: str) -> bool:
+    """Cancel a job that nobody has started; whether it was one.
+
+    Raises:
+        JobError: the queue is held for too long.
+        OSError: the folder cannot be written.
+    """
+    with locked(folder.parent):
+        status = settled(folder)
+        if status.state not in UNFINISHED or is_started(folder):
+            return False
+        write_json(folder / "status.json", replace(status, state="cancelled", message=words))
+        return True

@@ -1,0 +1,119 @@
+"""What the Python API returns: a trained head with its run, and a comparison in words."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from benchmarks.arrays import Vectors, vector_columns
+from benchmarks.compare import ROLE_WORDS, Comparison
+from benchmarks.deltas import BETTER, REASONS, WORSE
+from benchmarks.record import RunRecord
+from benchmarks.tables import MAIN, settling_words, to_text
+from heads.trained import TrainedHead
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A trained head and how it does.
+
+    Attributes:
+        head: what predicts; `heads.export.save(head, folder)` writes its bundle.
+        record: everything that is kept of the run; of one that was refitted, as it was before.
+        warnings: what is to be said of its data, its split and its options.
+        classes: [C] the classes as the labels named them that it was trained on, in the order of the columns of
+            `predict_proba`; class names where it was trained on a cache or a table.
+        is_refitted: whether the head was trained anew on training and selection rows.
+    """
+
+    head: TrainedHead
+    record: RunRecord
+    warnings: tuple[str, ...]
+    classes: npt.NDArray[Any]
+    is_refitted: bool = False
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """C names, in the order of the columns of `predict_proba`."""
+        return self.head.class_names
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """Metrics of the selection rows by name, such as macro_f1_fg; empty where the split has no such rows.
+
+        Those of a refitted head are of the run before: the head itself has seen these rows.
+        """
+        found = self.record.evaluations.get("select")
+        return {} if found is None else dict(found.metrics)
+
+    def predict_proba(self, x: Vectors) -> npt.NDArray[np.float64]:
+        """Probabilities [N, C] of vectors x [N, D], or of columns by name where the head reads several.
+
+        Raises:
+            ValueError: they are no vectors of the head's columns and dimensions, or a row is not finite.
+        """
+        return np.asarray(self._log_p(x).double().exp().numpy())
+
+    def predict(self, x: Vectors) -> npt.NDArray[Any]:
+        """Predicted classes [N] of vectors x [N, D], by the head's thresholds and shifts where it has any.
+
+        They are what the labels were that the head was trained on: integers for integers, text for text.
+
+        Raises:
+            ValueError: as `predict_proba`.
+        """
+        return np.asarray(self.classes[self.head.decide(self._log_p(x)).numpy()])
+
+    def _log_p(self, x: Vectors) -> Tensor:
+        columns = vector_columns(x, self.head.columns[0], tokens=True)
+        with np.errstate(over="ignore"):
+            single = {name: torch.from_numpy(np.array(value, dtype=np.float32)) for name, value in columns.items()}
+        log_p = self.head.log_probabilities(single)
+        if log_p.isnan().any():
+            row = int(log_p.isnan().any(1).nonzero()[0])
+            raise ValueError(
+                f"vectors are of the size of those that a head was trained on, however: row {row} is so large that its "
+                "scores are not finite. Mend what made it, or leave it out."
+            )
+        return log_p
+
+    def __str__(self) -> str:
+        shown = [f"  {name:20} {value:.4f}" for name, value in self.metrics.items() if value is not None]
+        when = ", before the refit" if self.is_refitted else ""
+        return "\n".join([f"head on {ROLE_WORDS['select']}, {self.record.reason}{when}", *shown, *self.warnings])
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What a comparison found; printed, it is a sentence for each row and the tables.
+
+    Attributes:
+        comparison: the lines by row and metric, with delta, interval, p, verdict and what would settle it.
+        warnings: what is to be said of the data, their split and the options.
+    """
+
+    comparison: Comparison
+    warnings: tuple[str, ...] = ()
+
+    def verdict(self, row: str, metric: str = MAIN) -> str:
+        """One sentence on a row against the baseline."""
+        line, made = self.comparison.line(row, metric), self.comparison
+        told = str(line["verdict"])
+        word = {BETTER: "is better than", WORSE: "is worse than"}.get(told, "cannot be told from")
+        known = math.isfinite(line["low"])
+        span = f"95 % interval {line['low']:+.4f} to {line['high']:+.4f}" if known else "no interval"
+        settling = settling_words(made, row, metric)
+        more = f"; were it as large as it looks, {settling} would settle it" if settling else ""
+        why = "".join(f"; {reason}" for key, reason in REASONS.items() if told.endswith(f"({key})"))
+        return (
+            f"{row!r} {word} {made.baseline!r} on {metric}: {line['value']:.4f}, difference {line['delta']:+.4f} "
+            f"({span}; {made.n_groups} groups, {len(made.seeds)} seeds{why}){more}."
+        )
+
+    def __str__(self) -> str:
+        rows = [row for row in self.comparison.rows if row != self.comparison.baseline]
+        return "\n".join(map(self.verdict, rows)) + "\n\n" + "\n".join([to_text(self.comparison), *self.warnings])

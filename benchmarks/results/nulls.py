@@ -1,0 +1,149 @@
+"""Made-up outcomes of equal methods, in which a comparison should find nothing, and of better ones, which it should.
+
+An image has a latent margin: its class's ease, how hard it and its group are for everybody, what they are to one
+method, and what they are to one run. It is predicted right where the margin is above 0; its probability is a logistic
+curve of the margin. So every metric of a comparison follows from one number a run and row.
+"""
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+
+from benchmarks.bootstrap import Answers, Floats, Frame
+from benchmarks.paired import Paired
+
+ROWS, CLASSES = 400, 8
+SHARES = np.array([0.36, 0.23, 0.15, 0.1, 0.07, 0.045, 0.03, 0.015])
+"""Shares of the groups by class: a long tail."""
+EASE, STEEPNESS = 1.3, 1.5
+"""Of an average class: the mean margin, and the slope of the logistic curve."""
+TRAINED = np.array([400, 250, 160, 90, 50, 30, 15, 8])
+"""Training rows by class: three classes have many, three some and two few."""
+
+
+@dataclass(frozen=True)
+class Regime:
+    """How outcomes come about; all spreads are standard deviations of the margin.
+
+    Attributes:
+        name: of the regime.
+        words: a sentence on it.
+        groups: G; rows of a group are of one class.
+        seeds: S.
+        rows: compared with the base.
+        seed_skill: of a run's skill, the same for all images.
+        seed_class: of a run's skill with each class.
+        seed_row: of a run with each image.
+        method_group: of a method with each group.
+        method_row: of a method with each image.
+        noisier_base: factor of the base's spread over seeds.
+        together: correlation of runs of one seed in different rows.
+        gain: added to the margin of every row but the base.
+    """
+
+    name: str
+    words: str
+    groups: int = 100
+    seeds: int = 5
+    rows: int = 1
+    seed_skill: float = 0.05
+    seed_class: float = 0.05
+    seed_row: float = 0.3
+    method_group: float = 0.0
+    method_row: float = 0.0
+    noisier_base: float = 1.0
+    together: float = 0.0
+    gain: float = 0.0
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the rows are alike, so that the true difference is 0 in every metric."""
+        return self.noisier_base == 1 and self.gain == 0
+
+
+NULLS = (
+    Regime("seeds, 5", "Seeds outweigh images by far; five of them.", seed_skill=0.3, seed_class=0.4),
+    Regime("seeds, 3", "Seeds outweigh images by far; three of them.", seeds=3, seed_skill=0.3, seed_class=0.4),
+    Regime("noisier base", "The base's seeds spread five times as far as the row's.", seeds=5, noisier_base=5,
+           seed_skill=0.03, seed_class=0.05),
+    Regime("noisier base, 3", "The same with three seeds.", seeds=3, noisier_base=5, seed_skill=0.03, seed_class=0.05),
+    Regime("20 groups", "Twenty groups of twenty images; seeds and methods differ.", groups=20, seed_skill=0.1,
+           seed_class=0.15, method_group=0.4),
+    Regime("together", "Runs of one seed move together, correlation .8.", together=0.8, seed_skill=0.2, seed_class=0.3),
+    Regime("images alone", "Methods differ by image and group, seeds hardly.", seed_skill=0.0, seed_class=0.0,
+           seed_row=0.02, method_group=0.4, method_row=0.4),
+    Regime("seeds by image", "Seeds differ by image alone: each is right on other images.", seed_skill=0.0,
+           seed_class=0.0, seed_row=1.0),
+    Regime("both", "Seeds and methods differ by as much.", seeds=5, seed_skill=0.15, seed_class=0.2, method_group=0.4,
+           method_row=0.3),
+    Regime("no groups", "Each image is a group of its own; both differ.", groups=400, seed_skill=0.15, seed_class=0.2,
+           method_row=0.4),
+    Regime("7 rows, 5 seeds", "Seven rows against a base; both differ.", rows=7, seed_skill=0.15, seed_class=0.2,
+           method_group=0.3, method_row=0.3),
+    Regime("7 rows, 3 seeds", "The same with three seeds.", rows=7, seeds=3, seed_skill=0.15, seed_class=0.2,
+           method_group=0.3, method_row=0.3),
+    Regime("7 rows, noisier base", "Seven rows, three seeds, and a base five times as noisy.", rows=7, seeds=3,
+           noisier_base=5, seed_skill=0.03, seed_class=0.05, method_group=0.2),
+)  # fmt: skip
+"""Regimes in which no method is better than another."""
+
+
+def draw(regime: Regime, rng: np.random.Generator) -> Paired:
+    """One made-up table of a regime, as if it had been read from a store.
+
+    Args:
+        regime: how outcomes come about.
+        rng: of all random numbers.
+    """
+    groups = np.arange(ROWS) * regime.groups // ROWS
+    of_group = rng.choice(CLASSES, regime.groups, p=SHARES / SHARES.sum())
+    of_group[:CLASSES] = np.arange(CLASSES)
+    labels = of_group[groups]
+    margins = _margins(regime, labels, groups, rng)
+    frame = Frame(labels.astype(np.int64), groups.astype(np.int64), TRAINED)
+    other = (labels + rng.integers(1, CLASSES, ROWS)) % CLASSES
+    names = ("base", *(f"row {number}" for number in range(1, regime.rows + 1)))
+    answers = {
+        name: tuple(_answers(margin, labels, other) for margin in own) for name, own in zip(names, margins, strict=True)
+    }
+    records = {
+        name: tuple(cast(Any, SimpleNamespace(seed=seed, reason="all_epochs")) for seed in range(regime.seeds))
+        for name in names
+    }
+    return Paired(frame, answers, records, np.arange(ROWS).astype(str).astype(object))
+
+
+def _margins(regime: Regime, labels: Any, groups: Any, rng: np.random.Generator) -> Floats:
+    """The margin of every image in every run, [R, S, N]."""
+    rows, seeds = regime.rows + 1, regime.seeds
+
+    def by_run(size: int) -> Floats:
+        """Normal numbers [R, S, size], correlated between the rows of one seed."""
+        shared = rng.normal(size=(1, seeds, size)) * np.sqrt(regime.together)
+        return np.asarray(shared + rng.normal(size=(rows, seeds, size)) * np.sqrt(1 - regime.together))
+
+    ease = EASE + np.linspace(0.3, -0.6, CLASSES)[labels]
+    everybody = 0.5 * rng.normal(size=regime.groups)[groups] + 0.7 * rng.normal(size=ROWS)
+    method = regime.method_group * rng.normal(size=(rows, 1, regime.groups))[..., groups]
+    method = method + regime.method_row * rng.normal(size=(rows, 1, ROWS))
+    run = regime.seed_skill * by_run(1) + regime.seed_class * by_run(CLASSES)[..., labels]
+    run[0] *= regime.noisier_base
+    run += regime.seed_row * by_run(ROWS)
+    gain = np.where(np.arange(rows) > 0, regime.gain, 0.0)[:, None, None]
+    return np.asarray(ease + everybody + method + run + gain)
+
+
+def _answers(margin: Floats, labels: Any, other: Any) -> Answers:
+    """What a run says: its best guess, and probabilities of which those of the other classes share the rest."""
+    p = np.clip(1 / (1 + np.exp(-STEEPNESS * margin)), 1e-9, 1 - 1e-9)
+    is_right = margin > 0
+    confidence = np.where(is_right, np.maximum(p, 0.5), np.maximum(1 - p, 0.5))
+    brier = 1.5 * (1 - p) ** 2
+    return Answers(np.where(is_right, labels, other), confidence, confidence, np.log(p), brier)
+
+
+def shifted(regime: Regime, gain: float) -> Regime:
+    """The regime with rows that are better than the base."""
+    return replace(regime, gain=gain)

@@ -1,0 +1,100 @@
+"""A clock that is set, forward or back, decides nothing about jobs."""
+
+import os
+import time
+from dataclasses import replace
+
+import psutil
+import pytest
+from queued_jobs import another_process, bench_of, made_by_hand, this_process
+
+from app.jobs import cancel, process, read, submit
+from app.jobs.files import is_id, new_id, read_asked, write_json
+from app.jobs.process import ask_to_stop, identity, process_of
+
+HOUR = 3600.0
+
+
+@pytest.fixture(params=[HOUR, -HOUR, 3.0])
+def shifted(request, monkeypatch):
+    """The clock is set by some seconds when the fixture is called: every time of day moves, psutil's included."""
+    boot, now = psutil.boot_time(), time.time
+
+    def shift():
+        monkeypatch.setattr(time, "time", lambda: now() + request.param)
+        monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: boot + request.param)
+
+    return shift
+
+
+@pytest.mark.skipif(not psutil.LINUX, reason="elsewhere the system tells the creation of a process by the clock alone")
+def test_a_living_job_lives_when_the_clock_is_set(tmp_path, shifted):
+    folder = made_by_hand(tmp_path, this_process(), state="running")
+    later = made_by_hand(tmp_path, this_process())
+    shifted()
+    assert read(tmp_path, folder.name).state == "running"
+    assert read(tmp_path, later.name).ahead == 1
+    assert process_of(folder).pid == os.getpid()
+    assert identity(os.getpid()) == this_process()
+
+
+def test_a_job_that_was_asked_to_stop_has_its_time_when_the_clock_is_set(tmp_path, shifted, monkeypatch):
+    killed = []
+    monkeypatch.setattr("app.jobs.state.kill", killed.append)
+    folder = made_by_hand(tmp_path, this_process(), state="running")
+    cancel(tmp_path, folder.name)
+    shifted()
+    assert read(tmp_path, folder.name).state == "running"
+    later = time.monotonic() + 5
+    monkeypatch.setattr(process.time, "monotonic", lambda: later)
+    assert read(tmp_path, folder.name).state == "cancelled"
+    assert len(killed) == 1
+
+
+def test_a_job_that_is_being_started_is_not_lost_when_the_clock_is_set(tmp_path, shifted):
+    folder = made_by_hand(tmp_path)
+    write_json(folder / "starter.json", this_process())
+    shifted()
+    assert read(tmp_path, folder.name).state == "queued"
+
+
+def test_a_job_is_younger_than_one_from_before_the_clock_was_set_back(store, cache, monkeypatch):
+    monkeypatch.setattr("app.jobs.queue.start", lambda folder: None)
+    first = submit(store, "A", bench_of(cache))
+    monkeypatch.setattr(time, "time", lambda: 1e9)
+    second = submit(store, "B", bench_of(cache))
+    assert first < second
+    assert is_id(second)
+
+
+@pytest.mark.parametrize("after", ["99991231-235959-999999-a1b2", "99999999-999999-999999-a1b2"])
+def test_digits_that_are_no_time_hinder_nobody(after):
+    assert is_id(new_id(1e9, after))
+
+
+def test_a_process_of_another_start_of_the_machine_is_not_the_worker(tmp_path):
+    folder = made_by_hand(tmp_path, replace(this_process(), boot="another"), state="running")
+    job = read(tmp_path, folder.name)
+    assert (job.state, job.message.startswith("The machine was restarted")) == ("lost", True)
+    folder = made_by_hand(tmp_path, another_process(), state="running")
+    assert read(tmp_path, folder.name).message.startswith("The worker ended without a word")
+
+
+def test_where_the_system_names_no_boot_the_creation_of_the_process_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "BOOT_ID", tmp_path / "none")
+    folder = made_by_hand(tmp_path, this_process(), state="running")
+    assert identity(os.getpid()).boot == ""
+    assert read(tmp_path, folder.name).state == "running"
+    write_json(folder / "process.json", another_process())
+    assert read(tmp_path, folder.name).state == "lost"
+
+
+def test_asking_again_is_written_down_with_its_own_time(tmp_path):
+    ask_to_stop(tmp_path)
+    first = read_asked(tmp_path)
+    ask_to_stop(tmp_path)
+    again = read_asked(tmp_path)
+    assert (first.force, again.force) == (False, True)
+    assert first.seconds < again.seconds
+    ask_to_stop(tmp_path)
+    assert read_asked(tmp_path) == again

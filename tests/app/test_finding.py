@@ -1,0 +1,105 @@
+"""Runs that are there already are found by their keys, in whichever store below the folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app import finding, workspace
+from app.jobs import read
+from app.page.telling import UNREADABLE, fingerprint, told_bench
+from app.page.training import submit_one
+from app.workspace import Workspace
+from benchmarks.plan import BenchSpec
+from benchmarks.runner import run_bench
+from benchmarks.settings import parse
+
+SHORT = {"train.schedule.epochs": 2, "train.schedule.min_steps": 0}
+
+
+@pytest.fixture
+def here(cache, tmp_path, monkeypatch):
+    """A folder with a cache."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").symlink_to(cache)
+    workspace._below.cache_clear()
+    yield Workspace(Path(), (Path("mine"),), Path("results"))
+    workspace._below.cache_clear()
+
+
+def bench(seeds=(0, 1), store="elsewhere/kept", **base):
+    tree = {"name": "A", "caches": ["mine"], "preset": "plain", "base": SHORT | base, "store": store}
+    return tree | {"seeds": list(seeds)}
+
+
+def trained(tree):
+    return list(run_bench(parse(BenchSpec, tree)))
+
+
+def test_runs_of_another_store_are_taken_over_without_a_worker(here, monkeypatch):
+    monkeypatch.setattr("app.jobs.queue.start", lambda folder: pytest.fail("a worker was started"))
+    trained(bench())
+    asked = bench(store="results")
+    job = read(here.store, submit_one("A", asked, here))
+    assert (job.state, job.message) == ("done", "2 found, in elsewhere/kept too; 0 trained")
+    assert job.keys == finding.keys_of(asked)
+    assert all((here.store / "runs" / key / "head").is_dir() for key in job.keys.values())
+    # They are in the page's own store now.
+    again = read(here.store, submit_one("B", asked, here))
+    assert again.message == "2 found, 0 trained"
+    assert "2 in results, 2 in elsewhere/kept" in here.told_runs()
+
+
+def test_what_is_there_in_part_is_taken_over_and_the_rest_trained(here, monkeypatch):
+    started = []
+    monkeypatch.setattr("app.jobs.queue.start", lambda folder: started.append(folder.name))
+    trained(bench(seeds=(1,)))
+    asked = bench(seeds=(0, 1), store="results")
+    job = submit_one("A", asked, here)
+    assert started == [job]
+    keys = finding.keys_of(asked)
+    assert [(here.store / "runs" / keys[seed]).is_dir() for seed in (0, 1)] == [False, True]
+
+
+def test_without_a_split_or_with_a_damaged_cache_there_are_no_keys(here):
+    split = {"seed": 987_654}
+    before = sorted(Path("mine/splits").glob("*"))
+    assert finding.keys_of(bench() | {"split": split}) == {}
+    assert sorted(Path("mine/splits").glob("*")) == before
+    assert finding.keys_of(bench() | {"caches": ["gone"]}) == {}
+    assert finding.keys_of(bench(**{"train.optim.lr": -1})) == {}
+
+
+def test_stores_are_found_below_the_folder_and_their_runs_not_walked_through(tmp_path):
+    for store in ("results", "a/b/kept", "one/runs/x"):
+        (tmp_path / store / "runs" / "0123").mkdir(parents=True)
+        (tmp_path / store / "runs" / "0123" / "record.json").write_text("{}")
+    (tmp_path / "empty" / "runs" / "0123").mkdir(parents=True)
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "runs").symlink_to(tmp_path / "results" / "runs")
+    (tmp_path / "a" / "b" / "kept" / "cache").mkdir()
+    for name in ("cache.json", "manifest.json"):
+        (tmp_path / "a" / "b" / "kept" / "cache" / name).write_text("{}")
+    there = Workspace(tmp_path, (), tmp_path / "results")
+    assert there.other_stores() == [tmp_path / "a" / "b" / "kept", tmp_path / "one" / "runs" / "x"]
+    assert there.cache_names() == [str(tmp_path / "a" / "b" / "kept" / "cache")]
+
+
+def test_a_fingerprint_is_of_what_is_trained():
+    one = fingerprint(bench())
+    assert one == fingerprint(json.loads(json.dumps(bench(store="other") | {"name": "B"})))
+    assert one == fingerprint(bench() | {"preset": "plain", "base": dict(reversed(SHORT.items()))})
+    others = [bench(seeds=(0,)), bench() | {"caches": ["b"]}, bench() | {"split": {"seed": 1}}, bench(order_seed=3)]
+    assert len({one, *map(fingerprint, others)}) == 5
+
+
+@pytest.mark.parametrize("tree", [{}, {"preset": "plain"}, {"preset": "p", "seeds": 3, "caches": []}, {"base": 1}])
+def test_a_bench_that_cannot_be_read_is_told_as_such(tree):
+    assert told_bench(tree) == UNREADABLE
+
+
+def test_many_changes_are_counted():
+    told = told_bench(bench(a=1, b=True, c=[1, 2], d=None))
+    assert told.startswith(
+        "plain with train.schedule.epochs=2, train.schedule.min_steps=0, a=1, b=true and 2 more · seeds"
+    )

@@ -1,0 +1,159 @@
+import re
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+from embedcache.given.classes import read_labels, told_of_classes
+from embedcache.given.columns import read_cells
+
+TEXTS = ["b", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        TEXTS,
+        tuple(TEXTS),
+        np.array(TEXTS),
+        np.array(TEXTS, dtype=object),
+        pd.Series(TEXTS, index=[7, 3, 1]),
+        pd.Series(TEXTS, dtype="string"),
+        pd.Categorical(TEXTS, categories=["b", "c", "a"]),
+        pd.Series(TEXTS, dtype="category"),
+        pd.Index(TEXTS),
+        pa.array(TEXTS),
+        pa.chunked_array([TEXTS]),
+        [np.str_(text) for text in TEXTS],
+    ],
+    ids=lambda column: type(column).__name__,
+)
+def test_text_of_every_container_gives_the_same_classes(column):
+    found = read_labels(column)
+    assert (found.names, found.class_names, found.values.tolist()) == (TEXTS, ("a", "b"), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [
+        ([10, -1, 9], np.int64),
+        (np.array([10, -1, 9], np.int8), np.int8),
+        (np.array([10, -1, 9], ">i4"), np.int32),
+        (np.array([10, -1, 9], np.float32), np.float32),
+        (np.array([10, -1, 9], dtype=object), object),
+        (torch.tensor([10, -1, 9], dtype=torch.int16), np.int16),
+        ([torch.tensor(10), torch.tensor(-1), torch.tensor(9)], np.int64),
+        (pd.Series([10, -1, 9], dtype="Int64"), np.int64),
+        (pd.Categorical([10, -1, 9]), np.int64),
+        (pa.array([10, -1, 9]), np.int64),
+    ],
+)
+def test_numbers_are_in_their_order_and_keep_their_type(column, dtype):
+    found = read_labels(column)
+    assert (found.names, found.class_names) == (["10", "-1", "9"], ("-1", "9", "10"))
+    assert found.values.tolist() == [-1, 9, 10]
+    assert found.values.dtype == dtype
+
+
+def test_booleans_are_labels():
+    found = read_labels(np.array([True, False]))
+    assert (found.names, found.class_names, found.values.dtype) == (["True", "False"], ("False", "True"), bool)
+    assert read_labels(np.array([True, False]), ["no", "yes"]).names == ["yes", "no"]
+
+
+@pytest.mark.parametrize(
+    "gap", [None, np.nan, pd.NA, pd.NaT, "", "  ", "\u00a0", "\u200b", "\ufeff\t", "\u3164"], ids=ascii
+)
+def test_missing_labels_are_counted_and_the_first_is_named(gap):
+    with pytest.raises(ValueError, match=r"2 of 4 are missing \(NaN, None or blank\), the first in row 1"):
+        read_labels(["a", gap, "b", gap])
+    with pytest.raises(ValueError, match=r"1 of 2 are missing .* row 1"):
+        read_labels(pd.Series(["a", gap]))
+
+
+def test_missing_numbers_masked_entries_and_categories_are_counted():
+    for column in (
+        np.array([1, np.nan]),
+        np.ma.array([1, 2], mask=[False, True]),
+        pd.Series([1, None], dtype="Int64"),
+        pd.Categorical(["a", None]),
+        pa.array(["a", None]),
+        torch.tensor([1.0, torch.nan]),
+    ):
+        with pytest.raises(ValueError, match=r"1 of 2 are missing .* row 1"):
+            read_labels(column)
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ([1, "1"], "integers and text came in one column, so that 1 and '1' would be merged"),
+        ([1, True], "booleans and integers came in one column"),
+        ([0.5, 1], "whole, however: row 0 holds 0.5"),
+        ([1, np.inf], "whole, however: row 1 holds inf"),
+        (["a", b"b"], "row 1 holds b'b' of type bytes"),
+        ([("a", 1), ("b", 2)], "of type tuple"),
+        (np.array(["2024-01-31"], "datetime64[D]"), "of type date"),
+        (np.eye(3, dtype=int), r"a column \[N\], however: int64 \[3, 3\] came.*argmax"),
+        (np.array(1), "a column"),
+        ({"a": 1}, "however: dict came"),
+        ({1, 2}, "however: set came"),
+        ("ab", "however: str came"),
+        (None, "however: NoneType came"),
+    ],
+    ids=lambda value: re.sub(r"\W+", "-", str(value))[:20],
+)
+def test_what_is_no_label_is_refused(column, told):
+    with pytest.raises(ValueError, match=told):
+        read_labels(column)
+
+
+def test_a_class_list_is_the_order_and_the_full_set():
+    by_place = read_labels(np.array([2, 0], np.uint8), ["pear", "apple", "fig", "absent"])
+    assert (by_place.names, by_place.class_names) == (["fig", "pear"], ("pear", "apple", "fig", "absent"))
+    assert (by_place.values.tolist(), by_place.values.dtype) == ([0, 1, 2, 3], np.uint8)
+    by_name = read_labels(["fig", "pear"], pd.Index(["pear", "apple", "fig"]))
+    assert (by_name.class_names, by_name.values.tolist()) == (("pear", "apple", "fig"), ["pear", "apple", "fig"])
+    by_number = read_labels([7, 5], [7, 6, 5])
+    assert (by_number.names, by_number.class_names) == (["7", "5"], ("7", "6", "5"))
+    assert by_number.values.tolist() == [7, 6, 5]
+
+
+def test_a_list_of_more_places_than_the_label_type_counts_gives_a_wider_type():
+    found = read_labels(np.array([0, 1], np.uint8), [f"c{i}" for i in range(300)])
+    assert found.values.tolist() == list(range(300))
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "told"),
+    [
+        ([0, 1], ["a", "b", "a"], r"names each class once, however: \['a'\] came twice"),
+        ([0, 1], ["a", " "], "entry 1 is blank"),
+        ([], [], "none came"),
+        ([0, 2], ["a", "b"], "integers from 0 to 1 index, however: labels go from 0 to 2"),
+        ([-1, 0], ["a", "b"], "labels go from -1 to 0"),
+        (["a", "c"], ["a", "b"], r"\['c'\] are not among the 2 of \['a', 'b'\]"),
+        ([1, 3], [1, 2], r"\[3\] are not among"),
+        (["1"], [1, 2], r"\['1'\] are not among the 2 .* in the type of the labels"),
+        ([1], [True, False], r"\[1\] are not among"),
+    ],
+)
+def test_lists_that_do_not_fit_are_refused(labels, names, told):
+    with pytest.raises(ValueError, match=told):
+        read_labels(labels, names)
+
+
+def test_classes_without_rows_and_names_of_missing_values_are_told():
+    assert told_of_classes(["a", "b"], ["a", "b"]) == []
+    (note,) = told_of_classes(["a"], ["a", "b", "c"])
+    assert note.startswith("2 of 3 classes have no row")
+    assert note.endswith("b, c.")
+    (note,) = told_of_classes(["nan", "b"], ["b", "nan"])
+    assert "'nan' is named as programs write a label that is missing" in note
+
+
+def test_groups_may_be_missing_and_numbers_with_gaps_stay_whole():
+    assert read_cells(pd.Series([3, None, 4]), "groups") == [3, None, 4]
+    assert read_cells(["g", None, np.nan, pd.NA, ""], "groups") == ["g", None, None, None, None]

@@ -1,0 +1,46 @@
+"""Names of which nothing can be seen, and names that look alike, from folders and from tables."""
+
+from pathlib import Path
+
+import pytest
+
+from embedcache.names import alike_names, check_names, is_blank, seen_as
+from embedcache.sources.source import list_source
+
+BLANKS = ["", " ", "\u00a0", "\u200b", "\ufeff", "\u2003\u200d\u2060", "\t", "\u3164", "\u00ad"]
+LOOKS_LIKE_OAK = ["oak", "Oak", " oak ", "oak\u00a0", "oak\u200b", "o\u00adak", "oak\ufe0f", "\ufeffoak", "oak\u200e"]
+
+
+@pytest.mark.parametrize("name", BLANKS)
+def test_names_of_which_nothing_can_be_seen_are_no_classes(tmp_path: Path, name: str) -> None:
+    assert is_blank(name)
+    with pytest.raises(ValueError, match="must hold something that can be seen, however: "):
+        check_names(["oak", name], "labels")
+    (tmp_path / "1.png").write_bytes(b"x")
+    (tmp_path / "m.csv").write_text(f'path,label\n1.png,oak\n2.png,"{name}"\n')
+    with pytest.raises(ValueError, match="every row of a manifest must have a label, however: 1 rows"):
+        list_source(tmp_path / "m.csv")
+    if name:
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        (tmp_path / "photos" / name / "1.png").write_bytes(b"x")
+        with pytest.raises(ValueError, match="the name of a class must hold something that can be seen"):
+            list_source(tmp_path / "photos")
+
+
+@pytest.mark.parametrize("name", LOOKS_LIKE_OAK[1:])
+def test_names_that_look_alike_are_kept_and_the_pair_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / "1.png").write_bytes(b"x")
+    (tmp_path / "m.csv").write_text(f"path,label\n1.png,oak\n2.png,{name}\n", encoding="utf-8")
+    listing = list_source(tmp_path / "m.csv")
+    assert set(listing.class_names) == {"oak", name}
+    [told] = [warning for warning in listing.warnings if "count as separate classes" in warning]
+    assert " and ".join(map(ascii, sorted(["oak", name]))) in told
+
+
+def test_inner_blanks_and_accents_count_as_alike_and_letters_do_not() -> None:
+    assert seen_as("red\u00a0 oak") == seen_as("Red oak")
+    assert seen_as("e\u0301rable") == seen_as("\u00e9rable")
+    assert alike_names(["oak", "oaks", "0ak", "red oak", "redoak", "x2", "x²"]) == []
+    many = alike_names([f"{letter}{blank}" for letter in "abcdefg" for blank in ("", " ")])
+    assert many[0].count(" and ") == 6
+    assert " …" in many[0]

@@ -1,0 +1,78 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from heads.calibrators.isotonic import Isotonic
+from heads.calibrators.matrix import Matrix
+from heads.calibrators.none import NoCalibration
+from heads.calibrators.rows import Calibration
+from heads.calibrators.temperature import Temperature
+from heads.calibrators.told import told_of_calibration
+from heads.calibrators.vector import Vector
+from heads.export import load, save
+from heads.head import HeadSpec
+from heads.layers import Layers
+from heads.posthoc import PosthocSpec
+from heads.trained import Priors, TrainedHead
+
+NAMES = ("ash", "beech", "cedar")
+LABELS = torch.arange(30) % 3
+RIGHT = Calibration(4 * torch.eye(3)[LABELS], LABELS)
+WRONG = Calibration(4 * torch.eye(3)[(LABELS + 1) % 3], LABELS)
+MIXED = Calibration(torch.cat([RIGHT.logits[:24], WRONG.logits[24:]]), LABELS)
+
+
+def fitted(kind, rows):
+    layers = Layers.of(PosthocSpec(calibration=kind), NAMES).fitted_to(rows)
+    return told_of_calibration(layers.spec, layers.temperature, rows)
+
+
+def test_a_temperature_of_rows_without_an_optimum_is_told_of():
+    (found,) = fitted(Temperature(), RIGHT)
+    assert found.startswith(
+        "all 30 calibration rows are classified right, so they set no limit to how sure a temperature"
+    )
+    (found,) = fitted(Temperature(), WRONG)
+    assert found.startswith(
+        "a temperature of 20 lies at the bound of its search on 30 calibration rows: the head is no"
+    )
+    (found,) = fitted(Temperature(), Calibration(1e-3 * MIXED.logits, LABELS))
+    assert found.startswith("a temperature of 0.05 lies at the bound of its search on 30 calibration rows: the scores")
+
+
+@pytest.mark.parametrize("kind", [Vector(), Matrix(), Isotonic()])
+def test_other_calibrations_on_perfect_rows_are_told_of(kind):
+    (found,) = fitted(kind, RIGHT)
+    assert found.startswith(
+        f"all 30 calibration rows are classified right, so they set no limit to how sure {kind.kind}"
+    )
+
+
+@pytest.mark.parametrize("kind", [Temperature(), Vector(), Matrix(), Isotonic()])
+def test_ordinary_rows_are_not_told_of(kind):
+    assert fitted(kind, MIXED) == ()
+
+
+def test_nothing_fitted_is_nothing_to_tell():
+    assert told_of_calibration(PosthocSpec(calibration=NoCalibration()), 1.0, RIGHT) == ()
+    assert told_of_calibration(PosthocSpec(calibration=Temperature()), 1.0, None) == ()
+
+
+def test_the_card_of_a_bundle_tells_of_it(tmp_path):
+    spec, counts = HeadSpec(), torch.tensor([10, 10, 10])
+    share = counts.double() / 30
+    head = TrainedHead(
+        spec=spec,
+        head=spec.build(torch.zeros(2, 4), 3, torch.Generator()).eval(),
+        columns=("a",),
+        class_names=NAMES,
+        priors=Priors(counts, share, share, share),
+        shift=torch.zeros(3),
+        layers=Layers.of(PosthocSpec(calibration=Temperature()), NAMES),
+    )
+    save(head.fitted_to(RIGHT), tmp_path / "perfect")
+    assert '"all 30 calibration rows are classified right' in (tmp_path / "perfect" / "card.json").read_text()
+    assert load(tmp_path / "perfect").head.warnings == head.fitted_to(RIGHT).warnings != ()
+    save(replace(head).fitted_to(MIXED), tmp_path / "plain")
+    assert '"warnings": []' in (tmp_path / "plain" / "card.json").read_text()

@@ -1,0 +1,99 @@
+"""What a head is given to predict: every kind of head refuses rows that are no numbers, and names the first."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from heads.ensemble import Ensemble
+from heads.export import load, save
+from heads.head import HeadSpec
+from heads.layers import Layers
+from heads.trained import Priors, TrainedHead, view_column
+from heads.vectors import finite_rows
+
+NAMES = ("ash", "beech", "cedar")
+POOL = {"body": {"kind": "attention_pool", "heads": 2}}
+TOLD = "1 of 4 rows hold NaN or infinity, the first is row 2"
+
+
+def head_of(tree=(), columns=("a",), dim=4, views=()):
+    spec, counts = HeadSpec.model_validate(dict(tree)), torch.tensor([2, 2, 2])
+    shape = (2, 3, dim) if "body" in dict(tree) else (2, dim)
+    share = counts.double() / 6
+    return TrainedHead(
+        spec=spec,
+        head=spec.build(torch.zeros(shape), 3, torch.Generator()).eval(),
+        columns=columns,
+        class_names=NAMES,
+        priors=Priors(counts, share, share, share),
+        shift=torch.zeros(3),
+        layers=Layers(class_names=NAMES),
+        views={name: {} for name in views},
+    )
+
+
+def broken(x, value):
+    x = x.clone()
+    x[2].flatten()[1] = value
+    return x
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("kind", ["linear", "cosine", "ensemble", "tokens", "views", "columns", "bundle"])
+def test_every_head_refuses_rows_that_are_not_finite(kind, value, tmp_path):
+    x = torch.rand(4, 4)
+    head, good, bad = head_of(), {"a": x}, {"a": broken(x, value)}
+    if kind == "cosine":
+        head = head_of({"classifier": {"kind": "cosine"}})
+    elif kind == "ensemble":
+        head = Ensemble((head, head_of(columns=("b",))))
+        good, bad = {"a": x, "b": x}, {"a": x, "b": broken(x, value)}
+    elif kind == "tokens":
+        head, x = head_of(POOL), torch.rand(4, 3, 4)
+        good, bad = {"a": x}, {"a": broken(x, value)}
+    elif kind == "views":
+        head, seen = head_of(views=("flip#0",)), view_column("a", "flip#0")
+        good, bad = {"a": x, seen: x}, {"a": x, seen: broken(x, value)}
+    elif kind == "columns":
+        head = head_of(columns=("a", "b"))
+        good, bad = {"a": x[:, :2], "b": x[:, 2:]}, {"a": x[:, :2], "b": broken(x[:, 2:], value)}
+    elif kind == "bundle":
+        save(head, tmp_path / "bundle")
+        head = load(tmp_path / "bundle").head
+    assert head.log_probabilities(good).isfinite().all()
+    for predict in (head.logits, head.log_probabilities):
+        with pytest.raises(ValueError, match=TOLD):
+            predict(bad)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "told"),
+    [
+        ({"a": torch.ones(3, 5)}, r"trained on 4 dimensions, however: \{'a': \[3, 5\]\} came"),
+        ({"a": torch.ones(4)}, r"Pass x\[None\] for one vector"),
+        ({"a": torch.ones(3, 2, 4)}, r"arrays \[N, D\] with the same rows, however: \{'a': \[3, 2, 4\]\}"),
+        ({"b": torch.ones(3, 4)}, r"\['a'\] came not among \['b'\]"),
+    ],
+)
+def test_other_vectors_than_those_of_training_are_refused(vectors, told):
+    with pytest.raises(ValueError, match=told):
+        head_of().log_probabilities(vectors)
+
+
+def test_tokens_and_columns_are_checked_as_well():
+    with pytest.raises(ValueError, match=r"arrays \[N, T, D\] of tokens with the same rows"):
+        head_of(POOL).log_probabilities({"a": torch.ones(3, 4)})
+    with pytest.raises(ValueError, match=r"with the same rows, however: \{'a': \[3, 2\], 'b': \[2, 2\]\}"):
+        head_of(columns=("a", "b")).log_probabilities({"a": torch.ones(3, 2), "b": torch.ones(2, 2)})
+
+
+def test_numbers_that_float32_cannot_hold_are_not_finite():
+    assert finite_rows([torch.tensor([[1e300], [1.0]], dtype=torch.float64)]).tolist() == [False, True]
+    with pytest.raises(ValueError, match="1 of 2 rows"):
+        head_of(dim=1).log_probabilities({"a": torch.tensor([[1e300], [1.0]], dtype=torch.float64)})
+
+
+def test_other_number_types_are_read():
+    head, x = head_of(), torch.randint(0, 5, (3, 4))
+    assert torch.equal(head.logits({"a": x}), replace(head).logits({"a": x.float()}))

@@ -1,0 +1,46 @@
+"""Driving the page in a browser: every wait is for a state that the page tells."""
+
+from playwright.sync_api import expect
+
+ENDLESS = {"Schedule: epochs": "100000", "Schedule: batch size": "1000", "Early stop: patience": "100000"}
+SHORT = {"Schedule: epochs": "4", "Schedule: min steps": "0"}
+LONG = 90_000
+"""Milliseconds that a state may take to come on a busy machine."""
+
+
+def choose(page, label, word):
+    page.get_by_label(label, exact=True).select_option(word)
+    settled(page)
+
+
+def preset(page, side, name):
+    page.get_by_label(f"{side}: Preset").select_option(name)
+    settled(page)
+
+
+def fill(page, side, values):
+    for label, value in values.items():
+        page.get_by_label(f"{side}: {label}", exact=True).fill(value)
+    settled(page)
+
+
+def settled(page):
+    """The server has judged the last change."""
+    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+
+
+def state(page, what, wanted):
+    expect(page.get_by_test_id(what)).to_have_attribute("data-state", wanted, timeout=LONG)
+
+
+def epochs(page, side):
+    return int(page.get_by_test_id(f"job-{side}").get_attribute("data-n"))
+
+
+def comes_to(page, side, epoch):
+    """Wait until a job has trained that many epochs."""
+    page.wait_for_function(
+        "([side, n]) => +document.querySelector(`[data-testid=job-${side}]`)?.dataset.n >= n",
+        arg=[side, epoch],
+        timeout=LONG,
+    )
