@@ -42,6 +42,7 @@ class Row:
         high: greatest number, None where there is none.
         default: what the control shows at first.
         tier: experimental where a spec on its path is, else core.
+        is_file: whether its value is the path of a file that the spec reads.
     """
 
     key: str
@@ -59,6 +60,7 @@ class Row:
     high: float | None = None
     default: Any = None
     tier: str = "core"
+    is_file: bool = False
 
     @property
     def group(self) -> str:
@@ -151,6 +153,7 @@ def _row(option: Option, rare: tuple[str, ...]) -> Row:
         high=high,
         default=option.default.kind if is_kind else shown(control, option.default),
         tier=RARE if option.path.startswith(rare) else "core",
+        is_file=isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("is_file") is True,
     )
 
 

@@ -23,7 +23,7 @@ class Trial:
     Attributes:
         key: the run.
         class_names: C names.
-        logits: [C] under the prior the head carries; -inf for classes that were never trained.
+        logits: [C] as the head gives them, under the prior it carries; -inf for classes that were never trained.
         implied: [C] that prior.
         uniform: [C] equal over the trained classes.
         layers: the head's own calibration.
@@ -46,20 +46,25 @@ def best_run(store: Path, keys: Mapping[int, str]) -> str:
     return best_of([read_record(store, key) for key in keys.values()]).key
 
 
-def try_image(image: str, store: Path, keys: Mapping[int, str], device: str, plugins: tuple[Path, ...] = ()) -> Trial:
-    """Embed an image with the backbone of a side's best run, and give it to the head; `plugins` may be run.
+def try_image(
+    image: Path, name: str, store: Path, keys: Mapping[int, str], device: str, plugins: tuple[Path, ...] = ()
+) -> Trial:
+    """Embed an image with the backbone of a side's best run, and give it to the head, as `predict_images` does.
+
+    What was tried is kept, so that an image file must keep its content.
+
+    Args:
+        image: where its bytes are.
+        name: how its file is called, by which views of it are drawn.
+        store: the run store.
+        keys: run key by seed.
+        device: where the backbone computes, such as cpu or cuda.
+        plugins: files of heads that may be run.
 
     Raises:
         ValueError: the image cannot be decoded, or the head's backbone cannot be loaded or gives other vectors here.
     """
-    key = best_run(store, keys)
-    predictor = _predictor(run_folder(store, key) / "head", device, plugins)
-    head = predictor.head
-    if isinstance(head, Ensemble):
-        raise ValueError(f"one head is tried at a time, however: run {key} is an ensemble. Choose one of its members.")
-    pixels = decode_file(Path(image), background=predictor.background, intensity_range=predictor.intensity_range)
-    logits = head.logits(predictor.vectors([predictor.look(Path(image).name, pixels)]))[0].double()
-    return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers)
+    return _tried(image, name, store, best_run(store, keys), device, plugins)
 
 
 def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]:
@@ -69,11 +74,35 @@ def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]
         trial: the head's answer.
         temperature: 1 leaves the head's own.
         prior: 0 is the head's own, 1 the uniform one; between them lie their geometric means, normalised.
+
+    Returns:
+        At 1 and 0 bit for bit what `predict_images` says.
     """
-    present = trial.implied > 0
-    shift = torch.where(present, prior * (trial.uniform.log() - trial.implied.log()), 0.0)
-    found = (trial.layers.log_probabilities((trial.logits + shift)[None])[0] / temperature).softmax(0)
-    return [float(p) for p in found]
+    logits = trial.logits
+    if prior != 0:
+        present = trial.implied > 0
+        logits = logits.double() + torch.where(present, prior * (trial.uniform.log() - trial.implied.log()), 0.0)
+    log_p = trial.layers.log_probabilities(logits[None])[0]
+    if temperature != 1:
+        log_p = (log_p.double() / temperature).log_softmax(0)
+    return [float(p) for p in log_p.exp().float()]
+
+
+def decided(trial: Trial) -> str:
+    """The class that the head chooses, after thresholds and shifts where it has any, as `predict_images` does."""
+    log_p = trial.layers.log_probabilities(trial.logits[None])
+    return trial.class_names[int(trial.layers.decide(log_p))]
+
+
+@lru_cache(maxsize=64)
+def _tried(image: Path, name: str, store: Path, key: str, device: str, plugins: tuple[Path, ...]) -> Trial:
+    predictor = _predictor(run_folder(store, key) / "head", device, plugins)
+    head = predictor.head
+    if isinstance(head, Ensemble):
+        raise ValueError(f"one head is tried at a time, however: run {key} is an ensemble. Choose one of its members.")
+    pixels = decode_file(image, background=predictor.background, intensity_range=predictor.intensity_range)
+    logits = head.logits(predictor.vectors([predictor.look(name, pixels)]))[0]
+    return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers)
 
 
 @lru_cache(maxsize=4)

@@ -1,6 +1,7 @@
-"""What the page may touch: caches and runs below one folder, and one run store of its own."""
+"""What the page may touch: caches, runs and files below one folder, and one run store of its own."""
 
 import os
+import stat
 import time
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,9 @@ from embedcache.views.sets import view_roles
 
 DEPTH = 4
 """Levels of folders below the root that are searched for caches and run stores."""
+MIB = 2**20
+MOST_BYTES = 100 * MIB
+"""The largest file that a form may name: it is hashed once while a person waits."""
 SECONDS = 5.0
 """How long what was found is believed: folders of many images take their time, and every change of the form asks."""
 
@@ -33,7 +37,10 @@ class CacheFacts:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where the page finds caches and runs and keeps its own; nothing outside it is read because a browser asks.
+    """Where the page finds caches and runs and keeps its own.
+
+    A browser can make the page read what lies below the root, links followed, and what was named at the start: caches,
+    the store and plugins. It can make it read nothing else, and fetch nothing.
 
     Attributes:
         root: folder below which caches are looked for.
@@ -99,10 +106,49 @@ class Workspace:
         """
         return view_roles(self.cache(name))
 
+    def file(self, name: str) -> Path:
+        """A file that a browser named, where the page may read it: every path that comes from a page goes through here.
+
+        Raises:
+            SettingsError: it lies elsewhere, is no regular file, or is too large for a form.
+        """
+        root, found = self.root.resolve(), _resolved(name)
+        if not found.is_relative_to(root) and found not in [plugin.resolve() for plugin in self.plugins]:
+            raise SettingsError(
+                f"a file that the page reads lies below {root}, however: {name!r} does not. Copy it there, or use the "
+                "command line."
+            )
+        size = _size(found)
+        if size is None:
+            raise SettingsError(f"a file must be there, however: {name!r} is no file. Is the path right?")
+        if size > MOST_BYTES:
+            raise SettingsError(
+                f"a file that the page reads has at most {MOST_BYTES // MIB} MB, however: {name!r} has {size // MIB}. "
+                "Use the command line."
+            )
+        return found
+
     @property
     def scratch(self) -> Path:
         """Folder for uploads and downloads."""
         return self.store / "app"
+
+
+def _resolved(name: str) -> Path:
+    try:
+        return Path(name).resolve()
+    # Links in a circle are a RuntimeError, and names with a zero byte a ValueError.
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SettingsError(f"a file must be there, however: {name!r} is no path. Correct it.") from error
+
+
+def _size(path: Path) -> int | None:
+    """Bytes of a regular file; None where there is none that can be read."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def count_folders(store: Path) -> int:

@@ -12,6 +12,7 @@ is kept as KEY-stopped-EPOCH, so that it is never taken for the finished run.
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +33,7 @@ from outputs.places import check_folder
 from outputs.writing import is_empty_folder, new_file, new_folder
 
 _RECORD = TypeAdapter(RunRecord)
+_KEY = re.compile("[0-9A-Za-z][0-9A-Za-z._-]{0,199}")
 
 
 class StoreError(ValueError):
@@ -39,7 +41,16 @@ class StoreError(ValueError):
 
 
 def run_folder(store: Path, key: str) -> Path:
-    """Where a run is kept."""
+    """Where a run is kept; keys may come from files of a store that somebody else made.
+
+    Raises:
+        StoreError: the key is no name of a folder of the store.
+    """
+    if _KEY.fullmatch(key) is None:
+        raise StoreError(
+            f"a run is called by letters, digits, dots, dashes and underscores, however: {key[:100]!r} came. Was a "
+            "file of the store edited?"
+        )
     return store / "runs" / key
 
 

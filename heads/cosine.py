@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from heads.rows import Rows
 from heads.scale import default_scale
-from heads.spec import SWEPT, Spec, empty
+from heads.spec import FILE, SWEPT, Spec, empty
 from heads.text_weights import text_weights, with_file_hash
 
 
@@ -25,7 +25,7 @@ class Cosine(Spec):
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
     init: Literal["random", "class_means", "weights"] = "random"
     """Where the weights start: random directions, the mean direction of each class's rows, or weights from a file."""
-    file: str = Field(default="", max_length=1000)
+    file: str = Field(default="", max_length=1000, json_schema_extra=FILE)
     """The .npz file with the arrays weights [C, D] and class_names [C], for init weights."""
     sha256: str = Field(default="", max_length=64)
     """SHA-256 of that file; left empty, it is taken from the file."""

@@ -10,6 +10,8 @@ Tier = Literal["core", "experimental"]
 SpecT = TypeVar("SpecT", bound="Spec")
 SWEPT: dict[str, JsonValue] = {"swept": True}
 """Marks a number that may differ between heads trained together in one stack (as json_schema_extra of its field)."""
+FILE: dict[str, JsonValue] = {"is_file": True}
+"""Marks the path of a file that a spec reads (as json_schema_extra of its field): the page takes none from anywhere."""
 
 
 def empty(words: str) -> dict[str, JsonValue]:

@@ -1,6 +1,7 @@
 """Class weights from a file, such as the text embeddings of class names from a CLIP text tower."""
 
 import hashlib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,19 @@ def with_file_hash(tree: Any) -> Any:
     """
     file = tree.get("file") if isinstance(tree, dict) else None
     if isinstance(file, str) and not tree.get("sha256") and Path(file).is_file():
-        return tree | {"sha256": file_sha256(Path(file))}
+        return tree | {"sha256": known_sha256(Path(file))}
     return tree
+
+
+def known_sha256(path: Path) -> str:
+    """SHA-256 of a file, which is read again only where size or times say that it was written: forms ask often."""
+    now = path.stat()
+    return _sha256_of(path, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+
+@lru_cache(maxsize=64)
+def _sha256_of(path: Path, *_written: int) -> str:
+    return file_sha256(path)
 
 
 def file_sha256(path: Path) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from heads.cosine import CosineLayer, fitting, unit_rows
 from heads.rows import Rows
-from heads.spec import Spec
+from heads.spec import FILE, Spec
 from heads.text_weights import text_weights, with_file_hash
 
 
@@ -22,7 +22,7 @@ class ZeroShot(Spec):
     """
 
     kind: Literal["zero_shot"] = "zero_shot"
-    file: str = Field(default="", max_length=1000)
+    file: str = Field(default="", max_length=1000, json_schema_extra=FILE)
     """The .npz file with the arrays weights [C, D] and class_names [C]."""
     sha256: str = Field(default="", max_length=64)
     """SHA-256 of that file; left empty, it is taken from the file."""

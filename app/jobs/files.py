@@ -16,7 +16,8 @@ import json
 import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from app.jobs.ids import is_id
 
@@ -25,6 +26,8 @@ UNFINISHED = ("queued", "running")
 State = Literal["queued", "running", "done", "cancelled", "failed", "lost"]
 T = TypeVar("T", "Request", "Status", "Process", "Asked")
 
+LARGEST = 2**53
+"""No number of a job is larger; beyond it JSON's numbers are no longer exact."""
 LATER = ("holds", "folder", "keys")
 """Fields that files of earlier versions lack."""
 
@@ -224,6 +227,25 @@ def read_process(folder: Path) -> Process | None:
     return _read(folder / "process.json", Process)
 
 
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether what JSON holds is of a field's type: a store may come from anywhere, and what it says is shown."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin is Literal:
+        return value in inside
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in inside)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(each, inside[1]) for each in value.values())
+    if origin is tuple:
+        return isinstance(value, list) and all(_fits(each, inside[0]) for each in value)
+    if hint in (int, float):
+        is_number = isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+        return is_number and not abs(value) > LARGEST
+    return isinstance(value, hint)
+
+
 def read_starter(folder: Path) -> Process | None:
     """The process that was about to start that of a job; None where nobody was yet.
 
@@ -236,8 +258,12 @@ def read_starter(folder: Path) -> Process | None:
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
         tree = json.loads(path.read_bytes())
-        return kind(**{f.name: tree[f.name] for f in fields(kind) if f.name in tree or f.name not in LATER})
+        there = [f for f in fields(kind) if f.name in tree or f.name not in LATER]
+        wrong = [f.name for f in there if not _fits(tree[f.name], f.type)]
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)} of another type")
+        return kind(**{f.name: tree[f.name] for f in there})
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise JobError(f"{path.name} of a job must be as it was written, however: it is damaged ({error}).") from error

@@ -122,9 +122,21 @@ def curves(store: Path, job_id: str) -> dict[int, dict[str, list[float | None]]]
         by_seed[line.partition(b",")[0]].append(line)
     found = {}
     for lines in by_seed.values():
-        points = [json.loads(line) for line in _thinned(lines)]
-        found[int(points[0]["seed"])] = {name: [p[name] for p in points] for name in ("epoch", "loss", "macro_f1_fg")}
+        points = [point for line in _thinned(lines) if (point := _point(line)) is not None]
+        if points:
+            found[points[0]["seed"]] = {name: [p[name] for p in points] for name in ("epoch", "loss", "macro_f1_fg")}
     return found
+
+
+def _point(line: bytes) -> dict[str, Any] | None:
+    """What a line says of an epoch; None where it is not as a worker writes it."""
+    try:
+        tree = json.loads(line)
+        whole = all(type(tree[name]) is int for name in ("seed", "epoch"))
+        numbers = all(tree[name] is None or type(tree[name]) in (int, float) for name in ("loss", "macro_f1_fg"))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return tree if whole and numbers else None
 
 
 def _whole_lines(path: Path) -> list[bytes]:

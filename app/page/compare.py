@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from app import jobs
-from app.page.common import QUIET
+from app.page.common import QUIET, as_pair
 from app.page.state import SIDES
 from app.page.telling import runs_html
 from app.workspace import Workspace
@@ -45,21 +45,23 @@ def build_compare() -> Compare:
     return Compare(shown, reveal, really, back)
 
 
-def wire_compare(compare: Compare, ready: gr.State, workspace: Workspace) -> None:
+def wire_compare(compare: Compare, ready: gr.Textbox, workspace: Workspace) -> None:
     """Compare as soon as both sides are ready; the test needs two clicks."""
     outputs = [compare.shown, compare.reveal, compare.really, compare.back]
 
-    def validation(known: Mapping[str, str] | None) -> list[Any]:
+    def validation(text: str) -> list[Any]:
+        known = as_pair(text)
         if known is None:
             return [EMPTY, gr.update(interactive=False, visible=True), *_hidden()]
         return [_compared(known, "select", workspace), gr.update(interactive=True, visible=True), *_hidden()]
 
-    def ask(known: Mapping[str, str] | None) -> list[Any]:
+    def ask(text: str) -> list[Any]:
         return [gr.skip(), gr.update(visible=False), gr.update(visible=True), gr.update(visible=True)]
 
-    def test(known: Mapping[str, str] | None) -> list[Any]:
+    def test(text: str) -> list[Any]:
+        known = as_pair(text)
         if known is None:
-            raise gr.Error("Train A and B first.")
+            raise gr.Error("Train A and B first.", print_exception=False)
         told = _compared(known, "test", workspace)
         return [told, gr.update(visible=False), gr.update(visible=False), gr.update(visible=True)]
 

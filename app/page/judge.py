@@ -7,7 +7,7 @@ import torch
 
 from app.forms import spec_of
 from app.page.pieces import difference_html, reasons_html
-from app.page.state import CACHE_ROW, SIDES, SPLIT_ROWS, Form, View, bench_for, read_form, restored, view
+from app.page.state import CACHE_ROW, SIDES, SPLIT_ROWS, Form, View, bench_for, check_files, read_form, restored, view
 from app.page.telling import fingerprint
 from app.sides import CUSTOM, ROWS, Switch, changed_rows, given_back, switches, with_preset, with_switch
 from app.workspace import Workspace
@@ -45,6 +45,7 @@ def _after(asked: dict[str, Any], workspace: Workspace) -> Form:
         return form.with_side(side, with_preset(form.sides[side], str(asked["name"]))).with_switched(side, {})
     if act == "switch" and side in SIDES:
         (switch,) = (each for each in switches() if each.name == asked["name"])
+        check_files(ROWS, form.sides[side], workspace)
         return _switch(form, side, switch, bool(asked["on"]))
     return form
 
@@ -81,7 +82,7 @@ def _with_cancelled(form: Form, workspace: Workspace) -> View:
 
     Class sizes are those of the cache times the share of rows that train.
     """
-    seen = view(form)
+    seen = view(form, workspace)
     share = 1 - sum(spec_of(SplitSpec, SPLIT_ROWS, form.split).shares.values()) if not any(seen.errors.values()) else 1
     told = {}
     for side, run in seen.runs.items():

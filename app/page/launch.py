@@ -1,25 +1,38 @@
-"""Starting the page: on this machine only, without sharing, history or analytics, and for no foreign host name."""
+"""Starting the page: on this machine only, without sharing, history or analytics, and for nobody but its own page."""
 
 import importlib
 import os
+import secrets
+import signal
 import socket
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.page.quick_gradio import import_gradio
+from app.scratch import scratch_folder
+from app.uploads import Uploads
 from app.views.sheet import stylesheet
 from app.workspace import Workspace
 
-HOSTS = ("127.0.0.1", "localhost")
-MOST_UPLOADED = "50mb"
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+HOST = "127.0.0.1"
+PORTS = range(7860, 7960)
+"""Tried one after the other where no port is asked for."""
+WAITING_CONNECTIONS = 100
+CLOSING_SECONDS = 2
+"""How long answers that are on their way may take when the server is stopped."""
 
 
-def prepare(workspace: Workspace) -> None:
-    """Set what gradio reads when it is imported."""
+def prepare(scratch: Path) -> None:
+    """Set what gradio reads when it is imported; it keeps its files in a folder of the server's own."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    os.environ["GRADIO_TEMP_DIR"] = str((workspace.scratch / "tmp").resolve())
+    os.environ["GRADIO_TEMP_DIR"] = str((scratch / "gradio").resolve())
 
 
 def theme() -> Any:
@@ -52,56 +65,89 @@ def launch(workspace: Workspace, port: int | None) -> None:
     Raises:
         ValueError: the port is taken, or the store is a file.
     """
-    _check(workspace.store, port)
-    prepare(workspace)
-    import_gradio()
-    from starlette.middleware import Middleware
-    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    if workspace.store.exists() and not workspace.store.is_dir():
+        raise ValueError(f"a run store is a folder, however: {workspace.store} is a file. Give another --store.")
+    # Asked to end as by Ctrl-C: what the server kept is removed then, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with listen(port) as listening, scratch_folder(workspace.scratch) as scratch:
+        prepare(scratch)
+        import_gradio()
+        _serve(workspace, listening, scratch)
 
+
+def listen(port: int | None) -> socket.socket:
+    """A socket that listens on a port of 127.0.0.1, or on the first free one of `PORTS`.
+
+    Raises:
+        ValueError: the port is taken, or all of them are.
+    """
+    said = ""
+    for each in PORTS if port is None else (port,):
+        found = socket.socket()
+        # A port that a server has just left is free, though the system keeps its last connections in mind.
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind((HOST, each))
+            found.listen(WAITING_CONNECTIONS)
+            return found
+        except OSError as error:
+            found.close()
+            said = str(error.strerror)
+    asked = f"{PORTS[0]} to {PORTS[-1]}" if port is None else port
+    raise ValueError(f"a port must be free, however: {asked} cannot be had ({said}). Give another --port, or none.")
+
+
+def _serve(workspace: Workspace, listening: socket.socket, scratch: Path) -> None:
+    """Answer on the socket until the process is asked to stop."""
+    import uvicorn
+
+    from app.page.doors import Doors
+
+    token = secrets.token_urlsafe(32)
+    doors = Doors(application(workspace, scratch, token, listening.getsockname()[1]), token)
+    config = uvicorn.Config(doors, log_level="warning", ws="none", timeout_graceful_shutdown=CLOSING_SECONDS)
+    try:
+        uvicorn.Server(config).run([listening])
+    except KeyboardInterrupt:
+        print("The page has ended.", flush=True)
+
+
+def application(workspace: Workspace, scratch: Path, token: str, port: int) -> "Starlette":
+    """The page with all that it asks its server for; it is served through `app.page.doors` alone."""
+    import gradio as gr
+    from starlette.applications import Starlette
+
+    from app.page.doors import script_with
     from app.page.layout import build
+    from app.page.routes import routes
 
-    page = build(workspace)
-    page.queue(default_concurrency_limit=4, max_size=64)
-    page.launch(
-        server_name="127.0.0.1",
-        server_port=port,
+    @asynccontextmanager
+    async def told(_: Starlette) -> AsyncIterator[None]:
+        threading.Thread(target=_warm, daemon=True).start()
+        print(
+            f"Frostbench is at http://{HOST}:{port}/ for this machine only. Ctrl-C ends the page; jobs at work go on.",
+            flush=True,
+        )
+        yield
+
+    uploads = Uploads(scratch / "uploads")
+    page = build(workspace, uploads)
+    around: Any = Starlette(routes=routes(workspace, uploads, scratch / "heads"), lifespan=told)
+    return gr.mount_gradio_app(
+        around,
+        page,
+        "/",
         theme=theme(),
         css=style(),
-        share=False,
+        head=script_with(token),
         run_history=False,
-        footer_links=["api", "settings"],
-        max_file_size=MOST_UPLOADED,
+        footer_links=["settings"],
+        max_file_size=0,
         show_error=True,
         enable_monitoring=False,
         ssr_mode=False,
-        blocked_paths=[str((workspace.store / folder).resolve()) for folder in ("runs", "jobs")],
-        app_kwargs={"middleware": [Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS))]},
-        quiet=True,
-        prevent_thread_lock=True,
+        mcp_server=False,
     )
-    threading.Thread(target=_warm, daemon=True).start()
-    print(
-        f"Frostbench is at {page.local_url} for this machine only. Ctrl-C ends the page; jobs at work go on.",
-        flush=True,
-    )
-    page.block_thread()
-
-
-def _check(store: Path, port: int | None) -> None:
-    """Refuse what gradio would refuse after seconds, and in its own words."""
-    if store.exists() and not store.is_dir():
-        raise ValueError(f"a run store is a folder, however: {store} is a file. Give another --store.")
-    if port is not None:
-        with socket.socket() as tried:
-            # A port that a server has just left is free, though the system keeps its last connections in mind.
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                tried.bind(("127.0.0.1", port))
-            except OSError as error:
-                raise ValueError(
-                    f"a port must be free, however: {port} cannot be had ({error.strerror}). Give another --port, or "
-                    "none."
-                ) from error
 
 
 def _warm() -> None:

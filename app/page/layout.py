@@ -14,13 +14,14 @@ from app.page.judge import judge as judge_form
 from app.page.listing import build_list
 from app.page.training import attach, build_training, wire_training
 from app.page.trying import build_try, wire_try
+from app.uploads import Uploads
 from app.workspace import Workspace
 
 PAIR_KEY = "frostbench_pair"
 
 
-def build(workspace: Workspace) -> gr.Blocks:
-    """The whole page."""
+def build(workspace: Workspace, uploads: Uploads) -> gr.Blocks:
+    """The whole page; uploads are the images that it may try."""
     with gr.Blocks(title="Frostbench", fill_width=True, analytics_enabled=False) as page:
         # The secret only scrambles what the browser keeps; a fixed one lets it be read after a restart.
         pair = gr.BrowserState(None, storage_key=PAIR_KEY, secret="frostbench")
@@ -41,7 +42,7 @@ def build(workspace: Workspace) -> gr.Blocks:
         export = build_export()
         wire_training(training, workspace, pair)
         wire_compare(compare, training.ready, workspace)
-        wire_try(trying, training.ready, workspace)
+        wire_try(trying, training.ready, workspace, uploads)
         wire_export(export, training.ready, workspace)
 
         def again(known: Any, request: gr.Request) -> list[Any]:

@@ -15,7 +15,7 @@ MODULE, WRITER = "gradio.component_meta", "create_or_modify_pyi"
 
 
 def import_gradio() -> None:
-    """Import gradio without writing its stubs; where it no longer has the function that does, as usual."""
+    """Import gradio without writing its stubs; where it no longer has the module or function that does, as usual."""
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:
@@ -45,4 +45,4 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         self.usual.exec_module(module)
         if hasattr(module, WRITER):
-            setattr(module, WRITER, lambda *_: None)
+            setattr(module, WRITER, lambda *_, **__: None)

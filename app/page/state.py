@@ -160,13 +160,13 @@ class View:
     inactive: dict[str, frozenset[str]]
 
 
-def view(form: Form) -> View:
-    """What follows from a form."""
-    parts = {side: _side(form.sides[side]) for side in SIDES}
+def view(form: Form, workspace: Workspace) -> View:
+    """What follows from a form, in a workspace whose files alone are read."""
+    parts = {side: _side(form.sides[side], workspace) for side in SIDES}
     a, b = (form.sides[side] for side in SIDES)
     return View(
         runs={side: part.run for side, part in parts.items()},
-        errors={side: part.error or _shared_error(form) for side, part in parts.items()},
+        errors={side: part.error or _shared_error(form, workspace) for side, part in parts.items()},
         warnings={side: part.warnings for side, part in parts.items()},
         presets={side: part.preset for side, part in parts.items()},
         switches={side: part.switches for side, part in parts.items()},
@@ -186,15 +186,30 @@ class _Side:
     disabled: dict[str, str]
 
 
-def runs_of(form: Form) -> tuple[dict[str, RunSpec | None], dict[str, str]]:
+def check_files(rows: Sequence[Row], values: Mapping[str, Any], workspace: Workspace) -> None:
+    """Refuse files that the page may not read, before a spec is made of the values, which reads them.
+
+    Raises:
+        SettingsError: there is one among the rows that are in use.
+    """
+    for row in rows:
+        if row.is_file and row.is_active(values) and values.get(row.key):
+            try:
+                workspace.file(str(values[row.key]))
+            except SettingsError as error:
+                raise SettingsError(f"{row.path}: {error}") from error
+
+
+def runs_of(form: Form, workspace: Workspace) -> tuple[dict[str, RunSpec | None], dict[str, str]]:
     """For each side its run, None where a value is not allowed, and why it cannot be trained, empty where it can."""
-    found = {side: _run(form.sides[side]) for side in SIDES}
+    found = {side: _run(form.sides[side], workspace) for side in SIDES}
     runs, errors = ({side: pair[i] for side, pair in found.items()} for i in (0, 1))
-    return runs, {side: error or _shared_error(form) for side, error in errors.items()}
+    return runs, {side: error or _shared_error(form, workspace) for side, error in errors.items()}
 
 
-def _run(values: Mapping[str, Any]) -> tuple[RunSpec | None, str]:
+def _run(values: Mapping[str, Any], workspace: Workspace) -> tuple[RunSpec | None, str]:
     try:
+        check_files(ROWS, values, workspace)
         run = run_of(values)
     except ValueError as error:
         return None, str(error).removesuffix("\nSee `frostbench options`.")
@@ -202,8 +217,8 @@ def _run(values: Mapping[str, Any]) -> tuple[RunSpec | None, str]:
     return run, refused or ("" if values.get("cache") else "choose a cache")
 
 
-def _side(values: Mapping[str, Any]) -> _Side:
-    run, error = _run(values)
+def _side(values: Mapping[str, Any], workspace: Workspace) -> _Side:
+    run, error = _run(values, workspace)
     if run is None:
         return _Side(None, error, (), ("", False), {}, {})
     return _Side(
@@ -216,10 +231,11 @@ def _side(values: Mapping[str, Any]) -> _Side:
     )
 
 
-def _shared_error(form: Form) -> str:
+def _shared_error(form: Form, workspace: Workspace) -> str:
     if not isinstance(form.seeds, int) or not 1 <= form.seeds <= MOST_SEEDS:
         return f"seeds must be a whole number from 1 to {MOST_SEEDS}, however: {form.seeds!r} came"
     try:
+        check_files(SPLIT_ROWS, form.split, workspace)
         form.split_changes()
     except ValueError as error:
         return f"split: {error}".removesuffix("\nSee `frostbench options`.")

@@ -37,7 +37,7 @@ def asked_of(job: Job) -> str:
     """The fingerprint of a job; empty where its settings are not allowed any more, so that no form equals it."""
     try:
         return fingerprint(job.bench)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
         return ""
 
 
@@ -76,7 +76,11 @@ def when(job: Job) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds):%d %b %Y, %H:%M}"
+    try:
+        return f"{datetime.fromtimestamp(seconds):%d %b %Y, %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        # A store of somebody else may say any number.
+        return "at a time that is none"
 
 
 def runs_html(found: Mapping[str, Job]) -> str:

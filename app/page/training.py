@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import gradio as gr
@@ -9,13 +10,12 @@ import gradio as gr
 from app import jobs
 from app.finding import collect, keys_of
 from app.jobs import Job
-from app.page.common import QUIET
+from app.page.common import QUIET, Pair, as_text, kept_text
 from app.page.progress import LOADING, lines_html, progress_html
 from app.page.state import SIDES, Form, bench_for, read_form, runs_of
 from app.workspace import Workspace
 from benchmarks.plugins import check_allowed
 
-Pair = dict[str, str]
 UNENDED = ("queued", "running")
 SECONDS = 1.0
 """Between two looks at the files of jobs that are at work."""
@@ -32,7 +32,7 @@ class Training:
         progress: what else is known of both jobs.
         cancel: a button for each side.
         tick: the clock that looks at unfinished jobs.
-        ready: the job of each side, once both have ended with a run; None before.
+        ready: the job of each side as text, once both have ended with a run; empty before.
     """
 
     copy: gr.Button
@@ -41,7 +41,7 @@ class Training:
     progress: gr.HTML
     cancel: dict[str, gr.Button]
     tick: gr.Timer
-    ready: gr.State
+    ready: gr.Textbox
 
     @property
     def outputs(self) -> list[Any]:
@@ -69,21 +69,19 @@ def build_training() -> Training:
             for side in SIDES
         }
     progress = gr.HTML("", elem_id="progress", apply_default_css=False, render=False)
-    return Training(copy, start, lines, progress, cancel, gr.Timer(SECONDS, active=False), gr.State(None))
+    return Training(copy, start, lines, progress, cancel, gr.Timer(SECONDS, active=False), kept_text())
 
 
 def wire_training(training: Training, workspace: Workspace, pair: gr.BrowserState) -> None:
     """Connect the buttons and the clock; the form's values come from its script."""
-    sent = gr.JSON(visible=False)
+    sent, one = gr.JSON(visible=False), Lock()
     for sides, button in training.start.items():
         button.click(
-            _starter(workspace, sides),
+            _starter(workspace, sides, one),
             [pair, sent],
             [pair, *training.outputs],
             js="(pair, _) => [pair, window.frostbench.form()]",
-            show_progress="hidden",
-            api_visibility="private",
-            concurrency_id="start",
+            **QUIET,
         )
 
     def look(known: Pair | None) -> list[Any]:
@@ -95,9 +93,10 @@ def wire_training(training: Training, workspace: Workspace, pair: gr.BrowserStat
         button.click(_canceller(workspace, side), pair, training.outputs, **QUIET)
 
 
-def _starter(workspace: Workspace, sides: Sequence[str]) -> Callable[..., list[Any]]:
+def _starter(workspace: Workspace, sides: Sequence[str], one: Lock) -> Callable[..., list[Any]]:
     def start(known: Pair | None, tree: Any) -> list[Any]:
-        pair = dict(known or {}) | submit(read_form(tree), sides, workspace)
+        with one:
+            pair = dict(known or {}) | submit(read_form(tree), sides, workspace)
         return [pair, *shown(pair, workspace)]
 
     return start
@@ -109,17 +108,17 @@ def submit(form: Form, sides: Sequence[str], workspace: Workspace) -> Pair:
     Raises:
         gr.Error: a side cannot be trained as the form stands, or the store takes no job.
     """
-    runs, errors = runs_of(form)
+    runs, errors = runs_of(form, workspace)
     wrong = [f"{side}: {errors[side]}" for side in sides if errors[side]]
     if wrong:
-        raise gr.Error(". ".join(wrong))
+        raise gr.Error(". ".join(wrong), print_exception=False)
     try:
         for side in sides:
             check_allowed(runs[side], workspace.plugins)
         benches = {side: bench_for(form, runs[side], side, workspace) for side in sides}
         return {side: submit_one(side, bench, workspace) for side, bench in benches.items()}
     except (ValueError, OSError) as error:
-        raise gr.Error(str(error)) from error
+        raise gr.Error(str(error), print_exception=False) from error
 
 
 def submit_one(side: str, bench: dict[str, Any], workspace: Workspace) -> str:
@@ -156,7 +155,7 @@ def shown(pair: Pair, workspace: Workspace) -> list[Any]:
     buttons = [_cancel_button(side, found.get(side)) for side in SIDES]
     idle = "" if found else workspace.told_runs()
     told = [lines_html(found, idle), progress_html(found, curves, logs)]
-    return [*told, *buttons, gr.Timer(active=bool(at_work)), ready_of(found)]
+    return [*told, *buttons, gr.Timer(active=bool(at_work)), as_text(ready_of(found))]
 
 
 def _cancel_button(side: str, job: Job | None) -> Any:

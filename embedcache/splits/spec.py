@@ -38,7 +38,7 @@ class SplitSpec(BaseModel):
     """Share of rows on which temperatures are fitted; 0 leaves that role empty."""
     source: Literal["grouped_stratified", "given", "time"] = "grouped_stratified"
     """Whether test rows are drawn by group and class, are those that the listing names in split, or are the newest."""
-    roles_from: str = Field(default="", max_length=1000)
+    roles_from: str = Field(default="", max_length=1000, json_schema_extra={"is_file": True})
     """CSV or Parquet file with the columns id and role, which says which rows train, select, calibrate and test."""
     unlisted: Literal["none", "train", "select", "calibrate", "test"] = "none"
     """Role of the rows that the file of roles does not name; with none, each row must be named."""

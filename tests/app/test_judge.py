@@ -4,15 +4,17 @@ import json
 import re
 from pathlib import Path
 
+import gradio as gr
 import pytest
 from pages import Page
 from seeing import Halves, write_images
 
 from app.page import form_html as form_page
 from app.page.judge import judge
-from app.page.state import first_form
+from app.page.state import SPLIT_ROWS, first_form, read_form
+from app.page.training import submit
 from app.rows import Row
-from app.sides import CUSTOM
+from app.sides import CUSTOM, ROWS
 from app.workspace import Workspace
 from benchmarks.settings import preset_names
 from embedcache.extraction.extract import extract
@@ -93,6 +95,73 @@ def test_what_is_not_possible_is_told(here, form):
     del form["sides"]["A"]["columns"]
     assert "Reload the page" in judge({"act": "input", "form": form}, here)["error"]
     form["seeds"] = None
+
+
+FILES = {
+    "head.classifier<cosine>.file": {"head.classifier.kind": "cosine"},
+    "head.classifier<external>.file": {"head.classifier.kind": "external"},
+    "head.classifier<zero_shot>.file": {"head.classifier.kind": "zero_shot"},
+    "train.loss.point<external>.file": {"train.loss.point.kind": "external"},
+    "second<refit>.classifier<zero_shot>.file": {
+        "second.kind": "refit",
+        "second<refit>.classifier.kind": "zero_shot",
+    },
+}
+
+
+def test_every_option_that_is_a_line_is_known_as_a_file_or_as_none():
+    lines = [row for row in (*ROWS, *SPLIT_ROWS) if row.control == "line"]
+    assert {row.key for row in lines if row.is_file} == {*FILES, "roles_from"}
+    assert {row.path.rpartition(".")[2] for row in lines if not row.is_file} == {"name", "sha256"}
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Every file that is hashed."""
+    found = []
+
+    def hashed(path):
+        found.append(str(path))
+        return "0" * 64
+
+    monkeypatch.setattr("heads.text_weights.file_sha256", hashed)
+    return found
+
+
+@pytest.mark.parametrize("key", FILES)
+@pytest.mark.parametrize("act", ["input", "switch", "restore"])
+def test_a_file_elsewhere_is_never_read(here, form, tmp_path, reads, key, act):
+    (tmp_path / "secret").write_text("secret")
+    form["sides"]["B"] |= FILES[key] | {key: str(tmp_path / "secret")}
+    said = judge({"act": act, "form": form, "side": "B", "name": "SupCon", "on": True}, here)
+    told = said["error"] if act == "switch" else said["difference"]
+    assert "a file that the page reads lies below /nowhere, however: " in told
+    assert key.replace("<", "&lt;").partition("&lt;")[0].split(".")[0] in told
+    assert reads == []
+    with pytest.raises(gr.Error, match="a file that the page reads lies below"):
+        submit(read_form(form), ("B",), here)
+
+
+def test_a_file_of_roles_elsewhere_is_refused(here, form, tmp_path):
+    (tmp_path / "roles.csv").write_text("id,role\nsecret,secret\n")
+    form["split"]["roles_from"] = str(tmp_path / "roles.csv")
+    said = judge({"act": "input", "form": form}, here)["difference"]
+    assert said.count("split: roles_from: a file that the page reads lies below /nowhere, however: ") == 2
+
+
+def test_a_file_in_use_is_read_once_and_not_for_options_out_of_use(form, cache, tmp_path, reads):
+    here = Workspace(tmp_path, (cache,), tmp_path / "results")
+    (tmp_path / "words.npz").write_bytes(b"weights")
+    form["sides"]["B"] |= {key: str(tmp_path / "words.npz") for key in FILES}
+    assert judge({"act": "input", "form": form}, here)["error"] is None
+    assert reads == []
+    form["sides"]["B"]["head.classifier.kind"] = "zero_shot"
+    for act in ("input", "restore", "input"):
+        assert judge({"act": act, "form": form}, here)["error"] is None
+    assert reads == [str(tmp_path / "words.npz")]
+    (tmp_path / "words.npz").write_bytes(b"others")
+    judge({"act": "input", "form": form}, here)
+    assert len(reads) == 2
 
 
 def groups_of(page):

@@ -1,5 +1,6 @@
 """What the page may touch."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,63 @@ def test_what_was_found_is_believed_for_a_few_seconds(below, monkeypatch):
     assert here.cache_names() == ["b"]
     now[0] += workspace.SECONDS
     assert here.cache_names() == ["b", "c"]
+
+
+@pytest.fixture
+def files(below, tmp_path_factory):
+    """A workspace, and another folder beside it that holds a secret."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "secret.csv").write_text("id,role\na,secret\n")
+    (elsewhere / "loss.py").write_text("")
+    (below / "sub").mkdir()
+    (below / "sub" / "roles.csv").write_text("id,role\na,train\n")
+    return Workspace(Path(), (), Path("results"), plugins=(elsewhere / "loss.py",)), below, elsewhere
+
+
+def test_a_file_below_the_root_may_be_read_and_a_plugin_that_was_named(files):
+    here, below, elsewhere = files
+    wanted = (below / "sub" / "roles.csv").resolve()
+    (below / "link.csv").symlink_to(wanted)
+    for name in ("sub/roles.csv", str(below / "sub" / "roles.csv"), "sub/../sub/roles.csv", "link.csv"):
+        assert here.file(name) == wanted
+    assert here.file(str(elsewhere / "loss.py")) == (elsewhere / "loss.py").resolve()
+
+
+def test_a_file_elsewhere_is_refused_by_any_way(files):
+    here, below, elsewhere = files
+    (below / "link.csv").symlink_to(elsewhere / "secret.csv")
+    (below / "folder").symlink_to(elsewhere)
+    ways = (
+        str(elsewhere / "secret.csv"),
+        f"../{elsewhere.name}/secret.csv",
+        "link.csv",
+        "folder/secret.csv",
+        "/dev/zero",
+        "/etc/passwd",
+        f"/proc/self/cwd/../{elsewhere.name}/secret.csv",
+        str(elsewhere / "there is none"),
+    )
+    for way in ways:
+        with pytest.raises(SettingsError, match=r"a file that the page reads lies below .*, however: .* does not"):
+            here.file(way)
+
+
+def test_what_is_no_file_is_refused(files):
+    here, below, _ = files
+    os.mkfifo(below / "pipe")
+    (below / "circle").symlink_to("circle")
+    for name in ("", "sub", "pipe", "none", "http://127.0.0.1/a.csv", "a" * 5000, "circle"):
+        with pytest.raises(SettingsError, match="a file must be there, however: "):
+            here.file(name)
+    with pytest.raises(SettingsError, match="is no path"):
+        here.file("a\0b")
+
+
+def test_a_file_that_is_too_large_for_a_form_is_refused(files):
+    here, below, _ = files
+    for name, size in (("fits.npz", workspace.MOST_BYTES), ("large.npz", 300 * workspace.MIB)):
+        with (below / name).open("wb") as file:
+            file.truncate(size)
+    assert here.file("fits.npz").name == "fits.npz"
+    with pytest.raises(SettingsError, match=r"has at most 100 MB, however: 'large.npz' has 300. Use the command line"):
+        here.file("large.npz")

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue, model_validator
 from torch import Tensor
 
 from heads.plugin_files import PluginError, not_stackable, plugin, stackable
-from heads.spec import Spec, Tier
+from heads.spec import FILE, Spec, Tier
 from heads.text_weights import with_file_hash
 from training.losses.scores import Scores, Targets
 
@@ -28,7 +28,7 @@ class ExternalLoss(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["external"] = "external"
-    file: str = Field(default="", max_length=1000)
+    file: str = Field(default="", max_length=1000, json_schema_extra=FILE)
     """The .py file, relative to the current directory."""
     name: str = Field(default="", max_length=200)
     """The class in that file, a heads.spec.Spec that is called with scores and targets."""

@@ -51,8 +51,24 @@ def test_from_a_table_to_a_downloaded_head(server, browse, digits, tmp_path):
     page.get_by_role("button", name="Back to validation").click()
     expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "select", timeout=LONG)
 
+    for name, content, reason in (("none.png", b"", "the file is empty"), ("x.HEIC", b"\0\0\0\x18ftypheic", "is HEIC")):
+        given = {"name": name, "mimeType": "image/png", "buffer": content}
+        page.locator("#try-image input[type=file]").set_input_files(given)
+        expect(page.get_by_test_id("image")).to_contain_text(f"{name}: {reason}", timeout=LONG)
+        expect(page.get_by_test_id("try")).to_have_attribute("data-state", "empty", timeout=LONG)
+    page.evaluate(
+        """() => new Promise(done => { const drawn = document.createElement("canvas");
+        drawn.toBlob(blob => { const carried = new DataTransfer();
+            carried.items.add(new File([blob], "dropped.png", {type: "image/png"}));
+            document.querySelector("#try-image .fp-drop").dispatchEvent(
+                new DragEvent("drop", {dataTransfer: carried, bubbles: true}));
+            done(); }); })"""
+    )
+    expect(page.get_by_test_id("image")).to_contain_text("dropped.png", timeout=LONG)
+    state(page, "answer-A", "done")
     image = next((digits / "images" / COMMA).glob("*.png"))
     page.locator("#try-image input[type=file]").set_input_files(image)
+    expect(page.get_by_test_id("image")).to_contain_text(image.name, timeout=LONG)
     state(page, "answer-A", "done")
     before = page.get_by_test_id("answer-A").inner_text()
     page.get_by_label("number input for Temperature").fill("4")

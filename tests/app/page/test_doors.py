@@ -1,0 +1,162 @@
+"""Which requests are answered, without a browser: as browsers and programs send them."""
+
+import asyncio
+import re
+from http import HTTPStatus
+
+import pytest
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from app.page.doors import STALE, TOKEN, Doors, refusal_of, script_with
+
+HERE = "127.0.0.1:7860"
+OWN = {"host": HERE, "origin": f"http://{HERE}", "sec-fetch-site": "same-origin", TOKEN: "secret"}
+VISIT = {"host": HERE, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+
+def status(method, path, headers):
+    found = refusal_of(method, path, Headers(headers), "secret")
+    return None if found is None else found.status
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [
+        ("GET", "/", VISIT | {"sec-fetch-site": "none"}),
+        ("GET", "/", VISIT | {"sec-fetch-site": "cross-site"}),
+        ("GET", "/", {"host": HERE}),
+        ("GET", "/config", {"host": HERE}),
+        ("GET", "/assets/index.js", {"host": "localhost:9000", "sec-fetch-site": "same-origin"}),
+        ("POST", "/gradio_api/run/predict", OWN),
+        ("POST", "/frostbench/images", OWN | {"host": "localhost:9", "origin": "http://localhost:9"}),
+        ("GET", "/frostbench/heads/5d1f", {"host": HERE, "sec-fetch-site": "same-origin"}),
+    ],
+)
+def test_the_page_itself_and_visits_are_answered(method, path, headers):
+    assert status(method, path, headers) is None
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1]:7860", "127.0.0.2:7860"])
+def test_another_name_than_ours_is_refused(host):
+    assert status("GET", "/", {"host": host}) == HTTPStatus.BAD_REQUEST
+    assert refusal_of("GET", "/", Headers(raw=[(b"host", HERE.encode())] * 2), "secret").status == 400
+    assert refusal_of("GET", "/", Headers(raw=[]), "secret").status == 400
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "http://localhost:7860"},
+        {"origin": "https://127.0.0.1:7860"},
+        {"origin": "null"},
+        {"origin": "file://"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site"},
+    ],
+)
+@pytest.mark.parametrize(("method", "path"), [("GET", "/config"), ("POST", "/gradio_api/queue/join"), ("OPTIONS", "/")])
+def test_another_page_is_refused_though_it_had_the_token(method, path, changed):
+    assert status(method, path, OWN | changed) == HTTPStatus.FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "dest"),
+    [("GET", "/", "iframe"), ("GET", "/config", "document"), ("POST", "/", "document"), ("GET", "/", "script")],
+)
+def test_a_link_leads_to_the_page_in_a_tab_of_its_own_alone(method, path, dest):
+    asked = VISIT | {"sec-fetch-site": "same-site", "sec-fetch-dest": dest, TOKEN: "secret"}
+    assert status(method, path, asked) == HTTPStatus.FORBIDDEN
+
+
+@pytest.mark.parametrize("token", [{}, {TOKEN: ""}, {TOKEN: "secre"}, {TOKEN: "other"}, {TOKEN: "s\xe9cret"}])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_what_changes_something_carries_the_token(method, token):
+    asked = {"host": HERE, "origin": f"http://{HERE}"} | token
+    refusal = refusal_of(method, "/gradio_api/run/predict", Headers(asked), "secret")
+    assert (refusal.status, dict(refusal.headers)) == (HTTPStatus.FORBIDDEN, {STALE: "1"})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/gradio_api/upload",
+        "/gradio_api/upload_progress",
+        "/gradio_api/file=/etc/passwd",
+        "/gradio_api/file=http://127.0.0.1:1/x",
+        "/gradio_api/file/etc/passwd",
+        "/gradio_api/proxy=http://x.hf.space/",
+        "/gradio_api/heartbeat/abc",
+        "/gradio_api/call/judge",
+        "/gradio_api/stream/x",
+        "/gradio_api/run-history/records",
+        "/gradio_api/process_recording",
+        "/gradio_api/vibe-edit",
+        "/monitoring",
+        "/login",
+        "/gradio_api/dev/reload",
+        "/gradio_api/deep_link",
+        "/../config",
+        "//config",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_addresses_that_the_page_does_not_use_are_closed(method, path):
+    assert status(method, path, OWN) == HTTPStatus.NOT_FOUND
+
+
+@pytest.fixture
+def client():
+    """What lets everybody read its answers, behind our doors."""
+
+    async def answer(request):
+        return PlainTextResponse("told", headers={"Access-Control-Allow-Origin": "*", "X-Frame-Options": "ALLOWALL"})
+
+    async def socket(socket):
+        await socket.accept()
+
+    app = Starlette(
+        routes=[Route("/", answer, methods=["GET", "POST"]), WebSocketRoute("/gradio_api/queue/join", socket)]
+    )
+    return TestClient(Doors(app, "secret"), base_url=f"http://{HERE}")
+
+
+def test_no_answer_may_be_framed_or_read_by_another_page(client):
+    refused = client.get("/", headers={"origin": "http://127.0.0.1:9999"})
+    assert refused.status_code == HTTPStatus.FORBIDDEN
+    assert "the page answers only itself, however: the request is one of ['http://127.0.0.1:9999']" in refused.text
+    for answer, told in ((client.get("/"), "told"), (refused, refused.text)):
+        assert answer.text == told
+        assert not [name for name in answer.headers if name.startswith("access-control-")]
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+    assert client.post("/", headers={TOKEN: "secret"}).text == "told"
+
+
+def test_a_web_socket_is_refused(client):
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/gradio_api/queue/join", headers=OWN):
+        pass
+
+
+def test_the_script_holds_the_token_and_nothing_to_fill_in():
+    script = script_with("abc-_9")
+    assert re.search(r'const TOKEN = "abc-_9"', script)
+    assert "TOKEN_OF" not in script
+    assert TOKEN in script
+    assert STALE in script
+
+
+def test_the_application_is_told_when_the_server_starts_and_ends():
+    started = []
+
+    async def app(scope, receive, send):
+        started.append(scope["type"])
+
+    asyncio.run(Doors(app, "secret")({"type": "lifespan"}, None, None))
+    assert started == ["lifespan"]

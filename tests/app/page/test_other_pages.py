@@ -1,0 +1,169 @@
+"""What another page in the same browser can do to ours, on another port of this machine: nothing."""
+
+import threading
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.slow
+LONG = 90_000
+POST = "method: 'POST', mode: 'no-cors'"
+TRIES = {
+    "read": "fetch(`${ours}config`)",
+    "read without asking": "fetch(`${ours}config`, {mode: 'no-cors'})",
+    "join the queue": "fetch(`${ours}gradio_api/queue/join`, {method: 'POST', body: '{\"data\":[],\"fn_index\":0}'})",
+    "join with JSON": """fetch(`${ours}gradio_api/queue/join`, {method: 'POST', body: '{"data":[],"fn_index":0}',
+        headers: {'content-type': 'application/json'}})""",
+    "run at once": f"fetch(`${{ours}}gradio_api/run/predict`, {{{POST}, body: '{{}}'}})",
+    "ask the form's server": f"fetch(`${{ours}}gradio_api/component_server`, {{{POST}, body: '{{}}'}})",
+    "give an image": f"fetch(`${{ours}}frostbench/images?name=a.png`, {{{POST}, body: 'x'}})",
+    "upload to Gradio": f"""(() => {{ const form = new FormData(); form.append('files', new Blob(['x']), 'a.png');
+        return fetch(`${{ours}}gradio_api/upload`, {{{POST}, body: form}}); }})()""",
+    "listen": """new Promise((open, shut) => {
+        const heard = new EventSource(`${ours}gradio_api/queue/data?session_hash=a`);
+        heard.onopen = open; heard.onerror = shut; })""",
+    "take a head": "fetch(`${ours}frostbench/heads/5d1f`, {mode: 'no-cors'})",
+    "load as a script": """new Promise((open, shut) => { const one = document.createElement('script');
+        one.src = `${ours}config`; one.onload = open; one.onerror = shut; document.body.append(one); })""",
+    "load as an image": """new Promise((open, shut) => { const one = new Image();
+        one.onload = open; one.onerror = shut; one.src = `${ours}favicon.ico`; })""",
+}
+"""What a page may try, each as a promise; `ours` is the address of our page."""
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """An empty page."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><body>")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def elsewhere():
+    """The address of another server of this machine."""
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    running = threading.Thread(target=partial(other.serve_forever, 0.05), daemon=True)
+    running.start()
+    yield f"http://127.0.0.1:{other.server_address[1]}/"
+    other.shutdown()
+    other.server_close()
+    running.join(10)
+
+
+@pytest.fixture
+def foreign(chromium, untouched, elsewhere):
+    """A page from elsewhere, and the status of all that our server answered to it."""
+    context = chromium.new_context()
+    page, said = context.new_page(), {}
+    page.on("response", lambda answer: said.update({answer.url: answer.status}))
+    page.goto(elsewhere)
+    said.clear()
+    yield page, said
+    context.close()
+
+
+def left_behind(server):
+    home = server.store / "app"
+    return [path for path in home.rglob("*") if path.is_file()], list((server.store / "jobs").glob("*"))
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("what", TRIES)
+def test_another_page_gets_no_answer(foreign, untouched, what, name):
+    page, said = foreign
+    ours = untouched.url.replace("127.0.0.1", name)
+    got = page.evaluate(
+        f"""async ours => {{ try {{ const got = await {TRIES[what]}; return got.type; }}
+        catch (error) {{ return "refused"; }} }}""",
+        ours,
+    )
+    # An opaque answer tells a page nothing, not even its status, which is that of a refusal.
+    assert got in ("refused", "opaque")
+    assert set(said.values()) <= {403}
+    assert got == "refused" or said
+    assert left_behind(untouched) == ([], [])
+
+
+def test_a_form_of_another_page_is_refused(foreign, untouched):
+    page, said = foreign
+    page.evaluate(
+        """ours => { document.body.innerHTML = `<form method=post enctype="multipart/form-data"
+        action="${ours}frostbench/images?name=a.png"><input name=files value=x></form>`;
+        document.forms[0].submit(); }""",
+        untouched.url,
+    )
+    expect(page.locator("body")).to_contain_text("the page answers only itself", timeout=LONG)
+    assert list(said.values()) == [403]
+    assert left_behind(untouched) == ([], [])
+
+
+def test_another_page_cannot_frame_ours(foreign, untouched):
+    page, said = foreign
+    page.evaluate(
+        """ours => new Promise(done => { const frame = document.createElement("iframe"); frame.onload = done;
+        frame.src = ours; document.body.append(frame); })""",
+        untouched.url,
+    )
+    assert list(said.values()) == [403]
+    assert "Frostbench" not in "".join(frame.content() for frame in page.frames)
+
+
+def test_a_link_of_another_page_opens_ours_without_a_hold_on_it(foreign, untouched):
+    page, _ = foreign
+    with page.context.expect_page() as opening:
+        page.evaluate("ours => { window.opened = window.open(ours) }", untouched.url)
+    ours = opening.value
+    ours.get_by_test_id("diff").wait_for(timeout=LONG)
+    assert ours.evaluate("window.opener") is None
+    assert page.evaluate("opened.closed")
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_our_own_page_works_under_both_names(chromium, untouched, name):
+    context = chromium.new_context()
+    page, wrong = context.new_page(), []
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("response", lambda answer: wrong.append(answer.url) if answer.status >= 400 else None)
+    page.goto(untouched.url.replace("127.0.0.1", name))
+    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    page.get_by_label("B: Preset").select_option("plain")
+    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    expect(page.get_by_label("B: Preset")).to_have_value("plain")
+    context.close()
+    assert wrong == []
+
+
+def test_a_page_of_an_earlier_server_loads_itself_anew(server, browse):
+    page = browse()
+    page.get_by_label("A: Preset").select_option("plain")
+    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    page.evaluate("window.earlier = true")
+    server.kill()
+    server.start()
+    page.get_by_label("B: Preset").select_option("plain")
+    page.wait_for_function("window.earlier === undefined", timeout=LONG)
+    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    expect(page.get_by_label("A: Preset")).to_have_value("plain")
+    page.get_by_label("B: Preset").select_option("plain")
+    expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "0", timeout=LONG)
+
+
+def test_what_the_server_kept_goes_with_it(server):
+    (own,) = (server.store / "app").iterdir()
+    assert own.name == str(server.process.pid)
+    (own / "uploads").mkdir()
+    (own / "uploads" / "image").touch()
+    server.kill()
+    server.start()
+    assert [path.name for path in (server.store / "app").iterdir()] == [str(server.process.pid)]
+    server.process.terminate()
+    server.process.wait(30)
+    assert list((server.store / "app").iterdir()) == []

@@ -1,0 +1,128 @@
+"""What is kept of the images that were given to the page."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from app.scratch import scratch_folder
+from app.uploads import UploadError, Uploads, plain_name, write_preview
+
+
+async def chunks(*parts):
+    for part in parts:
+        yield part
+
+
+def take(uploads, *parts, name="a.png"):
+    return asyncio.run(uploads.take(name, chunks(*parts)))
+
+
+def files(folder):
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def test_bytes_are_kept_as_they_came(tmp_path):
+    uploads = Uploads(tmp_path / "kept")
+    key = take(uploads, b"\x89PNG", b"", b"\r\n", name="up/../cat \n1.HEIC")
+    upload = uploads.get(key)
+    assert (upload.path.read_bytes(), upload.name, upload.size) == (b"\x89PNG\r\n", "cat 1.HEIC", 6)
+    uploads.drop(key)
+    uploads.drop(key)
+    assert list((tmp_path / "kept").iterdir()) == []
+    with pytest.raises(UploadError, match="this one has gone"):
+        uploads.get(key)
+
+
+def test_an_image_that_is_too_large_leaves_nothing(tmp_path):
+    uploads = Uploads(tmp_path, most_bytes=2**20, most_total=2**22)
+    assert uploads.get(take(uploads, bytes(2**20))).size == 2**20
+    with pytest.raises(UploadError, match="an image takes at most 1 MB, however: more came"):
+        take(uploads, bytes(2**20), b"1")
+    assert files(tmp_path) == ["image"]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_oldest_images_go_where_all_take_too_much(tmp_path):
+    uploads = Uploads(tmp_path, most_bytes=2**20, most_total=2**22)
+    keys = [take(uploads, bytes(2**20)) for _ in range(6)]
+    assert files(tmp_path) == ["image"] * 4
+    for key in keys[:2]:
+        with pytest.raises(UploadError, match="Choose it again"):
+            uploads.get(key)
+    assert all(uploads.get(key).path.is_file() for key in keys[2:])
+
+
+def test_images_on_their_way_count_too(tmp_path):
+    uploads = Uploads(tmp_path, most_bytes=2**20, most_total=2**21)
+
+    async def crowd():
+        gate = asyncio.Event()
+
+        async def slow():
+            yield b"1"
+            await gate.wait()
+
+        first = [asyncio.create_task(uploads.take("a", slow())) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(UploadError, match="others are still on their way"):
+            await uploads.take("b", chunks(b"2"))
+        gate.set()
+        return await asyncio.gather(*first)
+
+    assert len(asyncio.run(crowd())) == 2
+    assert uploads.get(take(uploads, b"3")).size == 1
+
+
+def test_an_upload_that_breaks_off_leaves_nothing_and_gives_its_place_back(tmp_path):
+    uploads = Uploads(tmp_path, most_bytes=2**20, most_total=2**20)
+
+    async def broken():
+        yield b"1"
+        raise ConnectionError("gone")
+
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            asyncio.run(uploads.take("a", broken()))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "/", "\x00\n", " . ", "a/.."])
+def test_a_name_that_is_none_is_replaced(name):
+    assert plain_name(name) == "image"
+
+
+def test_the_preview_is_what_heads_see_but_smaller(tmp_path):
+    pixels = np.zeros((600, 1200, 4), np.uint8)
+    pixels[:, :600] = (200, 10, 10, 255)
+    Image.fromarray(pixels, "RGBA").save(tmp_path / "a.png")
+    uploads = Uploads(tmp_path / "kept")
+    upload = uploads.get(take(uploads, (tmp_path / "a.png").read_bytes()))
+    write_preview(upload)
+    with Image.open(upload.preview) as seen:
+        assert (seen.size, seen.mode) == ((480, 240), "RGB")
+        assert (seen.getpixel((10, 10)), seen.getpixel((470, 10))) == ((200, 10, 10), (255, 255, 255))
+
+
+def test_what_servers_left_behind_is_removed_and_nothing_else(tmp_path):
+    home, documents = tmp_path / "app", tmp_path / "documents"
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    alive = os.getppid()
+    for name in (str(ended.pid), str(alive), "notes", "0", "12a", "9" * 30):
+        (home / name).mkdir(parents=True)
+        (home / name / "file").touch()
+    documents.mkdir()
+    (documents / "letter").touch()
+    (home / str(2**21 + ended.pid)).symlink_to(documents)
+    (home / "77777777").write_text("a file")
+    with scratch_folder(home) as own:
+        (own / "uploads").mkdir()
+        there = {path.name for path in home.iterdir()}
+        assert there == {str(alive), "notes", "0", "12a", own.name, str(2**21 + ended.pid), "77777777"}
+    assert not own.exists()
+    assert files(documents) == ["letter"]
