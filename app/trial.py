@@ -14,6 +14,7 @@ from benchmarks.store import read_record, run_folder
 from embedcache.decode import decode_file
 from heads.ensemble import Ensemble
 from heads.layers import Layers
+from heads.trained import TrainedHead
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Trial:
         implied: [C] that prior.
         uniform: [C] equal over the trained classes.
         layers: the head's own calibration.
+        head: what fits it anew for another prior; None where none can.
     """
 
     key: str
@@ -35,6 +37,7 @@ class Trial:
     implied: Tensor
     uniform: Tensor
     layers: Layers
+    head: TrainedHead | None = None
 
 
 def best_run(store: Path, keys: Mapping[int, str]) -> str:
@@ -76,13 +79,17 @@ def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]
         prior: 0 is the head's own, 1 the uniform one; between them lie their geometric means, normalised.
 
     Returns:
-        At 1 and 0 bit for bit what `predict_images` says.
+        At 1 and 0 bit for bit what `predict_images` says, and at 1 and 1 what it says under the uniform prior.
     """
-    logits = trial.logits
+    logits, layers = trial.logits, trial.layers
     if prior != 0:
         present = trial.implied > 0
-        logits = logits.double() + torch.where(present, prior * (trial.uniform.log() - trial.implied.log()), 0.0)
-    log_p = trial.layers.log_probabilities(logits[None])[0]
+        moved = torch.where(present, prior * (trial.uniform.log() - trial.implied.log()), 0.0)
+        logits = logits.double() + moved
+        if trial.head is not None:
+            target = torch.where(present, trial.implied * moved.exp(), 0.0)
+            layers = trial.head.under(target / target.sum()).layers
+    log_p = layers.log_probabilities(logits[None])[0]
     if temperature != 1:
         log_p = (log_p.double() / temperature).log_softmax(0)
     return [float(p) for p in log_p.exp().float()]
@@ -102,7 +109,7 @@ def _tried(image: Path, name: str, store: Path, key: str, device: str, plugins: 
         raise ValueError(f"one head is tried at a time, however: run {key} is an ensemble. Choose one of its members.")
     pixels = decode_file(image, background=predictor.background, intensity_range=predictor.intensity_range)
     logits = head.logits(predictor.vectors([predictor.look(name, pixels)]))[0]
-    return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers)
+    return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers, head)
 
 
 @lru_cache(maxsize=4)

@@ -172,9 +172,9 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
     shares = {"digit 0": 0.05, "digit 1": 0.05, "digit 8": 0.9}
     base = ["head.classifier.kind=logreg"]
     given = "{" + ", ".join(f"{name}: {share}" for name, share in shares.items()) + "}"
-    train_one(cache, "plain", base, 0, str(tmp_path / "results"), tmp_path / "plain", "cpu")
+    train_one(cache, "plain", base, 0, str(tmp_path / "results"), tmp_path / "plain", "cpu", refit=False)
     deployed = [*base, f"posthoc.deploy_prior={given}"]
-    train_one(cache, "plain", deployed, 0, str(tmp_path / "results"), tmp_path / "deployed", "cpu")
+    train_one(cache, "plain", deployed, 0, str(tmp_path / "results"), tmp_path / "deployed", "cpu", refit=False)
     (tmp_path / "prior.json").write_text(json.dumps(shares))
     words = {"plain": ["--prior", tmp_path / "prior.json"], "deployed": []}
     found = {}

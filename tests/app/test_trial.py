@@ -89,7 +89,7 @@ def test_views_of_an_image_are_drawn_by_its_own_name(tmp_path, monkeypatch):
     class Named:
         head, background = SimpleNamespace(logits=None), (255, 255, 255)
 
-        vectors = None
+        vectors = intensity_range = None
 
         def look(self, name, pixels):
             named.append(name)

@@ -65,7 +65,7 @@ def test_every_head_of_a_stack_is_refitted_with_its_own_numbers():
         theirs = LogisticRegression(C=c, tol=1e-10, max_iter=20_000)
         theirs.fit(hidden(end).double().numpy(), ROWS.train.labels)
         wanted = theirs.predict_proba(hidden(end, ROWS.select).double().numpy())
-        found = end.head.log_probabilities(ROWS.select.columns).exp()
+        found = end.head.logits(ROWS.select.columns).softmax(1)
         assert found[:, :4].detach().numpy() == pytest.approx(wanted, abs=1e-3)
 
 
@@ -77,7 +77,7 @@ def test_a_path_of_strengths_is_solved_as_each_alone():
     for together, spec in zip(ends(*runs), runs, strict=True):
         (alone,) = ends(spec)
         assert together.gradient_norm <= 1e-9
-        found, wanted = (e.head.log_probabilities(ROWS.select.columns)[:, :4] for e in (together, alone))
+        found, wanted = (e.head.logits(ROWS.select.columns).log_softmax(1)[:, :4] for e in (together, alone))
         assert (found - wanted).abs().max() < 1e-3
 
 
@@ -102,7 +102,7 @@ def test_logistic_regression_equals_scikit_learn(long_tail):
         ((x - mean) / std).numpy(), long_tail.train.labels
     )
     select = ((long_tail.select.columns["avg"] - mean) / std).numpy()
-    ours = end.head.log_probabilities(long_tail.select.columns).exp().numpy()
+    ours = end.head.logits(long_tail.select.columns).softmax(1).numpy()
     assert ours == pytest.approx(theirs.predict_proba(select), abs=1e-4)
     assert (end.reason, end.epoch) == ("solved", 0)
     assert end.gradient_norm <= 1e-6
@@ -118,7 +118,7 @@ def test_logistic_regression_with_weights_equals_scikit_learn_with_class_weights
     x, unit = long_tail.train.columns["avg"].double(), end.head.head.preprocess.unit.double()
     assert unit.tolist() == pytest.approx([x.var(0, correction=0).sum().sqrt().item() / (2 * 8**0.5)] * 8)
     theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit((x / unit).numpy(), labels, sample_weight=weight)
-    ours = end.head.log_probabilities(long_tail.select.columns).exp().numpy()
+    ours = end.head.logits(long_tail.select.columns).softmax(1).numpy()
     judged = (long_tail.select.columns["avg"].double() / unit).numpy()
     assert ours == pytest.approx(theirs.predict_proba(judged), abs=1e-4)
 
