@@ -2,10 +2,10 @@
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 from benchmarks.store import StoreError, is_finished, read_record, run_folder
+from outputs.writing import new_folder
 
 
 def take_over(key: str, source: Path, store: Path) -> bool:
@@ -24,15 +24,14 @@ def take_over(key: str, source: Path, store: Path) -> bool:
             return False
     except StoreError:
         return False
-    target.parent.mkdir(parents=True, exist_ok=True)
-    home = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=target.parent))
+    if is_finished(store, key):
+        return True
     try:
-        # Inside a folder of its own: the copy has the rights of the original, where mkdtemp's has those of one user.
-        shutil.copytree(origin, home / key, copy_function=_link_or_copy)
-        if not is_finished(store, key):
-            (home / key).replace(target)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+        with new_folder(target, "a run") as partial:
+            shutil.copytree(origin, partial, copy_function=_link_or_copy, dirs_exist_ok=True)
+    except FileExistsError:
+        if not is_finished(store, key):  # else another process has taken it over meanwhile
+            raise
     return True
 
 

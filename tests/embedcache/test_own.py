@@ -165,6 +165,22 @@ def test_a_view_set_that_is_a_link_is_refused(world: Path) -> None:
     assert everything(world / "documents") == {"views.parquet": b"mine"}
 
 
+def test_a_repair_does_not_write_behind_a_view_set_that_is_a_link(world: Path) -> None:
+    cache, other = world / "cache", world / "other"
+    shutil.copytree(cache, other)
+    manifest = {k: v for k, v in read_json(other / "manifest.json").items() if not k.endswith("cache_sha256")}
+    write_json(other / "manifest.json", manifest)
+    (other / "views.parquet").touch()
+    (cache / "views").mkdir()
+    (cache / "views/flips").symlink_to("../../other")
+    before = everything(other)
+    treat(cache)
+    assert everything(other) == before
+    (cache / "views/flips").unlink()
+    shutil.move(other, cache / "views/flips")
+    assert any("added the SHA-256" in done for done in treat(cache))
+
+
 def test_a_folder_inside_an_update_that_is_a_link_is_not_followed(world: Path) -> None:
     cache = world / "cache"
     put(world / "documents/shards/part-00000.parquet")
