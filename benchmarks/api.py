@@ -18,7 +18,7 @@ from benchmarks.compare import ROLE_WORDS, Comparison, Role
 from benchmarks.compare import compare as compare_rows
 from benchmarks.deltas import BETTER, REASONS, WORSE
 from benchmarks.evaluate import with_recipes
-from benchmarks.events import CacheOpened, RowStarted, RunFailed
+from benchmarks.events import CacheOpened, RowStarted, RunDone, RunFailed
 from benchmarks.keys import bench_rows
 from benchmarks.plan import BenchSpec
 from benchmarks.points import with_base_called
@@ -243,4 +243,5 @@ def _run(bench: BenchSpec, device: str) -> tuple[str, ...]:
     if failed and not bench.tune:
         raise ValueError("; ".join(failed))
     told = [warning for e in events if isinstance(e, CacheOpened | RowStarted) for warning in e.warnings]
+    told += [note for e in events if isinstance(e, RunDone) for note in e.record.notes]
     return tuple(dict.fromkeys(told))

@@ -96,6 +96,7 @@ class RunRecord:
         together: heads that were trained in the same stack, this one included; seconds are those of all of them.
         chosen: what the selection rows, or held-out folds, chose for it.
         members: of an ensemble, keys of the runs whose probabilities it averages; its settings hold the seed alone.
+        notes: what is to be said of how it went: training that was not done, probabilities that are far off.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -118,6 +119,7 @@ class RunRecord:
     together: int = 1
     chosen: Chosen = field(default_factory=Chosen)
     members: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:

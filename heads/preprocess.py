@@ -4,6 +4,7 @@ Every vector is divided by one number for its column first, its unit, so that le
 mean the same whatever the scale of the vectors is. It is a part of the head, which maps vectors as they are cached.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -78,7 +79,7 @@ def length_in_units(dim: int) -> float:
     >>> length_in_units(768), length_in_units(16)
     (16.0, 8.0)
     """
-    return min(LENGTH, MOST * dim**0.5)
+    return min(LENGTH, MOST * math.sqrt(dim))
 
 
 def units_of(mean: Tensor, spread: Tensor, widths: Sequence[int] = ()) -> Tensor:

@@ -69,7 +69,7 @@ def told(event: RunDone) -> str:
     odd = f"; {ODD[record.reason]}" if record.reason in ODD else ""
     bound = "; its temperature lies at the bound of the search" if at_bound(record.temperature) else ""
     took = f"{record.seconds:.1f} s" + (f" for {record.together} heads together" if record.together > 1 else "")
-    return f"{line} ({how}, {took}{odd}{bound})"
+    return "\n".join([f"{line} ({how}, {took}{odd}{bound})", *(f"    note: {said}" for said in record.notes)])
 
 
 def told_together(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
@@ -87,6 +87,7 @@ def told_together(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
         odd = [str(record.seed) for record in records if record.reason == reason]
         parts += [f"seed {', '.join(odd)} {words}"] if odd else []
     parts += [f"seed {run.seed} FAILED, {run.message}" for run in failures]
+    parts += list(dict.fromkeys(said for record in records[:1] for said in record.notes))
     return f"  {runs[0].row}: {'; '.join(parts)}"
 
 
