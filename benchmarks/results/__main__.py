@@ -9,7 +9,7 @@ processes may do side by side.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.results import defaults, posthoc
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     if chosen.page == "calibration" and chosen.data is None:
         parser.error("calibration needs the folder of the images: python -m benchmarks.results calibration DATA")
-    pages = {
+    pages: dict[str, Callable[[], Iterable[str]]] = {
         "calibration": lambda: regenerate(chosen.data, chosen.work, chosen.out, chosen.step or STEPS, chosen.part),
         "posthoc": posthoc.lines,
         "defaults": lambda: defaults.written(chosen.data, chosen.work, chosen.out, chosen.part or ()),
