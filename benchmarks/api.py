@@ -13,7 +13,7 @@ from benchmarks.calibration.report import calibration as calibration
 from benchmarks.compare import Role
 from benchmarks.compare import compare as compare_rows
 from benchmarks.evaluate import with_recipes
-from benchmarks.events import CacheOpened, RowStarted, RunFailed
+from benchmarks.events import CacheOpened, RowStarted, RunDone, RunFailed
 from benchmarks.fitted import Compared as Compared
 from benchmarks.fitted import Fitted as Fitted
 from benchmarks.keys import bench_rows
@@ -180,4 +180,5 @@ def _run(bench: BenchSpec, device: str) -> tuple[str, ...]:
     if failed and not bench.tune:
         raise ValueError("; ".join(failed))
     told = [warning for e in events if isinstance(e, CacheOpened | RowStarted) for warning in e.warnings]
+    told += [note for e in events if isinstance(e, RunDone) for note in e.record.notes]
     return tuple(dict.fromkeys(told))

@@ -97,6 +97,7 @@ class RunRecord:
         chosen: what the selection rows, or held-out folds, chose for it.
         members: of an ensemble, keys of the runs whose probabilities it averages; its settings hold the seed alone.
         warnings: what is to be known before its probabilities are trusted.
+        notes: what is to be said of how it went: training that was not done, probabilities that are far off.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -120,6 +121,7 @@ class RunRecord:
     chosen: Chosen = field(default_factory=Chosen)
     members: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:

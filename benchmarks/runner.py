@@ -48,7 +48,7 @@ from training.data import Data
 from training.engine import ENGINE_VERSION, fit, never
 from training.events import Epoch, Event, Failed, Finished, Noted
 from training.joining import stepped_rows
-from training.notes import epoch_notes, notes_for, order_notes, posthoc_notes
+from training.notes import epoch_notes, falling_notes, notes_for, order_notes, posthoc_notes, sureness_notes
 from training.posthoc_checks import ROLES, rows_of_posthoc
 from training.run import RunSpec
 
@@ -264,7 +264,10 @@ def _kept(
     data = data_facts(work.cache, work.table, work.split, head, background)
     key = stopped_key(work.key(spec), curve[-1].epoch) if finished.reason == "stopped" else work.key(spec)
     record = record_of(key, spec, replace(finished, head=head), curve, data, evaluations, work.device)
-    record = replace(record, together=together)
+    judged = outcomes[outcomes["role"] == "select"]
+    notes = falling_notes(spec, [event.loss for event in curve], finished.epoch)
+    notes += sureness_notes(judged["confidence"], judged["label"] == judged["predicted"])
+    record = replace(record, together=together, notes=notes)
     metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
     facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics}
     known = replace(head, facts=facts | {"environment": record.environment})

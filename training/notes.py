@@ -1,6 +1,6 @@
 """What is to be said about a run before it is trained."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -54,6 +54,68 @@ def epoch_notes(run: RunSpec, labels: Tensor, background: Sequence[int] = ()) ->
     return (
         f"epochs are kept by the NLL of the {len(labels)} rows that select: macro F1 is mostly noise below "
         f"{ENOUGH_ROWS_OF_A_CLASS} rows a class",
+    )
+
+
+FALLS = 0.1
+"""Share of the training loss that a quarter of the rate's path may still bring down at the end."""
+GAP = 0.1
+"""Difference of mean confidence and accuracy from which it is told, where it is three standard errors as well."""
+
+
+def falling_notes(run: RunSpec, losses: Sequence[float], kept: int) -> tuple[str, ...]:
+    """That the training loss still fell when the schedule ended, from its means over epochs and the kept epoch.
+
+    Steps late in a cosine are short, so epochs are weighed by their rates: the fall is that from the third quarter of
+    the sum of all rates to the last.
+
+    >>> falling_notes(RunSpec(), [1 - k / 100 for k in range(50)], 50)
+    ('the training loss still fell by 14% over the last quarter of the learning rate: train for more steps, or raise \
+train.optim.lr',)
+    >>> falling_notes(RunSpec(), [1 + 1 / (1 + k) for k in range(50)], 50)
+    ()
+    """
+    epochs = len(losses)
+    if (
+        isinstance(run.head.classifier, Closed)
+        or isinstance(run.second, Crt | Lws)
+        or epochs < 8
+        or kept < 0.9 * epochs
+    ):
+        return ()
+    rates = torch.tensor([run.train.schedule.factor((k + 0.5) / epochs) for k in range(epochs)], dtype=torch.float64)
+    path, values = rates.cumsum(0) / rates.sum(), torch.tensor(losses, dtype=torch.float64)
+    before, after = (_weighed(values, rates, part) for part in ((path > 0.5) & (path <= 0.75), path > 0.75))
+    if not before > 0 or 1 - after / before < FALLS:
+        return ()
+    return (
+        f"the training loss still fell by {1 - after / before:.0%} over the last quarter of the learning rate: train "
+        "for more steps, or raise train.optim.lr",
+    )
+
+
+def _weighed(values: Tensor, rates: Tensor, part: Tensor) -> float:
+    return float((values * rates)[part].sum() / rates[part].sum())
+
+
+def sureness_notes(confidence: Iterable[float], right: Iterable[bool]) -> tuple[str, ...]:
+    """That the mean confidence of judged rows is far from their accuracy, both given row by row.
+
+    >>> sureness_notes([0.05] * 50, [True] * 50)
+    ('the mean confidence on the rows that select is 0.05 and the accuracy 1.00: probabilities are far too unsure; \
+posthoc.calibration.kind=temperature mends that',)
+    """
+    sure, hits = (torch.tensor(list(each), dtype=torch.float64) for each in (confidence, right))
+    if len(sure) == 0:
+        return ()
+    gap = float(sure.mean() - hits.mean())
+    noise = float((sure - hits).std(correction=0)) / len(sure) ** 0.5
+    if not abs(gap) >= max(GAP, 3 * noise):
+        return ()
+    word = "sure" if gap > 0 else "unsure"
+    return (
+        f"the mean confidence on the rows that select is {float(sure.mean()):.2f} and the accuracy "
+        f"{float(hits.mean()):.2f}: probabilities are far too {word}; posthoc.calibration.kind=temperature mends that",
     )
 
 

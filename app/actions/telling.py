@@ -70,7 +70,7 @@ def told(event: RunDone) -> str:
     odd = f"; {ODD[record.reason]}" if record.reason in ODD else ""
     wary = "".join(f"; {warning}" for warning in record.warnings)
     took = f"{record.seconds:.1f} s" + (f" for {record.together} heads together" if record.together > 1 else "")
-    return f"{line} ({how}, {took}{odd}{wary})"
+    return "\n".join([f"{line} ({how}, {took}{odd}{wary})", *(f"    note: {said}" for said in record.notes)])
 
 
 def told_together(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
@@ -89,6 +89,7 @@ def told_together(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
         parts += [f"seed {', '.join(odd)} {words}"] if odd else []
     parts += [f"seed {record.seed}: {warning}" for record in records for warning in record.warnings]
     parts += [f"seed {run.seed} FAILED, {run.message}" for run in failures]
+    parts += list(dict.fromkeys(said for record in records[:1] for said in record.notes))
     return f"  {runs[0].row}: {'; '.join(parts)}"
 
 

@@ -107,7 +107,8 @@ def after(status: Status, event: BenchEvent, seeds: Sequence[int], since_first: 
     if isinstance(event, RunSkipped):
         return _next(_with_key(replace(status, found=status.found + 1), event.seed, event.key, seeds))
     if isinstance(event, RunDone):
-        kept = _with_key(status, event.record.seed, event.record.key, seeds)
+        said = tuple(f"seed {event.record.seed}: {note}" for note in event.record.notes)
+        kept = _with_key(replace(status, warnings=status.warnings + said), event.record.seed, event.record.key, seeds)
         return kept if _is_stopped(event) else _next(replace(kept, trained=status.trained + 1))
     return status
 

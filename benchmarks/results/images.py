@@ -10,6 +10,7 @@ from pathlib import Path
 from embedcache.backbones import load_backbone
 from embedcache.extraction.events import Finished
 from embedcache.extraction.extract import extract
+from embedcache.items import Listing
 from embedcache.sources.source import list_source
 from outputs.writing import new_file
 
@@ -44,12 +45,20 @@ def embedded(data: Path, work: Path) -> Iterator[str]:
         ValueError: a source is not there.
     """
     for source in SOURCES:
-        manifest = _manifest(data, work, source)
-        listing = list_source(manifest, root=_folder(data, work, source))
+        listing = listing_of(data, work, source)
         for backbone in BACKBONES:
             cache = cache_of(work, source, backbone)
             ends = [e for e in extract(listing, load_backbone("bundled", backbone), cache) if isinstance(e, Finished)]
             yield f"{cache}: {ends[-1].n_ok} images, {ends[-1].n_bad} left out"
+
+
+def listing_of(data: Path, work: Path, source: Source) -> Listing:
+    """The images of a source that are taken.
+
+    Raises:
+        ValueError: the source is not there.
+    """
+    return list_source(_manifest(data, work, source), root=_folder(data, work, source))
 
 
 def _folder(data: Path, work: Path, source: Source) -> Path:

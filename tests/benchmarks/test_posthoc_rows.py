@@ -113,12 +113,10 @@ def test_test_rows_move_nothing_that_is_fitted(ran, write_cache, tmp_path):
     other = table_to_data(replace(table, labels=relabelled), split)
     (end,) = [event for event in fit([spec], other) if isinstance(event, Finished)]
     head = load(done["by_calibrate"].folder / "head").head
-    # The bench solved both of its logistic regressions at once, which is the same up to rounding.
-    assert torch.allclose(end.head.layers.bias, head.layers.bias, atol=1e-6)
-    own = end.head.layers.numbers
-    assert {name: value.tolist() for name, value in own.items()} == {
-        name: pytest.approx(value.tolist(), abs=1e-4) for name, value in head.layers.numbers.items()
-    }
+    # Alone and in the stack of the bench a head is the same up to rounding.
+    assert torch.allclose(end.head.layers.bias, head.layers.bias, atol=1e-5)
+    pairs = [(end.head.layers.numbers[name], value) for name, value in head.layers.numbers.items()]
+    assert all(torch.allclose(found, value, rtol=1e-4, atol=1e-5) for found, value in pairs)
 
 
 def test_an_ensemble_decides_by_the_mean_of_what_its_members_add(ran):

@@ -1,0 +1,111 @@
+"""Vectors for docs/results/defaults.md: solar cells, images of DATA, digits, and two drawn tables."""
+
+import csv
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.datasets import load_digits
+
+from benchmarks.results.images import SOURCES, Source, cache_of, listing_of
+from embedcache.backbones import load_backbone
+from embedcache.extraction.extract import extract
+from embedcache.items import Listing
+from embedcache.sources.source import list_source
+from embedcache.table import read_table
+
+BACKBONE = "efficientnet_lite0"
+Floats = npt.NDArray[np.float32]
+
+
+class Table(NamedTuple):
+    """Vectors and their classes.
+
+    Attributes:
+        x: [N, D].
+        labels: [N] from 0.
+    """
+
+    x: Floats
+    labels: npt.NDArray[np.int64]
+
+
+def tables(data: Path | None, work: Path) -> dict[str, Callable[[], Table]]:
+    """What makes each table, by its name; images of data are left out where no folder came."""
+    found: dict[str, Callable[[], Table]] = {
+        "solar cells": lambda: _solar(work),
+        "drawn as CLIP's": lambda: drawn_as_clip(np.random.default_rng(0)),
+        "digits": _digits,
+        "20,000 drawn": lambda: drawn(np.random.default_rng(1)),
+    }
+    if data is not None:
+        found |= {source.name.replace("_", " "): partial(_images, data, work, source) for source in SOURCES}
+    return found
+
+
+def drawn_as_clip(draw: np.random.Generator, rows: int = 4000, dim: int = 512, classes: int = 30) -> Table:
+    """Unit vectors about one common direction, whose classes lie in 60 directions and differ by few degrees; 20:1."""
+    labels = _long_tail(draw, rows, classes, 20)
+    plane = draw.normal(size=(60, dim)) / np.sqrt(dim)
+    means = 0.5 * draw.normal(size=(classes, 60)) @ plane
+    common = 3 * draw.normal(size=dim) / np.sqrt(dim)
+    spectrum = np.arange(1, dim + 1) ** -0.25
+    noise = draw.normal(size=(rows, dim)) * spectrum / np.linalg.norm(spectrum)
+    x = common + means[labels] / np.sqrt(10) + noise + 0.3 * draw.normal(size=(rows, 60)) @ plane
+    return Table((x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32), labels)
+
+
+def drawn(draw: np.random.Generator, rows: int = 20_000, dim: int = 384, classes: int = 20) -> Table:
+    """Gaussian classes with one covariance of falling spectrum, 30:1."""
+    labels = _long_tail(draw, rows, classes, 30)
+    spectrum = np.arange(1, dim + 1) ** -0.3
+    means = 0.18 * draw.normal(size=(classes, dim))
+    x = means[labels] + draw.normal(size=(rows, dim)) * spectrum * np.sqrt(dim) / np.linalg.norm(spectrum)
+    return Table(x.astype(np.float32), labels)
+
+
+def _long_tail(draw: np.random.Generator, rows: int, classes: int, ratio: float) -> npt.NDArray[np.int64]:
+    shares = ratio ** -np.linspace(0, 1, classes)
+    return draw.choice(classes, size=rows, p=shares / shares.sum()).astype(np.int64)
+
+
+def _digits() -> Table:
+    x, labels = load_digits(return_X_y=True)
+    return Table(x.astype(np.float32), labels.astype(np.int64))
+
+
+def _solar(work: Path) -> Table:
+    """The images of the package elpv-dataset, by cell type and defect probability.
+
+    Raises:
+        ValueError: the package is not installed.
+    """
+    package = find_spec("elpv_dataset")
+    if package is None or package.origin is None:
+        raise ValueError(
+            "solar cells come with the package elpv-dataset, however: it is not installed. Run pip install "
+            "'frostbench[demo]', or name other tables with --part."
+        )
+    folder, manifest = Path(package.origin).parent / "data", work / "solar_cells.csv"
+    lines = [line.split() for line in (folder / "labels.csv").read_text(encoding="utf-8").splitlines() if line.strip()]
+    work.mkdir(parents=True, exist_ok=True)
+    with manifest.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(
+            [("path", "label"), *((path, f"{kind} {100 * float(share):.0f} %") for path, share, kind in lines)]
+        )
+    return _embedded(list_source(manifest, root=folder), work / "solar-lite0")
+
+
+def _images(data: Path, work: Path, source: Source) -> Table:
+    return _embedded(listing_of(data, work, source), cache_of(work, source, BACKBONE))
+
+
+def _embedded(listing: Listing, cache: Path) -> Table:
+    """The vectors of a cache, which is made where it is not finished."""
+    list(extract(listing, load_backbone("bundled", BACKBONE), cache))
+    table = read_table(cache)
+    return Table(next(iter(table.columns.values())).astype(np.float32), table.labels.astype(np.int64))
