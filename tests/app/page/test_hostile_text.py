@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from queued_jobs import made_by_hand, this_process
 
 from app.jobs import Job, curves, read
-from app.jobs.files import Request, Status, write_json
+from app.jobs.files import Process, Request, Status, write_json
 from app.page.layout import title_html
 from app.page.pieces import difference_html, reasons_html
 from app.page.progress import lines_html, progress_html
@@ -125,6 +125,7 @@ def test_a_store_of_somebody_else_runs_nothing_in_a_browser(server, browse):
         (folder / "status.json").write_text(json.dumps(status | {"state": state, "epoch": epoch}))
         (folder / "epochs.jsonl").write_text(json.dumps({"seed": 0, "epoch": EVIL}) + "\n")
         (folder / "log.txt").write_text(EVIL)
+        write_json(folder / "process.json", Process(pid=2**22 + 1, boot="another", start=1.0))
     page = browse()
     expect(page.get_by_test_id("card-A")).to_contain_text(EVIL, timeout=LONG)
     expect(page.get_by_test_id("card-B")).to_contain_text("epoch of another type", timeout=LONG)
