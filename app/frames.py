@@ -10,10 +10,10 @@ from rich.text import Text
 
 from app.progress import note
 from embedcache.names import one_line
-from outputs import tables
-from outputs.places import check_file
-from outputs.spreadsheets import formula_note
-from outputs.tables import TABLES as TABLES
+from embedcache.outputs import tables
+from embedcache.outputs.places import check_file
+from embedcache.outputs.spreadsheets import formula_note
+from embedcache.outputs.tables import TABLES as TABLES
 
 WIDE = 2000
 """Characters in a line where it goes into a file or a pipe, so that nothing is cut."""

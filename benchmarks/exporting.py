@@ -15,11 +15,11 @@ from benchmarks.refit import refitted_if_possible
 from benchmarks.settings import SettingsError
 from benchmarks.store import read_record, require_runs, run_folder
 from benchmarks.tuning import chosen_rows
+from embedcache.outputs.places import check_new_folder
+from embedcache.outputs.writing import new_folder
 from heads import export
 from heads.ensemble import Ensemble, Predictive
 from heads.trained import TrainedHead
-from outputs.places import check_new_folder
-from outputs.writing import new_folder
 
 Seeds = Literal["best", "all"]
 

@@ -19,13 +19,13 @@ from embedcache.backbones.rebuild import rebuild_all, weights_for
 from embedcache.decode import DecodeError, decode_image, read_image_file
 from embedcache.extraction.together import Prepared, Together
 from embedcache.items import escape_name
+from embedcache.outputs.places import check_file
+from embedcache.outputs.tables import TABLES, write_frame
 from embedcache.recipe import Recipe
 from embedcache.remarks import Remarks, added
 from embedcache.table import FeatureTable
 from heads.ensemble import Predictive
 from heads.export import Bundle, load
-from outputs.places import check_file
-from outputs.tables import TABLES, write_frame
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def check_predictions(out: Path) -> None:
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
     """Write predictions as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
 
-    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see `outputs.spreadsheets`.
+    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see `embedcache.outputs.spreadsheets`.
 
     Raises:
         OutputError: another ending, or nothing can be written there.

@@ -25,12 +25,12 @@ from pydantic import TypeAdapter, ValidationError
 from benchmarks.flat import joined, kept_rows, stamps_of
 from benchmarks.record import OUTCOMES, RunRecord
 from benchmarks.settings import leaves
+from embedcache.outputs.leftovers import clear_leftovers, is_half_written
+from embedcache.outputs.places import check_folder
+from embedcache.outputs.writing import is_empty_folder, new_file, new_folder
 from heads import export
 from heads.export import Canary
 from heads.trained import TrainedHead
-from outputs.leftovers import clear_leftovers, is_half_written
-from outputs.places import check_folder
-from outputs.writing import is_empty_folder, new_file, new_folder
 
 _RECORD = TypeAdapter(RunRecord)
 _KEY = re.compile("[0-9A-Za-z][0-9A-Za-z._-]{0,199}")

@@ -12,9 +12,9 @@ from benchmarks.deltas import REASONS
 from benchmarks.settling import words_of
 from benchmarks.significance import LEVEL
 from embedcache.names import one_line
-from outputs.places import check_file
-from outputs.tables import TABLES, write_frame
-from outputs.writing import write_text
+from embedcache.outputs.places import check_file
+from embedcache.outputs.tables import TABLES, write_frame
+from embedcache.outputs.writing import write_text
 
 MAIN = "macro_f1_fg"
 MARKS = {BETTER: "*", WORSE: "!"}

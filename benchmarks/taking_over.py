@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from benchmarks.store import StoreError, is_finished, read_record, run_folder
-from outputs.writing import new_folder
+from embedcache.outputs.writing import new_folder
 
 
 def take_over(key: str, source: Path, store: Path) -> bool:

@@ -20,6 +20,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensor_bytes
 from torch import Tensor
 
+from embedcache.outputs.places import check_new_folder
+from embedcache.outputs.writing import new_folder
 from heads.bundle_code import check_named_files, run_named
 from heads.bundle_files import (
     CARD,
@@ -38,8 +40,6 @@ from heads.card import ENSEMBLE_FORMAT, HEAD_FORMAT, Card, EnsembleCard, FileNam
 from heads.ensemble import Ensemble, Predictive
 from heads.tensors import check_finite, head_from, tensors_of
 from heads.trained import TrainedHead
-from outputs.places import check_new_folder
-from outputs.writing import new_folder
 
 AnyCard = TypeVar("AnyCard", Card, EnsembleCard)
 

@@ -22,7 +22,7 @@ from benchmarks.store import read_record, require_runs
 from benchmarks.streaming import Stream
 from benchmarks.tables import save
 from benchmarks.tuning import chosen_rows
-from outputs.places import check_file, check_folder, check_new_folder
+from embedcache.outputs.places import check_file, check_folder, check_new_folder
 
 
 def read_bench_file(path: Path, overrides: list[str] | None, plugins: Sequence[Path] = ()) -> BenchSpec:

@@ -9,7 +9,7 @@ from benchmarks.calibration.page import write_calibration_page
 from benchmarks.calibration.report import CalibrationReport, calibration
 from benchmarks.calibration.tables import save
 from benchmarks.plan import BenchSpec
-from outputs.places import check_file
+from embedcache.outputs.places import check_file
 
 TABLE_ENDINGS = (".csv", ".json")
 

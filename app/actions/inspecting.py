@@ -14,10 +14,10 @@ from embedcache.index.maps import MapMethod
 from embedcache.index.pairs import MARGIN
 from embedcache.index.search import Method
 from embedcache.names import one_line
+from embedcache.outputs.writing import write_text
 from embedcache.splits.making import SplitSpec, load_or_make_split
 from embedcache.storage.files import CacheError
 from embedcache.table import FeatureTable, read_table
-from outputs.writing import write_text
 
 DRAWINGS = (".html", ".svg")
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from embedcache.backbones.text import DEFAULT_TEMPLATES, embed_classes
+from embedcache.outputs.places import check_file
 from embedcache.recipe import Recipe
 from embedcache.table import read_table
-from outputs.places import check_file
 
 
 def write_texts(

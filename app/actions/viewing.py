@@ -15,6 +15,8 @@ from embedcache.decode import DecodeError, decode_file
 from embedcache.extraction.events import BatchDone, Finished, Started
 from embedcache.extraction.together import Together
 from embedcache.names import one_line
+from embedcache.outputs.places import check_file, check_folder
+from embedcache.outputs.writing import new_file
 from embedcache.splits.making import load_or_make_split
 from embedcache.splits.spec import SplitSpec
 from embedcache.storage.state import read_quarantine, read_state
@@ -26,8 +28,6 @@ from embedcache.views.planning import Role, seed_of
 from embedcache.views.policy import Policy, View
 from embedcache.views.sets import list_views, views_folder
 from embedcache.views.transplant import Transplant
-from outputs.places import check_file, check_folder
-from outputs.writing import new_file
 
 SIDE = 160
 """Height in pixels of a picture in a drawing."""

@@ -85,8 +85,8 @@ def embed(
     from app.actions.loading import load_backbones
     from embedcache.decode import PIXEL_LIMIT
     from embedcache.extraction.opening import check_place
+    from embedcache.outputs.places import check_folder
     from embedcache.sources.source import list_source
-    from outputs.places import check_folder
 
     part = chosen_part(shard, update=update, engine=engine)
     listing = list_source(

@@ -32,7 +32,7 @@ def predict(
     from app.actions.predicting import predicted
     from app.progress import note
     from benchmarks.inference import check_predictions, write_predictions
-    from outputs.spreadsheets import formula_note
+    from embedcache.outputs.spreadsheets import formula_note
 
     if out is not None:
         check_predictions(out)

@@ -11,8 +11,8 @@ from embedcache.backbones import load_backbone
 from embedcache.extraction.events import Finished
 from embedcache.extraction.extract import extract
 from embedcache.items import Listing
+from embedcache.outputs.writing import new_file
 from embedcache.sources.source import list_source
-from outputs.writing import new_file
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from benchmarks.record import OUTCOMES, DataFacts, Evaluation, RunRecord
 from benchmarks.store import run_folder
-from outputs.writing import write_bytes
+from embedcache.outputs.writing import write_bytes
 from training.run import RunSpec
 
 Ints = npt.NDArray[np.int64]

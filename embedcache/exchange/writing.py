@@ -11,13 +11,13 @@ from embedcache.given.classes import told_of_classes
 from embedcache.given.vectors import check_finite
 from embedcache.items import Item, group_notes, natural_key
 from embedcache.names import check_names
+from embedcache.outputs.places import check_folder
+from embedcache.outputs.writing import new_folder
 from embedcache.recipe import Recipe, Storage
 from embedcache.storage import store
 from embedcache.storage.files import CacheError
 from embedcache.storage.listing import check_unique
 from embedcache.storage.vectors import LITTLE
-from outputs.places import check_folder
-from outputs.writing import new_folder
 
 SHARD_ROWS = 65_536
 LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32")}

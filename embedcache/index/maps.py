@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from embedcache.index.rows import UnitRows, column_of
+from embedcache.outputs.places import is_refused
 from embedcache.storage.damage import MISREAD
 from embedcache.storage.files import CacheError, write_parquet
 from embedcache.storage.own import check_links
 from embedcache.table import FeatureTable
-from outputs.places import is_refused
 
 MapMethod = Literal["pca", "umap"]
 BLOCK_ROWS = 16_384

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from embedcache.hashes import file_sha256
+from embedcache.outputs.places import is_refused
 from embedcache.splits.cuts import cut_roles, keep_classes_in_train, merge_groups
 from embedcache.splits.files import SPLIT_KEY, hash_facts
 from embedcache.splits.files import SplitReport as SplitReport
@@ -24,7 +25,6 @@ from embedcache.splits.time_cuts import cut_by_time
 from embedcache.storage.files import CacheError, write_parquet
 from embedcache.storage.own import check_links
 from embedcache.table import FeatureTable
-from outputs.places import is_refused
 
 UNKEPT = "The cache cannot be written, so this split is not kept; another scikit-learn may cut other rows."
 SPLITS = {"given": "The given split", "time": "The split by time", "grouped_stratified": "The split from the file"}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from embedcache.outputs.places import is_refused
 from embedcache.storage.files import CacheError, write_json
 from embedcache.storage.own import (
     HOLDER,
@@ -21,7 +22,6 @@ from embedcache.storage.own import (
     is_lock,
     remove_passing,
 )
-from outputs.places import is_refused
 
 PATIENCE = 5
 """Seconds that a part waits for a process that does not say that it will be brief."""

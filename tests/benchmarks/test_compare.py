@@ -13,8 +13,8 @@ from benchmarks.plan import BenchSpec
 from benchmarks.runner import bench_rows, run_bench
 from benchmarks.store import StoreError, read_record
 from benchmarks.tables import save, to_text
+from embedcache.outputs.places import OutputError
 from embedcache.splits.making import SplitSpec
-from outputs.places import OutputError
 from training.events import Chosen
 
 

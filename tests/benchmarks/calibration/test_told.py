@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.api import calibration
 from benchmarks.calibration.tables import save, to_text
-from outputs.places import OutputError
+from embedcache.outputs.places import OutputError
 
 
 def test_progress_is_told(toy):

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from outputs.leftovers import beside, clear_leftovers, create_locked, mark_of
-from outputs.places import check_new_folder
+from embedcache.outputs.leftovers import beside, clear_leftovers, create_locked, mark_of
+from embedcache.outputs.places import check_new_folder
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from benchmarks.tables import aligned, write_table
 from embedcache.exchange.external import import_vectors
 from embedcache.exchange.interop import export_cache
 from embedcache.names import one_line
+from embedcache.outputs.spreadsheets import formula_note, guarded
 from embedcache.table import read_table
-from outputs.spreadsheets import formula_note, guarded
 
 FORMULAS = ["=1+1", "+a", "-b", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1", "＋1", "－1", "＠x"]
 HARMLESS = ["-1.5", "+3", "1e5", "-inf", "a=b", " =1", "'=1", "größe", ""]
