@@ -117,9 +117,9 @@ def _ties() -> Iterator[str]:
 
 
 def trained(table: Table, roles: Roles, preset: str) -> Score:
-    """The score of a head of a preset, trained on all rows but those of test."""
+    """The score of a head of a preset before its refit, so that it has seen the training rows that `logreg` has."""
     known = roles != "test"
-    head = fit(table.x[known], table.labels[known], split=roles[known].tolist(), preset=preset)
+    head = fit(table.x[known], table.labels[known], split=roles[known].tolist(), preset=preset, refit=False)
     p = np.full((int((~known).sum()), int(table.labels.max()) + 1), 0.0)
     p[:, [int(name) for name in head.class_names]] = head.predict_proba(table.x[~known])
     return _score(p, table, roles)
