@@ -1,38 +1,68 @@
 """A folder for what the page's server keeps while it runs: what was uploaded, and what is being downloaded."""
 
+import fcntl
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
+from embedcache.outputs.leftovers import lock_now
+
+_OWN = re.compile("[1-9][0-9]*-[0-9a-f]{8}")
+"""How these folders are called: by the process and a random number."""
 
 
 @contextmanager
 def scratch_folder(home: Path) -> Iterator[Path]:
     """A folder of this process alone below `home`, removed at the end.
 
-    Those that processes left behind which are gone, killed or crashed, are removed at the start. They are called by the
-    number of their process; nothing else is touched.
+    Those that killed servers left behind are removed at the start. A server holds the operating system's lock on its
+    folder, so that one on another machine, or in another container, is not taken for a killed one; where a file system
+    has no locks, nothing is removed. Folders that are called otherwise are not touched.
 
     Raises:
         OSError: the folder cannot be made.
     """
-    for left in _left_behind(home):
-        shutil.rmtree(left, ignore_errors=True)
-    own = home / str(os.getpid())
-    own.mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
+    _clear(home)
+    own, descriptor = _make(home)
     try:
         yield own
     finally:
         shutil.rmtree(own, ignore_errors=True)
+        os.close(descriptor)
 
 
-def _left_behind(home: Path) -> list[Path]:
-    if not home.is_dir():
-        return []
-    others = {str(pid) for pid in psutil.pids()} - {str(os.getpid())}
-    folders = [path for path in home.iterdir() if path.is_dir() and not path.is_symlink()]
-    return [path for path in folders if re.fullmatch("[1-9][0-9]*", path.name) and path.name not in others]
+def _make(home: Path) -> tuple[Path, int]:
+    """A new folder and the descriptor that holds its lock."""
+    while True:
+        own = home / f"{os.getpid()}-{secrets.token_hex(4)}"
+        own.mkdir()
+        try:
+            descriptor = os.open(own, os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # taken for a leftover before it was locked
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if own.is_dir():
+            return own, descriptor
+        os.close(descriptor)
+
+
+def _clear(home: Path) -> None:
+    """Remove the folders whose lock nobody holds."""
+    for path in sorted(home.iterdir()):
+        if not _OWN.fullmatch(path.name):
+            continue
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+        except OSError:
+            continue  # a link, a file, gone meanwhile, or of somebody else
+        try:
+            if lock_now(descriptor):
+                shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(descriptor)

@@ -194,5 +194,8 @@ def _is_store(folder: Path, inner: list[str]) -> bool:
     """Whether a folder has a folder `runs` with a finished run in it."""
     if "runs" not in inner or (folder / "runs").is_symlink():
         return False
-    with os.scandir(folder / "runs") as entries:
-        return any((folder / "runs" / entry.name / "record.json").is_file() for entry in entries)
+    try:
+        with os.scandir(folder / "runs") as entries:
+            return any((folder / "runs" / entry.name / "record.json").is_file() for entry in entries)
+    except PermissionError:
+        return False  # of somebody else

@@ -13,7 +13,7 @@ from benchmarks.calibration.report import calibration as calibration
 from benchmarks.compare import Role
 from benchmarks.compare import compare as compare_rows
 from benchmarks.evaluate import with_recipes
-from benchmarks.events import CacheOpened, RowStarted, RunDone, RunFailed
+from benchmarks.events import CacheOpened, RowStarted, RunFailed
 from benchmarks.fitted import Compared as Compared
 from benchmarks.fitted import Fitted as Fitted
 from benchmarks.keys import bench_rows
@@ -89,8 +89,10 @@ def fit(
         (key,) = bench_rows(bench)[0].rows[preset]
         record = read_record(Path(bench.store), key)
         again, why_not = ((), "") if refit is False else _again(bench, record, device, bool(refit))
-        head = again[0] if again else load_head(run_folder(Path(bench.store), key) / "head")
-        told = (*warnings, *head.warnings, *([f"not refitted: {why_not}"] if why_not else []))
+        first = load_head(run_folder(Path(bench.store), key) / "head")
+        head = again[0] if again else first
+        own = (*(note for note in record.notes if note not in first.warnings), *head.warnings)
+        told = (*warnings, *own, *([f"not refitted: {why_not}"] if why_not else []))
         return Fitted(_known(head, x), record, told, given.classes, bool(again))
 
 
@@ -180,5 +182,4 @@ def _run(bench: BenchSpec, device: str) -> tuple[str, ...]:
     if failed and not bench.tune:
         raise ValueError("; ".join(failed))
     told = [warning for e in events if isinstance(e, CacheOpened | RowStarted) for warning in e.warnings]
-    told += [note for e in events if isinstance(e, RunDone) for note in e.record.notes]
     return tuple(dict.fromkeys(told))

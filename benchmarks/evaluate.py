@@ -214,7 +214,7 @@ def record_of(
         curve=by_epoch | {name: tuple(event.metrics[name] for event in curve) for name in names} | logs,
         environment=environment(device),
         chosen=finished.chosen,
-        warnings=head.warnings,
+        notes=head.warnings,
     )
 
 

@@ -26,7 +26,7 @@ class Fitted:
     Attributes:
         head: what predicts; `heads.export.save(head, folder)` writes its bundle.
         record: everything that is kept of the run; of one that was refitted, as it was before.
-        warnings: what is to be said of its data, its split and its options.
+        warnings: what is to be said of its data, its split, its options and its training.
         classes: [C] the classes as the labels named them that it was trained on, in the order of the columns of
             `predict_proba`; class names where it was trained on a cache or a table.
         is_refitted: whether the head was trained anew on training and selection rows.
@@ -109,7 +109,8 @@ class Compared:
 
     Attributes:
         comparison: the lines by row and metric, with delta, interval, p, verdict and what would settle it.
-        warnings: what is to be said of the data, their split and the options.
+        warnings: what is to be said of the data, their split and the options; what runs say of themselves is among
+            `comparison.notes`.
     """
 
     comparison: Comparison

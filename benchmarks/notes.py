@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from benchmarks.bootstrap import FEWEST_CLASS_GROUPS, FEWEST_ROWS
 from benchmarks.deltas import FEWEST_GROUPS
 from benchmarks.paired import Paired
-from benchmarks.record import DataFacts, RunRecord
+from benchmarks.record import DataFacts, RunRecord, notes_by_seed
 from benchmarks.significance import ALONE_SHARE, LEVEL
 from benchmarks.tuning import Tuned
 from benchmarks.tuning_notes import SETTLED, notes_on_tuning
@@ -153,21 +153,12 @@ def _on_rows(paired: Paired) -> list[str]:
                 f"first stage, for seed {', '.join(unkept)}."
             )
         notes += [told for run in records if (told := _on_ending(name, run))]
-        notes += _on_warnings(name, records)
+        notes += [f"{name}, {told}." for told in notes_by_seed(records)]
     if len({run.data.train_counts for records in paired.records.values() for run in records}) > 1:
         notes.append("The runs were trained on other labels: their classes have other numbers of training rows.")
     if len({run.engine for records in paired.records.values() for run in records}) > 1:
         notes.append("The runs are of different engine versions.")
     return notes
-
-
-def _on_warnings(name: str, records: Sequence[RunRecord]) -> list[str]:
-    """What the heads of a row say of themselves, each sentence with the seeds that say it."""
-    told: dict[str, list[str]] = {}
-    for run in records:
-        for warning in run.warnings:
-            told.setdefault(warning, []).append(str(run.seed))
-    return [f"{name}, seed {', '.join(seeds)}: {warning}." for warning, seeds in told.items()]
 
 
 def _on_ending(name: str, run: RunRecord) -> str:

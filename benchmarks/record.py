@@ -1,5 +1,6 @@
 """What is kept of a finished run, and which runs are the rows of a bench."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +12,9 @@ from training.metrics import NOTHING, Preference, preferred
 
 OUTCOMES = ("id", "role", "group", "label", "predicted", "confidence", "confidence_raw", "log_p", "brier")
 """Columns of outcomes: label and predicted index the classes; confidence_raw is that before any temperature."""
+
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,8 @@ class RunRecord:
         together: heads that were trained in the same stack, this one included; seconds are those of all of them.
         chosen: what the selection rows, or held-out folds, chose for it.
         members: of an ensemble, keys of the runs whose probabilities it averages; its settings hold the seed alone.
-        warnings: what is to be known before its probabilities are trusted.
-        notes: what is to be said of how it went: training that was not done, probabilities that are far off.
+        notes: what is to be said of how it went: training that was not done, probabilities that are far off, a
+            calibration whose rows have no optimum.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -120,7 +124,6 @@ class RunRecord:
     together: int = 1
     chosen: Chosen = field(default_factory=Chosen)
     members: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -133,6 +136,22 @@ class RunRecord:
         """Macro F1 on the selection rows; None where the split has none, or none of a foreground class."""
         found = self.evaluations.get("select")
         return None if found is None else found.metrics["macro_f1_fg"]
+
+
+def notes_by_seed(records: Sequence[RunRecord]) -> list[str]:
+    """What runs of one setting say of themselves: each sentence once, with the seeds that say it.
+
+    Of sentences that differ in their numbers alone the first is given in full.
+    """
+    alike: dict[str, dict[str, list[str]]] = {}
+    for run in records:
+        for note in run.notes:
+            alike.setdefault(_NUMBER.sub("#", note), {}).setdefault(note, []).append(str(run.seed))
+    found = []
+    for (note, seeds), *others in (tuple(each.items()) for each in alike.values()):
+        more = ", ".join(seed for _, own in others for seed in own)
+        found.append(f"seed {', '.join(seeds)}: {note}" + (f" (seed {more}: likewise)" if more else ""))
+    return found
 
 
 def best_of(records: Sequence[RunRecord]) -> RunRecord:

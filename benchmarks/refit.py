@@ -227,4 +227,4 @@ def _facts(record: RunRecord, head: TrainedHead, rows: dict[str, int], device: s
     before = {role: evaluation.metrics for role, evaluation in record.evaluations.items()}
     data = asdict(record.data) | {"train_counts": head.priors.counts.tolist()}
     facts = {"run": record.full_spec, "refit": refit, "metrics_before": before, "data": data}
-    return facts | {"environment": environment(device)}
+    return facts | {"notes_before": list(record.notes), "environment": environment(device)}

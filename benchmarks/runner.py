@@ -265,11 +265,12 @@ def _kept(
     key = stopped_key(work.key(spec), curve[-1].epoch) if finished.reason == "stopped" else work.key(spec)
     record = record_of(key, spec, replace(finished, head=head), curve, data, evaluations, work.device)
     judged = outcomes[outcomes["role"] == "select"]
-    notes = falling_notes(spec, [event.loss for event in curve], finished.epoch)
+    notes = record.notes + falling_notes(spec, [event.loss for event in curve], finished.epoch)
     notes += sureness_notes(judged["confidence"], judged["label"] == judged["predicted"])
     record = replace(record, together=together, notes=notes)
+    told = [note for note in notes if note not in head.warnings]  # which the card has in a field of their own
     metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
-    facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics}
+    facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics, "notes": told}
     known = replace(head, facts=facts | {"environment": record.environment})
     canary = canary_for(work.canary, head.columns, work.table.tokens)
     yield RunDone(work.cache, run.row, record, save_run(work.store, record, outcomes, known, canary))

@@ -16,11 +16,11 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 import pyarrow.parquet as pq
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from benchmarks.flat import joined, kept_rows, stamps_of
 from benchmarks.record import OUTCOMES, RunRecord
@@ -32,7 +32,19 @@ from heads import export
 from heads.export import Canary
 from heads.trained import TrainedHead
 
-_RECORD = TypeAdapter(RunRecord)
+
+def _of_one_name(found: Any) -> Any:
+    """A record whose notes stand under `warnings` too, as some were written, with all of them under `notes`."""
+    if not isinstance(found, dict) or "warnings" not in found:
+        return found
+    rest = {name: value for name, value in found.items() if name not in ("warnings", "notes")}
+    given = [found["warnings"], found.get("notes", [])]
+    return rest | {
+        "notes": [note for each in given for note in each] if all(isinstance(e, list) for e in given) else None
+    }
+
+
+_RECORD: TypeAdapter[RunRecord] = TypeAdapter(Annotated[RunRecord, BeforeValidator(_of_one_name)])
 _KEY = re.compile("[0-9A-Za-z][0-9A-Za-z._-]{0,199}")
 
 

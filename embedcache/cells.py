@@ -14,6 +14,7 @@ UNKNOWN_WORDS = frozenset({"NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "NU
 """What programs write into an optional column where they know nothing: R, pandas, NumPy, Excel, databases."""
 _MISSING_TYPES = frozenset({"NAType", "NaTType"})
 _EXACT = 2**53
+"""From here on float64 has one number for several integers."""
 
 
 def known_cells(cells: Sequence[str | None], name: str) -> tuple[list[str | None], list[str]]:
@@ -28,25 +29,6 @@ def known_cells(cells: Sequence[str | None], name: str) -> tuple[list[str | None
     told = ", ".join(f"{count} × {word}" for word, count in sorted(words.items()))
     note = f"Cells of column {name!r} that say {told} were taken as unknown. If that is a name, write it otherwise."
     return [None if cell in UNKNOWN_WORDS else cell for cell in cells], [note]
-
-
-def optional_cells(values: Sequence[Any], name: str, where: str) -> tuple[list[str | None], list[str]]:
-    """The cells of an optional column such as group as text, None where unknown, and notes for a person.
-
-    Unknown are None, NaN, pandas' NA, blank texts and `UNKNOWN_WORDS`. Nothing else is left out.
-
-    >>> optional_cells([3.0, float("nan"), "p1", ""], "group", "rows")[0]
-    ['3', None, 'p1', None]
-
-    Args:
-        values: the cells, of any kind.
-        name: of the column.
-        where: it is, for the message.
-
-    Raises:
-        ValueError: a cell is neither text nor a whole number.
-    """
-    return known_cells(as_texts(values, name, where), name)
 
 
 def as_texts(values: Sequence[Any], name: str, where: str) -> list[str | None]:
@@ -82,12 +64,20 @@ def _as_text(value: Any) -> str | None:
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if isinstance(value, numbers.Real):
-        real = float(value)
-        if math.isnan(real):
-            return None
-        if real.is_integer() and abs(real) <= _EXACT:
-            return str(int(real))
+        found = whole(float(value))
+        if found is None and not math.isnan(value):
+            raise TypeError
+        return None if found is None else str(found)
     raise TypeError
+
+
+def whole(value: float) -> int | None:
+    """The integer that a floating-point number stands for; None where it is none, or too large to be told from others.
+
+    >>> whole(7.0), whole(1.5), whole(2.0**60)
+    (7, None, None)
+    """
+    return int(value) if value.is_integer() and abs(value) < _EXACT else None
 
 
 def column_texts(column: pa.ChunkedArray, name: str, where: str) -> list[str | None]:

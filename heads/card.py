@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from heads.bundle_files import digest, sealed
+from heads.calibrators.auto import AutoTemperature
 from heads.calibrators.temperature import Temperature
 from heads.ensemble import Ensemble
 from heads.head import HeadSpec
@@ -154,7 +155,7 @@ def card_of(head: TrainedHead, files: Mapping[FileName, bytes]) -> Card:
 
 def _temperature_under_uniform_prior(head: TrainedHead) -> float:
     """Its own where another calibration or nothing is fitted, for that would be fitted in vain."""
-    if not isinstance(head.layers.spec.calibration, Temperature):
+    if not isinstance(head.layers.spec.calibration, Temperature | AutoTemperature):
         return head.temperature
     return head.without_decisions().under(head.uniform_prior()).temperature
 

@@ -59,9 +59,11 @@ def check_posthoc(run: RunSpec, data: Data) -> None:
     """
     present = torch.bincount(data.train.labels.cpu(), minlength=len(data.class_names)) > 0
     _check_names(run, data, present)
+    rows = fitted_to(run, data)
+    if run.posthoc.reads_rows and rows != "calibrate" and len(data.select) > 0:
+        select_folds(data)
     if not run.posthoc.needs_rows:
         return
-    rows = fitted_to(run, data)
     word = WORDS[rows]
     labels = torch.cat([part.labels.cpu() for part in posthoc_parts(rows, data)])
     if len(labels) == 0:
@@ -82,8 +84,6 @@ def check_posthoc(run: RunSpec, data: Data) -> None:
         run.posthoc.calibration.check_size(len(known), int(present.sum()))
     if isinstance(run.posthoc.shift, WantedShift):
         _check_targets(run.posthoc.shift, known, data, word)
-    if rows != "calibrate" and len(data.select) > 0:
-        select_folds(data)
 
 
 def select_folds(data: Data) -> Tensor:

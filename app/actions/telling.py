@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from app.progress import note
 from benchmarks.events import BenchEvent, CacheOpened, RowStarted, RunDone, RunFailed, RunNoted, RunSkipped
 from benchmarks.plan import BenchSpec, expand
+from benchmarks.record import notes_by_seed
 from benchmarks.tables import aligned
 from benchmarks.tuning import NAMES, Tuned, chosen_rows
 
@@ -68,9 +69,8 @@ def told(event: RunDone) -> str:
         return f"{line} (mean of {len(record.members)} heads)"
     how = f"epoch {record.epoch}" if record.gradient_norm is None else f"gradient {record.gradient_norm:.1e}"
     odd = f"; {ODD[record.reason]}" if record.reason in ODD else ""
-    wary = "".join(f"; {warning}" for warning in record.warnings)
     took = f"{record.seconds:.1f} s" + (f" for {record.together} heads together" if record.together > 1 else "")
-    return "\n".join([f"{line} ({how}, {took}{odd}{wary})", *(f"    note: {said}" for said in record.notes)])
+    return "\n".join([f"{line} ({how}, {took}{odd})", *(f"    note: {said}" for said in record.notes)])
 
 
 def told_together(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
@@ -87,9 +87,8 @@ def told_together(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
     for reason, words in ODD.items():
         odd = [str(record.seed) for record in records if record.reason == reason]
         parts += [f"seed {', '.join(odd)} {words}"] if odd else []
-    parts += [f"seed {record.seed}: {warning}" for record in records for warning in record.warnings]
     parts += [f"seed {run.seed} FAILED, {run.message}" for run in failures]
-    parts += list(dict.fromkeys(said for record in records[:1] for said in record.notes))
+    parts += notes_by_seed(records)
     return f"  {runs[0].row}: {'; '.join(parts)}"
 
 

@@ -1,6 +1,5 @@
 """A column of labels, groups or class names as callers have it: which cells are missing, and what the others are."""
 
-import math
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
+from embedcache.cells import whole
 from embedcache.names import is_blank
 
 Cell = str | int | bool | None
@@ -20,7 +20,7 @@ def read_cells(column: Any, what: str) -> list[Cell]:
     """The N cells of a column as text, integers or booleans, all of one kind; None where a cell is missing.
 
     Missing are None, NaN, pandas' NA and NaT, masked entries, and text that shows nothing. Floating-point numbers are
-    taken where they are whole: a column of integers with a gap is stored as such.
+    taken where they are whole and below 2**53: a column of integers with a gap is stored as such.
 
     >>> read_cells([1.0, float("nan"), 3], "groups"), read_cells(["a", " ", None], "groups")
     ([1, None, 3], ['a', None, None])
@@ -136,11 +136,11 @@ def _plain(value: Any, row: int, what: str) -> Cell:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        if math.isfinite(value) and value.is_integer():
-            return int(value)
+        if (found := whole(value)) is not None:
+            return found
         raise ValueError(
-            f"{what} that are numbers are whole, however: row {row} holds {value!r}. Convert them to text or to "
-            "integers; measured numbers are no classes."
+            f"{what} that are floating-point numbers are whole and below 2**53, however: row {row} holds {value!r}. "
+            "Convert them to text or to integers; measured numbers are no classes, and large ones are several integers."
         )
     raise ValueError(
         f"{what} are text, integers or booleans, however: row {row} holds {value!r:.60} of type "

@@ -78,7 +78,7 @@ def remove_abandoned(path: Path) -> None:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        if not _lock(descriptor):
+        if not lock_now(descriptor):
             return
         if _MARKED.fullmatch(path.name):
             half = path.with_name(path.name.removesuffix(MARK))
@@ -89,7 +89,7 @@ def remove_abandoned(path: Path) -> None:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> bool:
+def lock_now(descriptor: int) -> bool:
     """Whether nobody else holds the lock of a file, which is held from now on."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

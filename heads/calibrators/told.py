@@ -1,5 +1,6 @@
 """What a reader must know of a calibration before trusting it."""
 
+from heads.calibrators.auto import AutoTemperature
 from heads.calibrators.none import NoCalibration
 from heads.calibrators.rows import Calibration
 from heads.calibrators.temperature import Temperature, at_bound
@@ -13,7 +14,7 @@ def told_of_calibration(spec: PosthocSpec, temperature: float, rows: Calibration
 
     Rows that are all classified right are the likelier, the surer the head is made. Rows that are no better than a
     guess are so, the less sure it is made; and scores of another scale than probabilities have may have their optimum
-    outside of the search.
+    outside of the search. An automatic temperature is bounded by its prior where all rows are right, but not there.
 
     Args:
         spec: what was asked for.
@@ -23,15 +24,14 @@ def told_of_calibration(spec: PosthocSpec, temperature: float, rows: Calibration
     kind = spec.calibration.kind
     if isinstance(spec.calibration, NoCalibration) or rows is None or len(rows.labels) == 0:
         return ()
-    fitted = (
-        f"a temperature of {temperature:.3g}" if isinstance(spec.calibration, Temperature) else f"{kind} calibration"
-    )
-    if (rows.logits.argmax(1) == rows.labels).all():
+    is_one = isinstance(spec.calibration, Temperature | AutoTemperature)
+    fitted = f"a temperature of {temperature:.3g}" if is_one else f"{kind} calibration"
+    if not isinstance(spec.calibration, AutoTemperature) and (rows.logits.argmax(1) == rows.labels).all():
         return (
             f"all {len(rows.labels)} calibration rows are classified right, so they set no limit to how sure {fitted} "
             f"makes the head. {INSTEAD}",
         )
-    if isinstance(spec.calibration, Temperature) and at_bound(temperature):
+    if is_one and at_bound(temperature):
         why = "scores are very small" if temperature < 1 else "head is no better there than a guess"
         return (
             f"{fitted} lies at the bound of its search on {len(rows.labels)} calibration rows: the {why}, or the rows "

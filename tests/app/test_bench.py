@@ -178,7 +178,7 @@ def test_a_run_that_needs_a_second_look_is_told():
         seconds=2.0,
         together=4,
         members=(),
-        warnings=("a temperature of 20 lies at the bound of its search",),
+        notes=("a temperature of 20 lies at the bound of its search",),
     )
     said = told(SimpleNamespace(record=record, row="full"))
     assert "DIVERGED, the best epoch before is kept" in said

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,21 +109,37 @@ def test_the_preview_is_what_heads_see_but_smaller(tmp_path):
         assert (seen.getpixel((10, 10)), seen.getpixel((470, 10))) == ((200, 10, 10), (255, 255, 255))
 
 
+HOLD = """
+import sys
+from pathlib import Path
+from app.scratch import scratch_folder
+with scratch_folder(Path(sys.argv[1])) as own:
+    print(own, flush=True)
+    input()
+"""
+
+
 def test_what_servers_left_behind_is_removed_and_nothing_else(tmp_path):
     home, documents = tmp_path / "app", tmp_path / "documents"
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    alive = os.getppid()
-    for name in (str(ended.pid), str(alive), "notes", "0", "12a", "9" * 30):
-        (home / name).mkdir(parents=True)
+    words = [sys.executable, "-c", HOLD, str(home)]
+    alive, killed = (subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in "ab")
+    living, left = (Path(one.stdout.readline().strip()) for one in (alive, killed))
+    killed.kill()
+    killed.communicate()
+    (left / "image").touch()
+    kept = {"notes", "0", "12a", "4711", "9" * 30, "12-0123456z", "1-00000000", "2-00000000"}
+    for name in kept - {"1-00000000", "2-00000000"}:
+        (home / name).mkdir()
         (home / name / "file").touch()
     documents.mkdir()
     (documents / "letter").touch()
-    (home / str(2**21 + ended.pid)).symlink_to(documents)
-    (home / "77777777").write_text("a file")
+    (home / "1-00000000").symlink_to(documents)
+    (home / "2-00000000").write_text("a file")
     with scratch_folder(home) as own:
         (own / "uploads").mkdir()
-        there = {path.name for path in home.iterdir()}
-        assert there == {str(alive), "notes", "0", "12a", own.name, str(2**21 + ended.pid), "77777777"}
+        assert own.name.startswith(f"{os.getpid()}-")
+        assert {path.name for path in home.iterdir()} == kept | {living.name, own.name}
+    alive.communicate("\n")
+    assert {path.name for path in home.iterdir()} == kept
     assert not own.exists()
     assert files(documents) == ["letter"]

@@ -114,3 +114,16 @@ def test_a_file_that_is_too_large_for_a_form_is_refused(files):
     assert here.file("fits.npz").name == "fits.npz"
     with pytest.raises(SettingsError, match=r"has at most 100 MB, however: 'large.npz' has 300. Use the command line"):
         here.file("large.npz")
+
+
+def test_a_folder_of_somebody_else_that_cannot_be_looked_into_is_no_store(below, monkeypatch):
+    (below / "theirs" / "runs").mkdir(parents=True)
+    scan = os.scandir
+
+    def refused(path):
+        if Path(path).name == "runs":
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(workspace.os, "scandir", refused)
+    assert Workspace(Path(), (), Path("results")).other_stores() == []

@@ -117,7 +117,7 @@ def test_a_comparison_is_of_the_cache_s_own_rows(cache):
         ({"x": np.ones(5)}, r"vectors are a matrix \[N, D\]"),
         ({"x": np.ones((120, 2, 2))}, r"matrix \[N, D\], however: .*\[120, 2, 2\] came. Pool tokens"),
         ({"labels": [0, 1]}, "lengths are .*'label': 2.*'features': 120"),
-        ({"labels": np.full(120, 0.5)}, "labels that are numbers are whole, however: row 0 holds 0.5"),
+        ({"labels": np.full(120, 0.5)}, "labels that are floating-point numbers are whole and below"),
         ({"class_names": ["a"]}, "class_names are what integers from 0 to 0 index"),
         ({"groups": [1]}, "'group': 1"),
         ({"split": ["train", "valid"] * 60}, r"one of .*'select'.* however: \['valid'\] came"),

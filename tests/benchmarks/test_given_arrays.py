@@ -239,9 +239,12 @@ def test_one_class_is_nothing_to_learn(arrays, spec):
 def test_a_temperature_without_an_optimum_is_told_by_fit_and_compare(arrays):
     x, labels = arrays
     spec = SOLVED | {"posthoc.calibration.kind": "temperature"}
-    head = fit(x, labels, spec)
-    (told,) = [warning for warning in head.warnings if "calibration rows are classified right" in warning]
-    assert told in str(head)
+    # Of a refitted head its own temperature is told, and not that of the run before.
+    for refit in (True, False):
+        head = fit(x, labels, spec, refit=refit)
+        (told,) = [warning for warning in head.warnings if "calibration rows are classified right" in warning]
+        assert told in str(head)
+        assert f"a temperature of {head.head.temperature:.3g} makes" in told
     found = compare(x, labels, {"solved": spec, "plain": {"posthoc.calibration.kind": "none"}}, seeds=(0, 1))
     (note,) = [note for note in found.comparison.notes if "calibration rows are classified right" in note]
     assert note == f"solved, seed 0, 1: {told}."

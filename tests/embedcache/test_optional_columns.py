@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedcache.cells import optional_cells
+from embedcache.cells import as_texts, known_cells
 from embedcache.exchange.external import import_vectors
 from embedcache.sources.source import list_source
 from embedcache.table import read_table
@@ -105,18 +105,17 @@ def test_groups_that_look_alike_are_warned_of(tmp_path: Path, read: Entrance) ->
 
 
 def test_cells_of_arrays_follow_the_same_rule() -> None:
-    cells, notes = optional_cells(
-        [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, "", "NA", 3.0, np.int64(4), np.str_("p"), "007"],
-        "group",
-        "rows",
+    missing = [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, ""]
+    cells, notes = known_cells(
+        as_texts([*missing, "NA", 3.0, np.int64(4), np.str_("p"), "007"], "group", "rows"), "group"
     )
     assert cells == [None] * 7 + ["3", "4", "p", "007"]
     assert notes == [
         "Cells of column 'group' that say 1 × NA were taken as unknown. If that is a name, write it otherwise."
     ]
-    for wrong in (1.5, True, np.bool_(True), b"p", float("inf"), 2.0**60, [1]):
+    for wrong in (1.5, True, np.bool_(True), b"p", float("inf"), 2.0**53, [1]):
         with pytest.raises(ValueError, match=r"column 'group' must hold .* row 1 of rows .* holds"):
-            optional_cells(["p", wrong], "group", "rows")
+            as_texts(["p", wrong], "group", "rows")
 
 
 def test_a_csv_of_r_with_unknown_times_and_splits(tmp_path: Path) -> None:

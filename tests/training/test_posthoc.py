@@ -169,8 +169,10 @@ def test_too_few_rows_are_refused_before_training(long_tail):
     with pytest.raises(ValueError, match=r"measured on its calibration rows, however: \['elm'\] have none"):
         check_data([run(FITTED["wanted"])], replace(long_tail, calibrate=only(part, part.labels < 3)))
     one_group = replace(long_tail.select, groups=torch.zeros(120, dtype=torch.int64))
-    with pytest.raises(ValueError, match="parted by group, however: 1 groups came"):
-        check_data([run(FITTED["vector"] | {"rows": "select"})], replace(long_tail, select=one_group))
+    for posthoc in (FITTED["vector"] | {"rows": "select"}, {"rows": "select"}, {"rows": "both"}):
+        with pytest.raises(ValueError, match="parted by group, however: 1 groups came"):
+            check_data([run(posthoc)], replace(long_tail, select=one_group))
+    check_data([run(AUTO), run({"calibration": {"kind": "none"}})], replace(long_tail, select=one_group))
 
 
 @pytest.mark.parametrize("classifier", ["linear", "logreg", "ridge"])

@@ -93,8 +93,8 @@ def test_missing_numbers_masked_entries_and_categories_are_counted():
     [
         ([1, "1"], "integers and text came in one column, so that 1 and '1' would be merged"),
         ([1, True], "booleans and integers came in one column"),
-        ([0.5, 1], "whole, however: row 0 holds 0.5"),
-        ([1, np.inf], "whole, however: row 1 holds inf"),
+        ([0.5, 1], r"whole and below 2\*\*53, however: row 0 holds 0.5"),
+        ([1, np.inf], r"whole and below 2\*\*53, however: row 1 holds inf"),
         (["a", b"b"], "row 1 holds b'b' of type bytes"),
         ([("a", 1), ("b", 2)], "of type tuple"),
         (np.array(["2024-01-31"], "datetime64[D]"), "of type date"),
@@ -159,3 +159,14 @@ def test_classes_without_rows_and_names_of_missing_values_are_told():
 def test_groups_may_be_missing_and_numbers_with_gaps_stay_whole():
     assert read_cells(pd.Series([3, None, 4]), "groups") == [3, None, 4]
     assert read_cells(["g", None, np.nan, pd.NA, ""], "groups") == ["g", None, None, None, None]
+
+
+@pytest.mark.parametrize("column", [[2.0**53, 1.0], pd.Series([2**53 + 1, 1, None]), np.array([-(2.0**60)])])
+def test_floating_point_numbers_that_stand_for_several_integers_are_refused(column):
+    with pytest.raises(ValueError, match=r"are whole and below 2\*\*53, however: row 0 holds -?\d"):
+        read_cells(column, "groups")
+
+
+def test_large_integers_of_an_integer_type_are_taken():
+    assert read_cells(np.array([2**53 + 1, 2**53]), "groups") == [2**53 + 1, 2**53]
+    assert read_cells([2.0**53 - 1], "groups") == [2**53 - 1]

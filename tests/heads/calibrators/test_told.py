@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from heads.calibrators.auto import AutoTemperature
 from heads.calibrators.isotonic import Isotonic
 from heads.calibrators.matrix import Matrix
 from heads.calibrators.none import NoCalibration
@@ -10,6 +11,7 @@ from heads.calibrators.rows import Calibration
 from heads.calibrators.temperature import Temperature
 from heads.calibrators.told import told_of_calibration
 from heads.calibrators.vector import Vector
+from heads.card import card_of
 from heads.export import load, save
 from heads.head import HeadSpec
 from heads.layers import Layers
@@ -52,6 +54,31 @@ def test_other_calibrations_on_perfect_rows_are_told_of(kind):
 @pytest.mark.parametrize("kind", [Temperature(), Vector(), Matrix(), Isotonic()])
 def test_ordinary_rows_are_not_told_of(kind):
     assert fitted(kind, MIXED) == ()
+
+
+def test_an_automatic_temperature_is_bounded_by_its_prior_on_perfect_rows():
+    assert 0.2 < Layers.of(PosthocSpec(), NAMES).fitted_to(RIGHT).temperature < 1
+    assert fitted(AutoTemperature(), RIGHT) == fitted(AutoTemperature(), MIXED) == ()
+    far = Calibration(MIXED.logits.repeat(100, 1) * 1e-3, LABELS.repeat(100))
+    assert fitted(AutoTemperature(), far)[0].startswith("a temperature of 0.05 lies at the bound of its search")
+
+
+@pytest.mark.parametrize("kind", [Temperature(), AutoTemperature()])
+def test_the_card_has_the_temperature_under_a_uniform_prior(kind):
+    spec, counts = HeadSpec(), torch.tensor([80, 10, 10])
+    share = counts.double() / 100
+    head = TrainedHead(
+        spec=spec,
+        head=spec.build(torch.zeros(2, 4), 3, torch.Generator()).eval(),
+        columns=("a",),
+        class_names=NAMES,
+        priors=Priors(counts, share, share, share),
+        shift=torch.zeros(3),
+        layers=Layers.of(PosthocSpec(calibration=kind), NAMES),
+    ).fitted_to(MIXED)
+    wanted = head.under(dict.fromkeys(NAMES, 1 / 3)).temperature
+    assert abs(wanted - head.temperature) > 0.01
+    assert card_of(head, {"head.safetensors": b""}).temperature_under_uniform_prior == wanted
 
 
 def test_nothing_fitted_is_nothing_to_tell():
