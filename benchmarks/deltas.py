@@ -58,7 +58,7 @@ def table_of(
                 enough = paired.frame.n_groups >= FEWEST_GROUPS
                 line["judged"] = enough and known[place] and math.isfinite(line["p_holm"])
                 line["verdict"] = verdict_of(line, paired.frame.n_groups, known[place], higher_is_better[metric])
-                line |= _settled(line, judged, place, len(paired.seeds), families[place - 1])
+                line |= _settled(line, judged, place, paired, families[place - 1])
             lines.append(line)
     return pd.DataFrame(lines)
 
@@ -97,10 +97,12 @@ def holm_families(p_values: Sequence[float]) -> list[int]:
     return [max(1, int(np.sum(np.asarray(p_values) >= p))) for p in p_values]
 
 
-def _settled(line: Mapping[str, Any], judged: Judgement, place: int, seeds: int, family: int) -> dict[str, float]:
+def _settled(line: Mapping[str, Any], judged: Judgement, place: int, paired: Paired, family: int) -> dict[str, float]:
     """What would settle a difference that got no verdict."""
     is_open = line["verdict"] in (CANNOT_TELL, f"{CANNOT_TELL} (rows)") and abs(line["delta"]) >= SMALLEST
-    return settled(judged, place, seeds, LEVEL / family) if is_open else dict(NOTHING)
+    if not is_open:
+        return dict(NOTHING)
+    return settled(judged, place, len(paired.seeds), LEVEL / family, FEWEST_GROUPS / paired.frame.n_groups)
 
 
 def _sd(values: Floats) -> float:

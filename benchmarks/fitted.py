@@ -19,7 +19,7 @@ from heads.shares import Prior
 from heads.trained import TrainedHead
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fitted:
     """A trained head and how it does.
 
@@ -97,13 +97,20 @@ class Fitted:
             )
         return log_p
 
+    def __repr__(self) -> str:
+        """One line, since every number of the head and of its run would be tens of pages in a notebook."""
+        f1 = self.metrics.get(MAIN)
+        how = "" if f1 is None else f", {MAIN} {f1:.4f} on {ROLE_WORDS['select']}"
+        refitted = ", refitted" if self.is_refitted else ""
+        return f"<Fitted: {len(self.class_names)} classes, run {self.record.key}{how}{refitted}>"
+
     def __str__(self) -> str:
         shown = [f"  {name:20} {value:.4f}" for name, value in self.metrics.items() if value is not None]
         when = ", before the refit" if self.is_refitted else ""
         return "\n".join([f"head on {ROLE_WORDS['select']}, {self.record.reason}{when}", *shown, *self.warnings])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Compared:
     """What a comparison found; printed, it is a sentence for each row and the tables.
 
@@ -130,6 +137,11 @@ class Compared:
             f"{row!r} {word} {made.baseline!r} on {metric}: {line['value']:.4f}, difference {line['delta']:+.4f} "
             f"({span}; {made.n_groups} groups, {len(made.seeds)} seeds{why}){more}."
         )
+
+    def __repr__(self) -> str:
+        made = self.comparison
+        rows = ", ".join(row for row in made.rows if row != made.baseline)
+        return f"<Compared: {rows} against {made.baseline} on {made.n_rows} rows>"
 
     def __str__(self) -> str:
         rows = [row for row in self.comparison.rows if row != self.comparison.baseline]

@@ -16,7 +16,7 @@ FACTORS = (1.25, 1.5, 2.0, 2.5, *map(float, range(3, MOST_GROUPS + 1)))
 """Factors of groups that are tried."""
 
 
-def settled(judged: Judgement, place: int, seeds: int, level: float) -> dict[str, float]:
+def settled(judged: Judgement, place: int, seeds: int, level: float, least: float = 1.0) -> dict[str, float]:
     """About how many times as many groups, or how many seeds, would give a verdict.
 
     The larger part of the doubt is tried first, then the other, then both together. The true difference may be
@@ -27,6 +27,7 @@ def settled(judged: Judgement, place: int, seeds: int, level: float) -> dict[str
         place: of the one that is asked for.
         seeds: that there are, S.
         level: that p must fall below, with Holm's correction.
+        least: times as many groups without which there is no verdict, however small p is.
 
     Returns:
         `more_groups`, a factor, and `more_seeds`, a number; NaN for what need not change.
@@ -36,14 +37,16 @@ def settled(judged: Judgement, place: int, seeds: int, level: float) -> dict[str
         return dict(NOTHING)
     share = float(judged.share_of(place))
     counts = range(seeds + 1, MOST_SEEDS + 1) if seeds > 1 and float(doubt.seeds) > 0 else ()
+    factors = [factor for factor in FACTORS if factor >= least]
 
     def tells(factor: float, count: int) -> bool:
         return float(enlarged(doubt, factor, seeds, count).half_width(level * share)) < delta
 
-    by_groups = next(({"more_groups": f, "more_seeds": math.nan} for f in FACTORS if tells(f, seeds)), None)
-    by_seeds = next(({"more_groups": math.nan, "more_seeds": float(n)} for n in counts if tells(1.0, n)), None)
+    by_groups = next(({"more_groups": f, "more_seeds": math.nan} for f in factors if tells(f, seeds)), None)
+    alone = counts if least <= 1 else ()
+    by_seeds = next(({"more_groups": math.nan, "more_seeds": float(n)} for n in alone if tells(1.0, n)), None)
     either = (by_groups, by_seeds) if doubt.rows >= doubt.seeds else (by_seeds, by_groups)
-    both = ((f, round(f * seeds)) for f in FACTORS if len(counts) and round(f * seeds) <= MOST_SEEDS)
+    both = ((f, round(f * seeds)) for f in factors if len(counts) and round(f * seeds) <= MOST_SEEDS)
     together = next(({"more_groups": f, "more_seeds": float(n)} for f, n in both if tells(f, n)), None)
     return either[0] or either[1] or together or dict(NOTHING)
 

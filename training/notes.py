@@ -45,15 +45,15 @@ def epoch_notes(run: RunSpec, labels: Tensor, background: Sequence[int] = ()) ->
     """How a run's epochs are chosen on rows with labels [M], where the run leaves it open and they are few.
 
     >>> epoch_notes(RunSpec(), torch.arange(8).repeat(5))
-    ('epochs are kept by the NLL of the 40 rows that select: macro F1 is mostly noise below 50 rows a class',)
+    ('the epoch with the lowest NLL on the 40 selection rows is kept: below 50 rows a class macro F1 is mostly noise',)
     """
     stop = run.train.early_stop
     is_open = stop.metric == "auto" and stop.epoch is None and not isinstance(run.head.classifier, Closed)
     if not is_open or len(labels) == 0 or epochs_metric(stop.metric, labels, background) != "nll":
         return ()
     return (
-        f"epochs are kept by the NLL of the {len(labels)} rows that select: macro F1 is mostly noise below "
-        f"{ENOUGH_ROWS_OF_A_CLASS} rows a class",
+        f"the epoch with the lowest NLL on the {len(labels)} selection rows is kept: below "
+        f"{ENOUGH_ROWS_OF_A_CLASS} rows a class macro F1 is mostly noise",
     )
 
 
@@ -102,7 +102,7 @@ def sureness_notes(confidence: Iterable[float], right: Iterable[bool]) -> tuple[
     """That the mean confidence of judged rows is far from their accuracy, both given row by row.
 
     >>> sureness_notes([0.05] * 50, [True] * 50)
-    ('the mean confidence on the rows that select is 0.05 and the accuracy 1.00: probabilities are far too unsure; \
+    ('the mean confidence on the selection rows is 0.05 and the accuracy 1.00: probabilities are far too unsure; \
 posthoc.calibration.kind=temperature mends that',)
     """
     sure, hits = (torch.tensor(list(each), dtype=torch.float64) for each in (confidence, right))
@@ -114,7 +114,7 @@ posthoc.calibration.kind=temperature mends that',)
         return ()
     word = "sure" if gap > 0 else "unsure"
     return (
-        f"the mean confidence on the rows that select is {float(sure.mean()):.2f} and the accuracy "
+        f"the mean confidence on the selection rows is {float(sure.mean()):.2f} and the accuracy "
         f"{float(hits.mean()):.2f}: probabilities are far too {word}; posthoc.calibration.kind=temperature mends that",
     )
 

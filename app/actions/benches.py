@@ -6,7 +6,7 @@ from typing import Literal
 
 import typer
 
-from app.actions.telling import Printer, print_winners, shown
+from app.actions.telling import Printer, print_winners, told_metrics
 from app.progress import bar, note, resumable
 from benchmarks.compare import Comparison
 from benchmarks.compare import compare as compare_rows
@@ -63,7 +63,8 @@ def run_rows(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> 
         if end.unreadable:
             note(f"{len(end.unreadable)} records cannot be read and are left out: {', '.join(end.unreadable[:5])}")
         failures = f", {len(end.failed)} failed" if end.failed else ""
-        print(f"{bench.name}: {end.trained} runs trained, {end.skipped} found in {bench.store}{failures}")
+        trained = f"{end.trained} run{'' if end.trained == 1 else 's'} trained"
+        print(f"{bench.name}: {trained}, {end.skipped} found in {bench.store}{failures}")
         if bench.tune:
             print_winners(bench)
         if any(not bench.tune or event.row in bench.ensembles for event in end.failed):
@@ -131,7 +132,7 @@ def train_one(
     refit: bool | None = None,
     simple: bool | None = None,
 ) -> None:
-    """Train one run as a bench of one row, print its metrics on the selection rows, and export it if asked.
+    """Train one run as a bench of one row, print its main metrics on the selection rows, and export it if asked.
 
     What is exported is refitted to training and selection rows where it can be, unless `refit` says otherwise. A simple
     head that does better by cross-validation on the training rows is named, unless `simple` says otherwise.
@@ -145,9 +146,8 @@ def train_one(
     if run_rows(bench, device, stream) is None:
         return
     record = read_record(Path(store), bench_rows(bench)[0].rows[preset][0])
-    found = record.evaluations.get("select")
-    for name, value in (found.metrics if found is not None else {}).items():
-        print(f"  {name:20} {shown(value)}")
+    if (line := told_metrics(record)) is not None:
+        print(line)
     if simple is not False:
         _name_better(bench, record, device, is_asked=bool(simple))
     if out is not None:

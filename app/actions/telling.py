@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from app.progress import note
 from benchmarks.events import BenchEvent, CacheOpened, RowStarted, RunDone, RunFailed, RunNoted, RunSkipped
 from benchmarks.plan import BenchSpec, expand
-from benchmarks.record import notes_by_seed
+from benchmarks.record import RunRecord, notes_by_seed
 from benchmarks.tables import aligned
 from benchmarks.tuning import NAMES, Tuned, chosen_rows
 
@@ -13,13 +13,19 @@ ODD = {"not_converged": "DID NOT CONVERGE", "diverged": "DIVERGED, the best epoc
 """Endings that should make one look twice."""
 
 
+SHOWN = 5
+"""Rows that are named before a note."""
+
+
 @dataclass
 class Printer:
     """Prints the events of a bench, those of a tuned one setting by setting."""
 
     bench: BenchSpec
+    waiting: dict[str, list[str]] = field(default_factory=dict)
+    """Notes on rows that have started, with the rows that each is about."""
     said: set[str] = field(default_factory=set)
-    """Notes that were printed; a tuned bench has each once for a row, and not for each of its settings."""
+    """Notes on runs that were printed; a tuned bench has each once for a row, and not for each of its settings."""
     ended: dict[tuple[str, str], list[RunDone | RunFailed | RunSkipped]] = field(default_factory=dict)
     """How the runs of a setting ended, by cache and row."""
 
@@ -27,18 +33,27 @@ class Printer:
         self.rows = {row.name: row.row for row in expand(self.bench)} if self.bench.tune else {}
 
     def show(self, event: BenchEvent) -> None:
-        """Print what is to stay of an event."""
+        """Print what is to stay of an event; a note on several rows is one line, as soon as all have started."""
+        if not isinstance(event, RowStarted | RunSkipped):
+            self._note_rows()
         if isinstance(event, CacheOpened):
             print(f"{event.cache}: " + ", ".join(f"{role} {rows}" for role, rows in event.rows.items()))
             for warning in event.warnings:
                 note(warning)
         elif isinstance(event, RowStarted):
             for warning in event.warnings:
-                self._note_once(f"{self.rows.get(event.row, event.row)}: {warning}")
+                rows, row = self.waiting.setdefault(warning, []), self.rows.get(event.row, event.row)
+                rows += [] if row in rows else [row]
         elif isinstance(event, RunNoted):
             self._note_once(f"{event.row}, seed {event.seed}: {event.message}")
         elif isinstance(event, RunDone | RunFailed | RunSkipped):
             self._run(event)
+
+    def _note_rows(self) -> None:
+        for warning, rows in self.waiting.items():
+            more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+            note(f"{', '.join(rows[:SHOWN])}{more}: {warning}")
+        self.waiting.clear()
 
     def _note_once(self, text: str) -> None:
         if not self.rows or text not in self.said:
@@ -90,6 +105,22 @@ def told_together(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
     parts += [f"seed {run.seed} FAILED, {run.message}" for run in failures]
     parts += notes_by_seed(records)
     return f"  {runs[0].row}: {'; '.join(parts)}"
+
+
+MAIN = {"macro_f1_fg": "macro F1", "accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
+"""The metrics that a newcomer is told, in words; the others stand in the record."""
+
+
+def told_metrics(record: RunRecord) -> str | None:
+    """One line with the main metrics of the selection rows; None where the split has none."""
+    found = record.evaluations.get("select")
+    if found is None:
+        return None
+    figures = ", ".join(f"{words} {shown(found.metrics[name])}" for name, words in MAIN.items())
+    rows = f"{sum(found.per_class['support']):.0f} {'held-out' if record.data.folds else 'selection'} rows"
+    return (
+        f"on {rows}: {figures}; the test rows are left unseen" if record.data.rows["test"] else f"on {rows}: {figures}"
+    )
 
 
 def shown(value: float | None) -> str:

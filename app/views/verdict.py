@@ -61,10 +61,12 @@ def _why(verdict: str) -> str:
 def _basis(pair: Pair) -> str:
     made, flips = pair.comparison, pair.flips.rows
     seeds = ", ".join(map(str, made.seeds))
-    groups = "" if made.n_groups == made.n_rows else f" in {things(made.n_groups, 'group')}"
+    is_grouped = made.n_groups != made.n_rows
+    groups = f" in {things(made.n_groups, 'group')}" if is_grouped else ""
     each = "" if len(made.seeds) == 1 else " (mean over seeds)"
     return (
-        f"Same {things(made.n_rows, ROLES[made.role] + ' image')}{groups}, paired bootstrap over images, "
+        f"Same {things(made.n_rows, ROLES[made.role] + ' image')}{groups}, "
+        f"paired bootstrap over {'groups' if is_grouped else 'images'}, "
         f"{'seed' if len(made.seeds) == 1 else 'seeds'} {seeds}. "
         f"B fixes {things(flips[FIXES], 'image')} and breaks {count(flips[BREAKS])}{each}."
     )

@@ -62,11 +62,29 @@ class _Found:
         """Warnings about everything that was left out, and about parts that were recognised."""
         told = self.left.sentences()
         if self.flat:
-            told.append(counted(self.flat, "images lie beside the class folders, belong to no class and were skipped"))
+            told.append(
+                counted(
+                    self.flat,
+                    "image lies beside the class folders, belongs to no class and was skipped",
+                    "images lie beside the class folders, belong to no class and were skipped",
+                )
+            )
         if self.beside:
-            told.append(counted(self.beside, "folders beside the parts of the set hold no image and were skipped"))
+            told.append(
+                counted(
+                    self.beside,
+                    "folder beside the parts of the set holds no image and was skipped",
+                    "folders beside the parts of the set hold no image and were skipped",
+                )
+            )
         if self.empty:
-            told.append(counted(self.empty, "class folders hold no image; they stay in the class list"))
+            told.append(
+                counted(
+                    self.empty,
+                    "class folder holds no image; it stays in the class list",
+                    "class folders hold no image; they stay in the class list",
+                )
+            )
         if parts:
             told.append(
                 f"The folders {', '.join(parts)} name parts of the set, not classes: the folders in them are the "

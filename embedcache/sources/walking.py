@@ -39,23 +39,40 @@ class LeftOut:
 
     def sentences(self) -> list[str]:
         """One warning for each kind of thing that was left out."""
-        kinds = {
-            "hidden files or folders were skipped": self.hidden,
-            "files or folders that systems leave behind were skipped": self.leftovers,
-            "links that lead nowhere were skipped": self.dangling,
-            "links that lead back into a folder above them were not followed": self.loops,
-            "entries that are neither files nor folders were skipped": self.special,
-        }
-        told = [counted(names, what) for what, names in kinds.items() if names]
+        kinds = (
+            (self.hidden, "hidden file or folder was skipped", "hidden files or folders were skipped"),
+            (
+                self.leftovers,
+                "file or folder that systems leave behind was skipped",
+                "files or folders that systems leave behind were skipped",
+            ),
+            (self.dangling, "link that leads nowhere was skipped", "links that lead nowhere were skipped"),
+            (
+                self.loops,
+                "link that leads back into a folder above it was not followed",
+                "links that lead back into a folder above them were not followed",
+            ),
+            (
+                self.special,
+                "entry that is neither a file nor a folder was skipped",
+                "entries that are neither files nor folders were skipped",
+            ),
+        )
+        told = [counted(names, one, many) for names, one, many in kinds if names]
         if self.unread:
-            told.append(
-                f"{self.unread.total()} files are of formats that are not read here and were skipped: "
-                f"{_counts(self.unread)}. Convert them to PNG, JPEG or TIFF."
+            files = things(
+                self.unread.total(),
+                "file is of a format that is not read here and was skipped",
+                "files are of formats that are not read here and were skipped",
             )
+            told.append(f"{files}: {_counts(self.unread)}. Convert to PNG, JPEG or TIFF.")
         if self.suffixes:
-            told.append(
-                f"{self.suffixes.total()} files without an image's extension were skipped: {_counts(self.suffixes)}."
+            files = things(
+                self.suffixes.total(),
+                "file without an image's extension was skipped",
+                "files without an image's extension were skipped",
             )
+            told.append(f"{files}: {_counts(self.suffixes)}.")
         return told
 
     def add_file(self, name: str) -> None:
@@ -138,9 +155,18 @@ def file_key(path: Path) -> FileKey:
     return status.st_dev, status.st_ino
 
 
-def counted(names: list[str], what: str) -> str:
-    """A sentence with how many there are and the first three."""
-    return f"{len(names)} {what}: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}."
+def counted(names: list[str], one: str, many: str) -> str:
+    """A sentence with how many there are and the first three.
+
+    >>> counted(["a"], "link was skipped", "links were skipped")
+    '1 link was skipped: a.'
+    """
+    return f"{things(len(names), one, many)}: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}."
+
+
+def things(number: int, one: str, many: str) -> str:
+    """A number with the words for one or for several."""
+    return f"{number} {one if number == 1 else many}"
 
 
 def _suffix(name: str) -> str:

@@ -126,6 +126,8 @@ def read_cache(path: Path) -> dict[str, Any]:
     Raises:
         CacheError: it is gone, damaged or of another format.
     """
+    if not path.parent.exists():
+        raise CacheError(f"a cache is a folder, however: {path.parent} does not exist. Is the path right?")
     if not path.is_file():
         raise CacheError(f"a cache holds cache.json, however: {path.parent} does not. Is this the cache's own folder?")
     cache: dict[str, Any]

@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -120,7 +121,7 @@ def test_folds_are_given_on_the_command_line(frostbench, cache, tmp_path, monkey
     assert ran.status == 0, ran.err
     assert "Cross-validated, 3 folds" in ran.err
     assert "select 0" in ran.out
-    assert "macro_f1_fg" in ran.out
+    assert re.search("^on [0-9]+ held-out rows: macro F1 [01]", ran.out, re.MULTILINE)
     assert (tmp_path / "head" / "card.json").exists()
     refused = frostbench("train", cache, "--split", "folds=3", "--split", "select=0.3")
     assert refused.status == 2
@@ -164,7 +165,7 @@ def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench
     monkeypatch.undo()
     again = frostbench(*words)
     assert again.status == 0
-    assert "1 runs trained" in again.out.splitlines()[-1]
+    assert "1 run trained" in again.out.splitlines()[-1]
 
 
 def test_a_run_that_needs_a_second_look_is_told():
@@ -184,3 +185,28 @@ def test_a_run_that_needs_a_second_look_is_told():
     assert "DIVERGED, the best epoch before is kept" in said
     assert "a temperature of 20 lies at the bound of its search" in said
     assert "2.0 s for 4 heads together" in said
+
+
+def test_train_prints_a_handful_of_lines(frostbench, cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = frostbench("train", cache, "--set", "train.schedule={epochs: 2, min_steps: 0}", "--no-compare-simple")
+    assert ran.status == 0, ran.err
+    sizes, run, store, figures = ran.out.splitlines()
+    assert ": train " in sizes
+    assert "macro F1" in run
+    assert store == "train: 1 run trained, 0 found in results"
+    assert figures.startswith("on ")
+    assert " selection rows: macro F1 0." in figures
+    assert figures.endswith("; the test rows are left unseen")
+
+
+def test_a_note_on_several_rows_is_told_once(frostbench, cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bench = (
+        f"{{name: b, caches: ['{cache}'], preset: plain, seeds: [0, 1], toggles: {{slow: {{train.optim.lr: 0.001}}}}, "
+    )
+    (tmp_path / "b.yaml").write_text(bench + "base: {train.schedule: {epochs: 2, min_steps: 0}}}")
+    ran = frostbench("bench", "run", "b.yaml")
+    assert ran.status == 0, ran.err
+    told = [line for line in ran.err.splitlines() if "the epoch with the lowest NLL on the " in line]
+    assert [line.partition(": the epoch")[0] for line in told] == ["note: plain, slow"]

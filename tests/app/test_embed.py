@@ -99,6 +99,12 @@ def test_damaged_vectors_are_not_trained_on(frostbench, cache, tmp_path, monkeyp
     assert "part-00000" in said.err
 
 
+def test_a_cache_that_is_not_there_is_told_as_such(frostbench, tmp_path):
+    said = frostbench("train", tmp_path / "nowhere")
+    assert said.status == 2
+    assert f"a cache is a folder, however: {tmp_path / 'nowhere'} does not exist. Is the path right?" in said.err
+
+
 def test_a_cache_is_exported_for_other_programs(frostbench, cache, tmp_path):
     assert frostbench("cache", "export", cache, tmp_path / "table.parquet").status == 0
     table = pd.read_parquet(tmp_path / "table.parquet")
@@ -120,7 +126,7 @@ def test_vectors_from_elsewhere_are_imported_trained_on_and_refused_for_images(
     assert "unknown in their recipe: weights_sha256, size" in said.out
     trained = frostbench("train", "mine", "--preset", "plain", "--set", "head.classifier.kind=logreg", "--out", "head")
     assert trained.status == 0, trained.err
-    assert "macro_f1_fg" in trained.out
+    assert ": macro F1 " in trained.out
     refused = frostbench("predict", "head", photos)
     assert refused.status == 2
     assert "these were imported and nobody knows how they were made (my own network)" in refused.err

@@ -83,10 +83,10 @@ def test_everything_in_a_folder_is_predicted_or_told(frostbench, bundle, photos,
     said = frostbench("predict", bundle, root)
     assert [line.split("\t")[0] for line in said.out.splitlines()] == [f"{root}/1.png", f"{root}/linked/3.png"]
     for told in (
-        "1 hidden files or folders were skipped: ._1.png.",
-        "1 files or folders that systems leave behind were skipped: __MACOSX.",
-        "1 links that lead nowhere were skipped: gone.png.",
-        "1 files are of formats that are not read here and were skipped: 1 × .heic.",
+        "1 hidden file or folder was skipped: ._1.png.",
+        "1 file or folder that systems leave behind was skipped: __MACOSX.",
+        "1 link that leads nowhere was skipped: gone.png.",
+        "1 file is of a format that is not read here and was skipped: 1 × .heic.",
     ):
         assert f"note: {root}: {told}" in said.err
 

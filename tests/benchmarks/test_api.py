@@ -37,6 +37,10 @@ def test_a_head_is_fitted_to_arrays(arrays):
     assert np.allclose(head.predict_proba(x).sum(1), 1)
     assert head.metrics["macro_f1_fg"] > 0.95
     assert "validation rows (select)" in str(head)
+    assert repr(head) == (
+        f"<Fitted: 3 classes, run {head.record.key}, macro_f1_fg {head.metrics['macro_f1_fg']:.4f} "
+        "on validation rows (select), refitted>"
+    )
     assert any("No groups are stated" in warning for warning in head.warnings)
 
 

@@ -229,6 +229,17 @@ class TestWhatWouldSettleIt:
         assert math.isnan(line["more_groups"])
         assert 15 <= line["more_seeds"] <= 35
 
+    def test_no_number_of_seeds_settles_what_fewer_than_20_groups_show(self):
+        frame, runs = Frame(np.tile([0, 1], 50), np.repeat(np.arange(10), 10), np.full(2, 50)), {}
+        for name, shares in (("base", (0.70, 0.74, 0.78)), ("new", (0.77, 0.81, 0.73))):
+            hard = np.tile(np.linspace(0, 1, 10, endpoint=False), 10)
+            labels = frame.labels
+            runs[name] = [answers(np.where(hard < share, labels, 1 - labels)) for share in shares]
+        line = only(deltas_of(paired_of(frame, runs), 500, 0), "new", "accuracy")
+        assert line["verdict"] == "can't tell"
+        # 8 seeds would do for the difference, but of 10 groups there is no verdict: twice as many are the least.
+        assert (line["more_groups"], line["more_seeds"]) == (2.5, 8.0)
+
     def test_nothing_is_said_of_a_verdict_and_of_no_difference(self):
         frame, rows = two_rows(300, 5)
         same = {"base": rows["base"], "new": rows["base"], "better": rows["new"]}

@@ -84,8 +84,8 @@ def test_files_without_an_image_suffix_are_counted_by_suffix(tmp_path: Path) -> 
     touch(tmp_path, "a/1.png", "a/notes.txt", "a/Thumbs.db", "a/more.TXT", "a/README", "stray.png")
     warnings = list_folder(tmp_path).warnings
     assert "3 files without an image's extension were skipped: 1 × (none), 2 × .txt." in warnings
-    assert "1 files or folders that systems leave behind were skipped: a/Thumbs.db." in warnings
-    assert any("1 images lie beside the class folders" in w and "stray.png" in w for w in warnings)
+    assert "1 file or folder that systems leave behind was skipped: a/Thumbs.db." in warnings
+    assert any("1 image lies beside the class folders" in w and "stray.png" in w for w in warnings)
 
 
 def test_a_flat_folder_is_refused(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_what_systems_leave_behind_is_neither_class_nor_image(tmp_path: Path) ->
 def test_formats_that_are_not_read_are_named(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.png", "a/2.HEIC", "b/3.heic", "b/4.dng")
     told = (
-        "3 files are of formats that are not read here and were skipped: 1 × .dng, 2 × .heic. Convert them to PNG, "
+        "3 files are of formats that are not read here and were skipped: 1 × .dng, 2 × .heic. Convert to PNG, "
         "JPEG or TIFF."
     )
     assert told in list_folder(tmp_path).warnings
@@ -196,8 +196,8 @@ def test_folders_called_train_and_val_are_the_split_and_no_classes(tmp_path: Pat
         "The folders Val, train name parts of the set, not classes: the folders in them are the classes, and each "
         "image has its part as split. --split source=given trains and judges by it.",
         "2 images lie beside the class folders, belong to no class and were skipped: stray.png, train/flat.png.",
-        "1 folders beside the parts of the set hold no image and were skipped: docs.",
-        "1 class folders hold no image; they stay in the class list: Val/elk.",
+        "1 folder beside the parts of the set holds no image and was skipped: docs.",
+        "1 class folder holds no image; it stays in the class list: Val/elk.",
     ):
         assert told in listing.warnings
 

@@ -36,6 +36,10 @@ class TestVerdict:
             in page.text
         )
 
+    def test_what_is_resampled_is_named(self, few):
+        text = Page(verdict_html(replace(few, comparison=replace(few.comparison, n_groups=40)))).text
+        assert "Same 360 validation images in 40 groups, paired bootstrap over groups, seed 0." in text
+
     def test_the_test_rows_are_named(self, few):
         page = Page(verdict_html(replace(few, comparison=replace(few.comparison, role="test", seeds=(0, 1)))))
         assert "test images" in page.text
