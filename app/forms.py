@@ -6,12 +6,15 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel
 
+from app.depth import DEEPEST, is_too_deep
 from app.rows import Row, shown
 from benchmarks.reading import read_yaml
 from benchmarks.settings import SettingsError, Tree, merge, parse
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 Values = dict[str, Any]
+SHOWN = 200
+"""Letters of a text that an error repeats."""
 
 
 def values_of(rows: Sequence[Row], spec: BaseModel) -> Values:
@@ -56,11 +59,23 @@ def _at(spec: BaseModel, path: str) -> Any:
 
 
 def _meant(row: Row, value: Any) -> Any:
-    """A control's value as settings."""
+    """A control's value as settings.
+
+    Raises:
+        SettingsError: it is nested more deeply than YAML may be, or its text is not YAML.
+    """
+    if is_too_deep(value):
+        raise SettingsError(f"{row.path}: values are nested {DEEPEST} deep at most, however: deeper ones came.")
     if row.control not in ("text", "numbers"):
         return value
     text = str(value if value is not None else "").strip()
     try:
         return read_yaml(f"[{text.strip('[]')}]" if row.control == "numbers" else text)
     except yaml.YAMLError as error:
-        raise SettingsError(f"{row.path}: a value is written as YAML, however: {text!r} came ({error}).") from error
+        raise SettingsError(
+            f"{row.path}: a value is written as YAML, however: {_cut(text)!r} came ({error})."
+        ) from error
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -34,7 +34,7 @@ def _split_of(line: bytes) -> object:
     """The split that a line names; None of one that was cut short."""
     try:
         return json.loads(line)["split"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None
 
 

@@ -1,7 +1,8 @@
-"""The worker of a job: `python -m app.worker FOLDER`.
+"""The worker of a job: `python -m app.worker FOLDER [PLUGIN ...]`.
 
 It needs no coordinator: it waits while as many older jobs as the request has slots are unfinished, trains, and ends. As
-it begins and as it ends it starts the worker of whoever is next in line.
+it begins and as it ends it starts the worker of whoever is next in line. It trains only what this user asked for on
+this machine, and runs no plugin but those named to it.
 """
 
 import faulthandler
@@ -12,15 +13,19 @@ import threading
 import time
 import traceback
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from app.jobs.files import UNFINISHED, asked_to_stop, read_asked, read_request
+from app.jobs import queue
+from app.jobs.files import UNFINISHED, JobError, Request, asked_to_stop, read_asked
+from app.jobs.mark import read_own
+from app.jobs.plugged import check_plugins
 from app.jobs.process import ask_to_stop, write_process
 from app.jobs.progress import Progress
-from app.jobs.queue import advance
+from app.jobs.queue import Plugins
 from app.jobs.reading import eta_seconds
-from app.jobs.state import older_jobs, settled, unfinished
-from app.jobs.words import AT_ONCE, NOT_BEGUN, UNKEPT, failed, with_finished
+from app.jobs.state import settled, unfinished
+from app.jobs.words import AT_ONCE, FOREIGN, NOT_BEGUN, UNKEPT, failed, with_finished
 from app.streams import accept_all_characters
 
 LOOK_SECONDS = 0.2
@@ -32,14 +37,14 @@ GRACE_SECONDS = 3.0
 """How long a run at work without a finished epoch may take to get one, after the job was asked to stop."""
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, plugins: Plugins = ()) -> int:
     """Work on the job in a folder; returns the exit status."""
     progress = Progress(folder)
     try:
         write_process(folder, os.getpid())
-        _watch(folder, progress)
+        _watch(folder, progress, plugins)
         progress.show(progress.status)
-        _work(folder, progress)
+        _work(folder, progress, plugins)
     except Exception as error:
         # On a full disk the log takes nothing either.
         with suppress(OSError):
@@ -47,13 +52,13 @@ def main(folder: Path) -> int:
         progress.end("failed", failed(error))
         return 1
     finally:
-        _call_next(folder)
+        _call_next(folder, plugins)
     return 0
 
 
-def _work(folder: Path, progress: Progress) -> None:
-    request = read_request(folder)
-    before = _wait(older_jobs(folder), request.slots - 1, until_near=True)
+def _work(folder: Path, progress: Progress, plugins: Plugins) -> None:
+    request = _own_request(folder, plugins)
+    before = _wait(queue.before(folder, plugins), request.slots - 1, until_near=True)
     if len(before) < request.slots:
         progress.begin()
     # torch takes seconds, and the better part of a gigabyte: it is imported when the turn has come, or is near.
@@ -64,8 +69,21 @@ def _work(folder: Path, progress: Progress) -> None:
         training.warm_up()
     _wait(before, request.slots - 1)
     progress.begin()
-    _call_next(folder)
+    _call_next(folder, plugins)
     progress.end(*training.train(request, progress))
+
+
+def _own_request(folder: Path, plugins: Plugins) -> Request:
+    """What to train, into the store in which the job lies, which may have been moved since.
+
+    Raises:
+        JobError: it is not of this user and machine, is damaged, or names a plugin that may not be run.
+    """
+    request = read_own(folder)
+    if request is None:
+        raise JobError(f"a job is started for whoever asked for it, however: {folder.name} is not. {FOREIGN}")
+    check_plugins(request, plugins)
+    return replace(request, bench=request.bench | {"store": str(folder.parent.parent)})
 
 
 def _wait(before: list[Path], most: int, until_near: bool = False) -> list[Path]:
@@ -80,21 +98,21 @@ def _is_near_its_end(folder: Path) -> bool:
     return left is not None and left < NEAR_SECONDS
 
 
-def _call_next(folder: Path) -> None:
+def _call_next(folder: Path, plugins: Plugins) -> None:
     """Start the worker of the next in line; whoever looks at the queue next tries again where this is not possible."""
     try:
-        advance(folder.parent.parent)
+        queue.advance(folder.parent.parent, plugins)
     except (ValueError, OSError):
         with suppress(OSError):
             traceback.print_exc()
 
 
-def _watch(folder: Path, progress: Progress) -> None:
+def _watch(folder: Path, progress: Progress, plugins: Plugins) -> None:
     """Start the threads that end the job when it is asked to stop, whatever the main thread does."""
     # Python runs a signal handler only between two steps of the main thread, and a solver's step may be long.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=_take_signal, args=(folder,), daemon=True).start()
-    threading.Thread(target=_take_cancel, args=(folder, progress), daemon=True).start()
+    threading.Thread(target=_take_cancel, args=(folder, progress, plugins), daemon=True).start()
 
 
 def _take_signal(folder: Path) -> None:
@@ -102,7 +120,7 @@ def _take_signal(folder: Path) -> None:
     ask_to_stop(folder)
 
 
-def _take_cancel(folder: Path, progress: Progress) -> None:
+def _take_cancel(folder: Path, progress: Progress, plugins: Plugins) -> None:
     while not asked_to_stop(folder):
         time.sleep(LOOK_SECONDS)
     words = NOT_BEGUN
@@ -113,7 +131,7 @@ def _take_cancel(folder: Path, progress: Progress) -> None:
             with suppress(OSError):
                 print(words)
             progress.end("cancelled", words)
-        _call_next(folder)
+        _call_next(folder, plugins)
     finally:
         os._exit(0)
 
@@ -136,4 +154,4 @@ def _grant(folder: Path, progress: Progress) -> str:
 if __name__ == "__main__":
     faulthandler.enable()
     accept_all_characters()
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -41,7 +41,7 @@ def kept_rows(path: Path, stamps: Stamps, columns: Sequence[str] | None = None) 
         if known["format"] != FORMAT:
             return None
         rows = file.read(columns=None if columns is None else ["key", *columns])
-    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException):
+    except (OSError, KeyError, TypeError, ValueError, RecursionError, pa.ArrowException):
         return None
     written = known["written"]
     keep = [key in stamps and written.get(key) == list(stamps[key]) for key in rows["key"].to_pylist()]

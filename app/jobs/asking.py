@@ -22,6 +22,8 @@ from app.jobs.files import (
     write_json,
 )
 from app.jobs.ids import new_id
+from app.jobs.mark import write_mark
+from app.jobs.plugged import check_plugins
 from app.jobs.process import ask_to_stop
 from app.jobs.state import settled, unfinished
 from app.jobs.words import NOT_BEGUN, found_all
@@ -36,6 +38,7 @@ def submit(
     slots: int = 1,
     device: str = "cpu",
     keys: Mapping[int, str] | None = None,
+    plugins: queue.Plugins = (),
 ) -> str:
     """Put a job into the queue and return its ID; its worker is started when its turn comes.
 
@@ -50,9 +53,11 @@ def submit(
         slots: the job waits while this many older jobs of the store are unfinished.
         device: where training happens, such as cpu or cuda.
         keys: the runs that it stands for by seed, where they are known.
+        plugins: files that the job, and those that its worker starts, may run as code; it may name no others.
 
     Raises:
-        JobError: the side is neither A nor B, there is no slot, or too many jobs are unfinished.
+        JobError: the side is neither A nor B, there is no slot, the bench names another plugin, too many jobs are
+            unfinished, or the secret that marks jobs as this user's cannot be had.
         OSError: the folder cannot be written, or no process can be started.
     """
     if side not in SIDES or slots < 1:
@@ -61,6 +66,7 @@ def submit(
             "and at least one slot."
         )
     home, request = Path(store) / "jobs", _request(store, side, bench, title, slots, device, keys)
+    check_plugins(request, plugins)
     with queue.locked(home):
         living = unfinished([home / name for name in queue.ids(home)])
         same = next((folder for folder in living if not asked_to_stop(folder) and _is_same(folder, request)), None)
@@ -73,7 +79,7 @@ def submit(
             )
         folder = _write(home, request)
         try:
-            queue.start_due(home)
+            queue.start_due(home, plugins)
         except OSError:
             if not is_started(folder):
                 shutil.rmtree(folder)
@@ -134,10 +140,11 @@ def _write(home: Path, request: Request, status: Status | None = None) -> Path:
         write_json(partial / "request.json", request)
         if status is None:
             reserve_end(partial)
+            write_mark(partial, job_id)
         else:
             write_json(partial / "status.json", status)
         return partial.rename(home / job_id)
-    except OSError:
+    except (OSError, JobError):
         shutil.rmtree(partial, ignore_errors=True)
         raise
 
@@ -164,17 +171,17 @@ def _is_same(folder: Path, asked: Request) -> bool:
     return (other.bench, other.folder, other.device) == (bench, asked.folder, asked.device)
 
 
-def cancel(store: Path, job_id: str) -> None:
+def cancel(store: Path, job_id: str, plugins: queue.Plugins = ()) -> None:
     """Ask a job to stop; one that has ended stays as it is.
 
     Without a finished epoch it ends within 5 s. With one it keeps the best, and ends when that is done; asked a second
-    time it does not wait for that.
+    time it does not wait for that. A foreign job is only marked as cancelled. `plugins` are as for `advance`.
 
     Raises:
         JobError: the ID is none, or the store has no such job.
     """
     folder = folder_of(store, job_id)
     if not is_started(folder) and queue.withdraw(folder, NOT_BEGUN):
-        queue.advance(store)
+        queue.advance(store, plugins)
     elif settled(folder).state in UNFINISHED:
         ask_to_stop(folder)

@@ -1,6 +1,7 @@
 """The folder of a job, and what its files hold.
 
     STORE/jobs/ID/request.json    what is to be trained, written by whoever asked for it
+    STORE/jobs/ID/mark            that this user asked for it on this machine (`app.jobs.mark`)
     STORE/jobs/ID/starter.json    which process started its worker
     STORE/jobs/ID/process.json    which process works on it
     STORE/jobs/ID/status.json     how far it is, written by the worker only
@@ -19,15 +20,18 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
+from app.depth import DEEPEST, is_too_deep
 from app.jobs.ids import is_id
 
 SIDES = ("A", "B")
 UNFINISHED = ("queued", "running")
-State = Literal["queued", "running", "done", "cancelled", "failed", "lost"]
+State = Literal["queued", "running", "done", "cancelled", "failed", "lost", "foreign"]
 T = TypeVar("T", "Request", "Status", "Process", "Asked")
 
 LARGEST = 2**53
 """No number of a job is larger; beyond it JSON's numbers are no longer exact."""
+DEEPEST_FILE = 2 * DEEPEST
+"""Levels of a file: those of a value of the form, and the tree in which it stands."""
 LATER = ("holds", "folder", "keys")
 """Fields that files of earlier versions lack."""
 
@@ -70,7 +74,8 @@ class Status:
     """How far a job is.
 
     Attributes:
-        state: queued, running, done, cancelled, failed or lost.
+        state: queued, running, done, cancelled, failed, lost, or foreign: it waits, and was not asked for by this user
+            on this machine.
         message: a sentence about the state; empty while it trains.
         began: when its turn came, in seconds since 1970.
         ended: when it ended; None while it has not, and where it is lost.
@@ -209,6 +214,15 @@ def read_request(folder: Path) -> Request:
     return request
 
 
+def parsed_request(content: bytes) -> Request:
+    """What the content of a request.json asks for.
+
+    Raises:
+        JobError: it is damaged.
+    """
+    return _parsed("request.json", content, Request)
+
+
 def read_status(folder: Path) -> Status | None:
     """What the worker of a job wrote last; None where it has not written anything.
 
@@ -257,13 +271,20 @@ def read_starter(folder: Path) -> Process | None:
 
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
-        tree = json.loads(path.read_bytes())
+        return _parsed(path.name, path.read_bytes(), kind)
+    except FileNotFoundError:
+        return None
+
+
+def _parsed(name: str, content: bytes, kind: type[T]) -> T:
+    try:
+        tree = json.loads(content)
+        if is_too_deep(tree, DEEPEST_FILE):
+            raise ValueError(f"values are nested {DEEPEST_FILE} deep at most")
         there = [f for f in fields(kind) if f.name in tree or f.name not in LATER]
         wrong = [f.name for f in there if not _fits(tree[f.name], f.type)]
         if wrong:
             raise ValueError(f"{', '.join(wrong)} of another type")
         return kind(**{f.name: tree[f.name] for f in there})
-    except FileNotFoundError:
-        return None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise JobError(f"{path.name} of a job must be as it was written, however: it is damaged ({error}).") from error
+        raise JobError(f"{name} of a job must be as it was written, however: it is damaged ({error}).") from error

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ import psutil
 from app.jobs.files import (
     Asked,
     Process,
+    Request,
     read_asked,
     read_process,
-    read_request,
     read_starter,
     write_json,
 )
@@ -29,26 +30,25 @@ TOLERANCE_SECONDS = 2.0
 """By how much two readings of one process's creation may differ where the system only tells it by the clock."""
 
 
-def start(folder: Path) -> None:
+def start(folder: Path, request: Request, plugins: Sequence[str | Path] = ()) -> None:
     """Start the worker of a job in a session of its own, so that it outlives this process and its terminal.
 
-    It works in the directory that the job was asked for from, wherever this process is.
+    It works in the directory that the job was asked for from, wherever this process is, and may run the plugins.
 
     Raises:
-        JobError: the job's request is damaged.
         OSError: a file cannot be written, or no process can be started; the job is then as it was.
     """
-    where = read_request(folder).folder or None
     # Who starts it is written down first: should that process be killed before it has written the worker's pid, the job
     # is told from one that nobody has started yet.
     write_json(folder / "starter.json", identity(os.getpid()))
     # -u: the log holds every line, however the worker ends. -P: no folder `app` in the current directory is taken for
     # ours.
     command = [sys.executable, "-u", "-P", "-m", "app.worker", str(folder.resolve())]
+    command += [str(Path(file).resolve()) for file in plugins]
     try:
         with (folder / "log.txt").open("ab") as log:
             streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            worker = subprocess.Popen(command, cwd=where, start_new_session=True, **streams)
+            worker = subprocess.Popen(command, cwd=request.folder or None, start_new_session=True, **streams)
     except OSError:
         (folder / "starter.json").unlink()
         raise

@@ -5,18 +5,21 @@ workers of the jobs whose turn has come, and that of the next in line: it waits 
 end, in whatever way. So there is no scheduler that could die, and a hundred waiting jobs cost one process.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from app.jobs.files import UNFINISHED, JobError, Status, is_started, read_request, write_json
+from app.jobs.files import UNFINISHED, JobError, Request, Status, is_started, write_json
 from app.jobs.ids import is_id
+from app.jobs.mark import read_own
+from app.jobs.plugged import unnamed
 from app.jobs.process import start
-from app.jobs.state import settled, unfinished
+from app.jobs.state import older_jobs, settled, unfinished
 
+Plugins = Sequence[str | Path]
 MOST_UNFINISHED = 100
 """Jobs of a store that may wait or train at a time."""
 PATIENCE_SECONDS = 20.0
@@ -47,8 +50,15 @@ def locked(home: Path) -> Iterator[None]:
         ) from error
 
 
-def advance(store: Path) -> None:
+def advance(store: Path, plugins: Plugins = ()) -> None:
     """Start the workers of the jobs of a store whose turn has come, and that of the next in line.
+
+    Only jobs that this user asked for on this machine are started (`app.jobs.mark`). One that names another plugin than
+    those given waits for a page that was started with it, and holds nobody up.
+
+    Args:
+        store: folder of the run store.
+        plugins: files that may be run as code, as they were named when the page was started.
 
     Raises:
         JobError: the queue is held for too long.
@@ -57,7 +67,7 @@ def advance(store: Path) -> None:
     home = Path(store) / "jobs"
     if home.is_dir() and waiting(home):
         with locked(home):
-            start_due(home)
+            start_due(home, plugins)
 
 
 def waiting(home: Path) -> list[Path]:
@@ -65,20 +75,46 @@ def waiting(home: Path) -> list[Path]:
     return [folder for folder in unfinished([home / name for name in ids(home)]) if not is_started(folder)]
 
 
-def start_due(home: Path) -> None:
+def start_due(home: Path, plugins: Plugins = ()) -> None:
     """As `advance`, for whoever holds the lock."""
     ahead = 0
     for folder in unfinished([home / name for name in ids(home)]):
         if not is_started(folder):
-            try:
-                slots = read_request(folder).slots
-            except JobError as error:
-                write_json(folder / "status.json", Status(state="failed", message=str(error)))
+            request = _startable(folder)
+            if request is None or unnamed(request, plugins):
                 continue
             # At most so many older ones are unfinished: it is its turn, or it is the next in line.
-            if ahead <= slots:
-                start(folder)
+            if ahead <= request.slots:
+                start(folder, request, plugins)
         ahead += 1
+
+
+def _startable(folder: Path) -> Request | None:
+    """What a waiting job asks for; None where it cannot be started, which is then written down or is not ours to do."""
+    try:
+        request = read_own(folder)
+        if request is not None and request.folder and not Path(request.folder).is_dir():
+            raise JobError(
+                f"a job works in the folder that it was asked for from, however: {request.folder} is gone. Ask for it "
+                "again from where its files are now."
+            )
+        return request
+    except JobError as error:
+        write_json(folder / "status.json", Status(state="failed", message=str(error)))
+        return None
+
+
+def before(folder: Path, plugins: Plugins) -> list[Path]:
+    """The older jobs that one waits for: those at work, and those that wait and may be started with these plugins."""
+    return [other for other in unfinished(older_jobs(folder)) if is_started(other) or _is_due(other, plugins)]
+
+
+def _is_due(folder: Path, plugins: Plugins) -> bool:
+    try:
+        request = read_own(folder)
+    except JobError:
+        return False
+    return request is not None and not unnamed(request, plugins)
 
 
 def withdraw(folder: Path, words: str) -> bool:
@@ -90,7 +126,7 @@ def withdraw(folder: Path, words: str) -> bool:
     """
     with locked(folder.parent):
         status = settled(folder)
-        if status.state not in UNFINISHED or is_started(folder):
+        if status.state not in (*UNFINISHED, "foreign") or is_started(folder):
             return False
         write_json(folder / "status.json", replace(status, state="cancelled", message=words))
         return True

@@ -2,12 +2,14 @@
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from app.jobs import queue
-from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, folder_of, read_request
+from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, folder_of, is_started, read_request
+from app.jobs.plugged import needs, unnamed
 from app.jobs.state import older_jobs, settled, unfinished
 from app.jobs.words import KEEPING, STOPPING, waits
 
@@ -40,8 +42,10 @@ class Job(Status):
     stopping: bool = False
 
 
-def read(store: Path, job_id: str) -> Job:
+def read(store: Path, job_id: str, plugins: Sequence[str | Path] | None = None) -> Job:
     """A job as it is now; a worker that has not stopped for too long after it was asked to is killed.
+
+    Where plugins are given, a job that waits and names another one says so.
 
     Raises:
         JobError: the ID is none, the store has no such job, or its request.json is damaged.
@@ -51,6 +55,8 @@ def read(store: Path, job_id: str) -> Job:
     ahead = len(unfinished(older_jobs(folder))) if status.state == "queued" else 0
     stopping = status.state in UNFINISHED and asked_to_stop(folder)
     message = (KEEPING if status.holds else STOPPING) if stopping else status.message or _meanwhile(status, ahead)
+    if status.state == "queued" and plugins is not None and not is_started(folder):
+        message = needs(unnamed(request, plugins)) or message
     asked = {"side": request.side, "title": request.title, "bench": request.bench, "created": request.created}
     known: dict[str, Any] = asked | asdict(status) | {"message": message}
     return Job(id=job_id, ahead=ahead, stopping=stopping, **known)
@@ -67,10 +73,10 @@ def jobs(store: Path) -> list[str]:
     return queue.ids(Path(store) / "jobs")[::-1]
 
 
-def listed(store: Path, ended: int = 5) -> tuple[list[Job], int]:
+def listed(store: Path, ended: int = 5, plugins: Sequence[str | Path] | None = None) -> tuple[list[Job], int]:
     """All unfinished jobs of a store and the newest ended ones, newest first, and how many older ones there are.
 
-    A job whose request cannot be read is listed as failed.
+    A job whose request cannot be read is listed as failed. `plugins` are as for `read`.
     """
     home, found, more = Path(store) / "jobs", [], 0
     for job_id in jobs(store):
@@ -80,7 +86,7 @@ def listed(store: Path, ended: int = 5) -> tuple[list[Job], int]:
             continue
         ended -= is_over
         try:
-            found.append(read(store, job_id))
+            found.append(read(store, job_id, plugins))
         except JobError as error:
             found.append(Job(id=job_id, side="", state="failed", message=str(error)))
     return found, more

@@ -15,8 +15,9 @@ from app.jobs.files import (
     read_status,
 )
 from app.jobs.ids import is_id
+from app.jobs.mark import is_own
 from app.jobs.process import is_of_this_boot, is_starting, kill, process_of, seconds_since
-from app.jobs.words import FORCED, LOST, RESTARTED, with_finished
+from app.jobs.words import FORCED, FOREIGN, LOST, RESTARTED, with_finished
 
 FORCE_AFTER_SECONDS = 4.0
 """How long a worker that has nothing to keep may take to stop before it is killed; it ends by itself after 3 s."""
@@ -26,8 +27,11 @@ def settled(folder: Path) -> Status:
     """The status of a job, with the end that a worker which is gone cannot tell.
 
     A worker that does not stop when it is asked to is killed here, but for one that still has to keep a best epoch.
+    One that waits and is not of this user and machine is foreign: it is no unfinished job, and stands before none.
     """
     status = _written(folder)
+    if status.state in UNFINISHED and not is_started(folder) and not is_own(folder):
+        return replace(status, state="foreign", message=FOREIGN)
     if status.state not in UNFINISHED or _lives(folder, status):
         return status
     # It may have written its end and gone between the two looks.

@@ -23,6 +23,10 @@ FULL = (
     "runs that were finished are found."
 )
 NOT_BEGUN = "Cancelled before it began."
+FOREIGN = (
+    "Asked for on another machine, by somebody else or by an earlier version, or changed since: it is never started "
+    "here. To train the same, look at what it names and ask for it yourself; Cancel ends it."
+)
 
 
 def waits(ahead: int) -> str:

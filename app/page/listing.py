@@ -36,11 +36,11 @@ def answer(asked: Any, workspace: Workspace) -> dict[str, Any]:
     cancelled = asked.get("cancel") if isinstance(asked, dict) else None
     try:
         if isinstance(cancelled, str):
-            jobs.cancel(workspace.store, cancelled)
-        jobs.advance(workspace.store)
+            jobs.cancel(workspace.store, cancelled, workspace.plugins)
+        jobs.advance(workspace.store, workspace.plugins)
     except (JobError, OSError) as problem:
         error = str(problem)
-    found, more = jobs.listed(workspace.store)
+    found, more = jobs.listed(workspace.store, plugins=workspace.plugins)
     return {"html": list_html(found, more, error), "unfinished": sum(job.state in AT_WORK for job in found)}
 
 
@@ -55,7 +55,7 @@ def list_html(found: list[Job], more: int, error: str = "") -> str:
 
 
 def _row(job: Job) -> str:
-    unended = job.state in AT_WORK
+    unended = job.state in (*AT_WORK, "foreign")
     words = "Stop now" if job.stopping else "Cancel"
     known = f'data-cancel="{escape(job.id)}" aria-label="{words}: job {escape(job.id)}"'
     button = f'<button type="button" {known}>{words}</button>' if unended else ""
@@ -64,7 +64,7 @@ def _row(job: Job) -> str:
         if job.side in MARKS
         else "<b>?</b>"
     )
-    said = job.message if job.stopping or job.state in ("failed", "lost", "cancelled") else where(job)
+    said = job.message if job.stopping or job.state in ("failed", "lost", "cancelled", "foreign") else where(job)
     state = "■ stopping" if job.stopping else WORDS[job.state]
     return (
         f'<li data-testid="listed" data-run="{escape(job.id)}" data-state="{job.state}">{side}<span><b>{state}</b> '

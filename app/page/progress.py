@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from app.jobs import Job, eta_seconds
+from app.jobs.words import waits
 from app.page.pieces import MARKS
 from app.page.state import SIDES
 from app.page.telling import asked_of, told_bench
@@ -16,6 +17,7 @@ WORDS = {
     "cancelled": "■ cancelled",
     "failed": "✖ failed",
     "lost": "? lost",
+    "foreign": "⇄ of another machine",
 }
 IDLE = "Nothing has been trained from this page yet. Set the options and press <b>Train A and B, then compare</b>."
 LOADING = '<div class="fp fp-none" data-testid="jobs" data-state="loading">Looking for jobs…</div>'
@@ -91,6 +93,8 @@ def where(job: Job) -> str:
     if job.stopping:
         return job.message
     if job.state == "queued":
+        if job.message not in ("", waits(job.ahead)):
+            return job.message
         return f"{job.ahead} before it" if job.ahead else "starting"
     if job.state == "done":
         return _took(job)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from app.depth import DEEPEST, is_too_deep
 from app.forms import Values, spec_of, values_of
 from app.rows import Row, rows_of
 from app.sides import (
@@ -94,8 +95,9 @@ def read_form(tree: Any) -> Form:
     """The form that a page sent.
 
     Raises:
-        SettingsError: a row is missing, as in a page that was opened before an update.
+        SettingsError: a row is missing, as in a page that was opened before an update, or a value is nested too deeply.
     """
+    _check_depth(tree)
     try:
         sides = {side: {row.key: tree["sides"][side][row.key] for row in (CACHE_ROW, *ROWS)} for side in SIDES}
         split = {row.key: tree["split"][row.key] for row in SPLIT_ROWS}
@@ -108,6 +110,7 @@ def read_form(tree: Any) -> Form:
 
 def restored(tree: Any, workspace: Workspace) -> Form:
     """The form that a browser kept, as far as its rows and caches still exist; the rest is as on a first visit."""
+    _check_depth(tree)
     form, names = first_form(workspace), workspace.cache_names()
     if not isinstance(tree, dict) or not isinstance(tree.get("sides"), dict):
         return form
@@ -119,6 +122,13 @@ def restored(tree: Any, workspace: Workspace) -> Form:
     split = tree["split"] if isinstance(tree.get("split"), dict) else {}
     split = {key: split.get(key, value) for key, value in form.split.items()}
     return Form(form.sides, tree.get("seeds", form.seeds), split, _switched(tree))
+
+
+def _check_depth(tree: Any) -> None:
+    if is_too_deep(tree):
+        raise SettingsError(
+            f"values of a page are nested {DEEPEST} deep at most, however: deeper ones came. Reload the page."
+        )
 
 
 def _switched(tree: Mapping[str, Any]) -> dict[str, dict[str, Changed]]:

@@ -85,7 +85,7 @@ def wire_training(training: Training, workspace: Workspace, pair: gr.BrowserStat
         )
 
     def look(known: Pair | None) -> list[Any]:
-        jobs.advance(workspace.store)
+        jobs.advance(workspace.store, workspace.plugins)
         return shown(known or {}, workspace)
 
     training.tick.tick(look, pair, training.outputs, **QUIET)
@@ -132,13 +132,14 @@ def submit_one(side: str, bench: dict[str, Any], workspace: Workspace) -> str:
     is_there, stores = collect(keys, workspace)
     if is_there:
         return jobs.submit_found(workspace.store, side, bench, keys, stores=list(map(str, stores)))
-    return jobs.submit(workspace.store, side, bench, slots=workspace.slots, device=workspace.device, keys=keys)
+    limits: dict[str, Any] = {"slots": workspace.slots, "device": workspace.device, "plugins": workspace.plugins}
+    return jobs.submit(workspace.store, side, bench, keys=keys, **limits)
 
 
 def _canceller(workspace: Workspace, side: str) -> Callable[..., list[Any]]:
     def cancel(known: Pair | None) -> list[Any]:
         if known and side in known:
-            jobs.cancel(workspace.store, known[side])
+            jobs.cancel(workspace.store, known[side], workspace.plugins)
         return shown(known or {}, workspace)
 
     return cancel
@@ -146,7 +147,7 @@ def _canceller(workspace: Workspace, side: str) -> Callable[..., list[Any]]:
 
 def shown(pair: Pair, workspace: Workspace) -> list[Any]:
     """Progress, cancel buttons, the clock and what is ready, as the files of a pair's jobs say."""
-    found = {side: jobs.read(workspace.store, pair[side]) for side in SIDES if side in pair}
+    found = {side: jobs.read(workspace.store, pair[side], workspace.plugins) for side in SIDES if side in pair}
     curves = {side: jobs.curves(workspace.store, job.id) for side, job in found.items()}
     logs = {
         side: jobs.log_tail(workspace.store, job.id) for side, job in found.items() if job.state in ("failed", "lost")
@@ -179,7 +180,7 @@ def attach(known: Any, asked: Mapping[str, str], workspace: Workspace) -> list[A
         asked: the address's parameters; `a` and `b` name jobs.
         workspace: where jobs are.
     """
-    jobs.advance(workspace.store)
+    jobs.advance(workspace.store, workspace.plugins)
     there = set(jobs.jobs(workspace.store))
     kept = known if isinstance(known, dict) else {}
     pair = {}

@@ -37,7 +37,7 @@ def trained(tree):
 
 
 def test_runs_of_another_store_are_taken_over_without_a_worker(here, monkeypatch):
-    monkeypatch.setattr("app.jobs.queue.start", lambda folder: pytest.fail("a worker was started"))
+    monkeypatch.setattr("app.jobs.queue.start", lambda folder, *_: pytest.fail("a worker was started"))
     trained(bench())
     asked = bench(store="results")
     job = read(here.store, submit_one("A", asked, here))
@@ -52,7 +52,7 @@ def test_runs_of_another_store_are_taken_over_without_a_worker(here, monkeypatch
 
 def test_what_is_there_in_part_is_taken_over_and_the_rest_trained(here, monkeypatch):
     started = []
-    monkeypatch.setattr("app.jobs.queue.start", lambda folder: started.append(folder.name))
+    monkeypatch.setattr("app.jobs.queue.start", lambda folder, *_: started.append(folder.name))
     trained(bench(seeds=(1,)))
     asked = bench(seeds=(0, 1), store="results")
     job = submit_one("A", asked, here)

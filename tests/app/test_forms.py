@@ -244,3 +244,36 @@ def test_an_empty_number_is_what_its_field_says_and_not_automatic():
         (control,) = re.findall(f'<input [^>]*id="{key}"[^>]*>', text)
         assert f'placeholder="empty: {told}"' in control
     assert "automatic" not in "".join(re.findall('placeholder="[^"]*"', text))
+
+
+def aliased(levels):
+    """A text of a few hundred letters that stands for ten times as many values a level."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "[" * 102 + "]" * 102, "{a: " * 5000 + "}" * 5000, aliased(9)])
+@pytest.mark.parametrize("key", ["posthoc.deploy_prior", "head.body<mlp>.hidden"])
+def test_deep_and_aliased_texts_are_refused_in_words(key, text):
+    rows = rows_of(RunSpec)
+    # Brackets around a list of numbers are the form's own.
+    text = text.replace("[[", "[1, [") if key.endswith("hidden") else text
+    values = values_of(rows, RunSpec()) | {"head.body.kind": "mlp", key: text}
+    with pytest.raises(SettingsError, match="a value is written as YAML, however: ") as error:
+        spec_of(RunSpec, rows, values)
+    assert len(str(error.value)) < 700
+
+
+@pytest.mark.parametrize("levels", [101, 3000])
+def test_deep_values_of_every_control_are_refused_in_words(levels):
+    rows = rows_of(RunSpec)
+    deep = 1
+    for _ in range(levels):
+        deep = [deep]
+    values = values_of(rows, RunSpec())
+    for row in rows:
+        if row.is_active(values):
+            with pytest.raises(SettingsError, match="values are nested 100 deep at most") as error:
+                spec_of(RunSpec, rows, values | {row.key: deep})
+            assert str(error.value).startswith(f"{row.path}: ")

@@ -262,3 +262,25 @@ def test_corrections_that_cancel_on_the_cache_of_a_side_are_told(here, form):
     form["sides"]["A"]["train.loss.logit_adjustment.tau"] = 1.0
     said = judge({"act": "input", "form": form}, here)
     assert "train.loss.logit_adjustment moves no logit against another by more than 0.00" in said["difference"]
+
+
+@pytest.mark.parametrize("place", ["sides", "split", "switched", "seeds"])
+@pytest.mark.parametrize("act", ["input", "copy", "restore", "switch"])
+def test_a_form_that_is_nested_without_end_is_refused_in_words(here, form, act, place):
+    deep = 1
+    for _ in range(3000):
+        deep = [deep]
+    if place == "seeds":
+        form["seeds"] = deep
+    else:
+        key = "switched" if place == "switched" else next(iter(form[place]))
+        form[place] = form[place] | {key: deep}
+    asked = {"act": act, "form": form, "side": "B", "name": "SupCon", "on": True}
+    assert judge(asked, here)["error"].startswith("values of a page are nested 100 deep at most, however: ")
+
+
+def test_a_deep_text_of_a_side_is_told_beside_it(here, form):
+    form["sides"]["B"]["posthoc.deploy_prior"] = "[" * 5000
+    said = judge({"act": "input", "form": form}, here)
+    assert said["error"] is None
+    assert "posthoc.deploy_prior: a value is written as YAML, however: " in said["difference"]

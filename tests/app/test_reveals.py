@@ -13,3 +13,10 @@ def test_looks_are_counted_and_a_half_written_line_is_none(tmp_path):
         file.write('{"time": 1, "split": "another"}\n{"time": 1, "spl')
     assert count_reveals(tmp_path, found) == 2
     assert [note_reveal(tmp_path, found) for _ in range(2)] == [3, 4]
+
+
+def test_a_line_that_is_nested_without_end_is_none(tmp_path):
+    found = pair(tmp_path, *([key] for key in write_fake_runs(tmp_path, rows=60, classes=4)), resamples=20)
+    (tmp_path / "reveals.jsonl").write_text("[" * 100_000 + "\n" + '{"split": ' * 50_000 + "\n")
+    assert count_reveals(tmp_path, found) == 0
+    assert note_reveal(tmp_path, found) == 1

@@ -14,7 +14,7 @@ from benchmarks.store import read_record
 
 def trained(tmp_path, x, labels, groups=None, **changes):
     """The bench and record of one trained run, by the preset plain."""
-    cache = cache_of(x, labels, groups, None, None, tmp_path / "cache")
+    cache = cache_of(x, labels, groups, None, None, tmp_path / "cache").folder
     bench = BenchSpec(caches=(str(cache),), store=str(tmp_path / "store"), preset="plain", base=changes, seeds=(0,))
     list(run_bench(bench))
     (key,) = bench_rows(bench)[0].rows["plain"]
@@ -61,7 +61,7 @@ def test_rows_of_one_group_cannot_be_cross_validated(tmp_path):
     x, labels = clouds(1.0)
     roles = np.where(np.arange(240) % 2 == 0, "train", "select")
     groups = np.where(roles == "train", "a", np.arange(240).astype(str))
-    cache = cache_of(x, labels, groups, None, roles, tmp_path / "cache")
+    cache = cache_of(x, labels, groups, None, roles, tmp_path / "cache").folder
     bench = BenchSpec(
         caches=(str(cache),),
         store=str(tmp_path / "store"),

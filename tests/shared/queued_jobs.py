@@ -10,6 +10,7 @@ import pytest
 from app.jobs import log_tail, read
 from app.jobs.files import Request, Status, read_process, write_json
 from app.jobs.ids import new_id
+from app.jobs.mark import write_mark
 from app.jobs.process import identity
 
 ENDLESS = {
@@ -100,6 +101,7 @@ def made_by_hand(store, process=None, **fields):
     folder = store / "jobs" / new_id(created)
     folder.mkdir(parents=True)
     write_json(folder / "request.json", Request("A", "", {"seeds": [0]}, 1, "cpu", created))
+    write_mark(folder, folder.name)
     if process is not None:
         write_json(folder / "process.json", process)
     if fields:

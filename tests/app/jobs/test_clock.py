@@ -60,7 +60,7 @@ def test_a_job_that_is_being_started_is_not_lost_when_the_clock_is_set(tmp_path,
 
 
 def test_a_job_is_younger_than_one_from_before_the_clock_was_set_back(store, cache, monkeypatch):
-    monkeypatch.setattr("app.jobs.queue.start", lambda folder: None)
+    monkeypatch.setattr("app.jobs.queue.start", lambda folder, *_: None)
     first = submit(store, "A", bench_of(cache))
     monkeypatch.setattr(time, "time", lambda: 1e9)
     second = submit(store, "B", bench_of(cache))

@@ -34,7 +34,7 @@ def started(monkeypatch):
     """Jobs whose workers were started, in that order; they are this process and do nothing."""
     found = []
 
-    def start(folder):
+    def start(folder, *_):
         found.append(folder.name)
         write_json(folder / "process.json", this_process())
 
@@ -94,7 +94,7 @@ def test_a_job_whose_request_is_damaged_is_not_in_the_way(tmp_path, started):
     ends(tmp_path, first)
     advance(tmp_path)
     assert started == [first]
-    assert settled(damaged).state == "failed"
+    assert settled(damaged).state == "foreign"
     shown, _ = listed(tmp_path)
     assert [(job.id, job.state) for job in shown] == [(first, "done"), (damaged.name, "failed")]
     assert "request.json of a job must be as it was written" in shown[1].message
@@ -140,7 +140,7 @@ def test_there_is_a_most_of_jobs(tmp_path, started, monkeypatch):
 
 
 def test_a_job_that_cannot_be_started_is_not_there(tmp_path, monkeypatch):
-    def refuse(folder):
+    def refuse(folder, *_):
         raise OSError(errno.EAGAIN, "no more processes")
 
     monkeypatch.setattr(queue, "start", refuse)
@@ -194,7 +194,7 @@ def test_on_a_full_disk_a_job_says_so(tmp_path, started, monkeypatch):
     monkeypatch.setattr("app.jobs.ending.write_json", full)
     monkeypatch.setattr("app.jobs.progress.write_json", full)
     monkeypatch.setattr(worker, "write_process", full)
-    monkeypatch.setattr(worker, "_call_next", lambda folder: None)
+    monkeypatch.setattr(worker, "_call_next", lambda *_: None)
     assert worker.main(folder) == 1
     job = read(tmp_path, folder.name)
     assert job.state == "failed"

@@ -122,7 +122,7 @@ def test_a_worker_that_cannot_stop_is_killed(store, cache, tmp_path, monkeypatch
 @pytest.mark.slow
 def test_the_best_finished_epoch_is_kept_however_long_the_next_step_takes(store, cache, tmp_path):
     bench = slow_bench(bench_of(cache, ENDLESS, seeds=(0, 1)), tmp_path, after=8, seconds=9.0)
-    job_id = submit(store, "A", bench)
+    job_id = submit(store, "A", bench, plugins=bench["plugins"])
     wait_for(store, job_id, lambda job: (tmp_path / "slow").exists())
     cancel(store, job_id)
     at = read(store, job_id)
@@ -150,7 +150,7 @@ def test_the_best_finished_epoch_is_kept_however_long_the_next_step_takes(store,
 )
 def test_a_job_without_a_finished_epoch_or_asked_twice_ends_at_once(store, cache, tmp_path, after, asks, told):
     bench = slow_bench(bench_of(cache, ENDLESS), tmp_path, after=after, seconds=60.0)
-    job_id = submit(store, "A", bench)
+    job_id = submit(store, "A", bench, plugins=bench["plugins"])
     wait_for(store, job_id, lambda job: (tmp_path / "slow").exists())
     for _ in range(asks):
         cancel(store, job_id)
