@@ -128,7 +128,7 @@ def test_the_best_finished_epoch_is_kept_however_long_the_next_step_takes(store,
     at = read(store, job_id)
     assert (at.state, at.stopping, at.holds, at.message[:42]) == (
         *("running", True, 1),
-        "Stops: its best finished epoch is being ke",
+        "Stops when its best finished epoch is in t",
     )
     job = wait_for(store, job_id, is_in("cancelled"))
     assert list(job.keys) == [0]
