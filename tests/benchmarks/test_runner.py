@@ -66,8 +66,8 @@ def test_corrections_that_cancel_are_told_with_what_is_left(cache):
     weighted |= {"train.loss.smoothing.epsilon": 0}
     events = list(run_bench(bench_of(cache, toggles={"both": weighted}, seeds=(0,))))
     told = {row.row: row.warnings for row in kinds(events, RowStarted)}
-    assert told["baseline"] == ()
-    (note,) = told["both"]
+    assert not any("moves no logit" in each for each in told["baseline"])
+    (note,) = [each for each in told["both"] if "moves no logit" in each]
     assert note.startswith("train.loss.logit_adjustment moves no logit against another by more than 0.0")
     assert "since class weights have already evened out the class frequencies" in note
 
@@ -115,8 +115,8 @@ def test_an_impossible_row_is_named_before_the_first_epoch(cache, fits):
 
 
 def test_the_facts_of_a_run_name_the_classes_that_the_split_treats_apart(cache, monkeypatch):
-    def told(folder, table, spec):
-        split = load_or_make_split(folder, table, spec)
+    def told(folder, table, spec, store):
+        split = load_or_make_split(folder, table, spec, store)
         known = {"missing": {"test": ("fir",)}, "small": ("elm & oak",), "forced": ("ash",)}
         return replace(split, report=split.report.model_copy(update=known))
 
