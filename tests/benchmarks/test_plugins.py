@@ -163,7 +163,7 @@ def test_the_commands_of_the_page_run(files, write_cache):
     assert "my loss, stronger" in run.output
 
 
-def test_a_bundle_of_an_own_head_needs_its_file_and_one_of_an_own_loss_does_not(files, write_cache):
+def test_a_bundle_of_an_own_head_needs_its_file_and_one_of_an_own_loss_does_not(files, write_cache, forget):
     write_cache(Path("plants"))
     options = ["--set", "head.classifier.kind=my_head", "--set", "train.loss.point.kind=my_loss"]
     options += [word for path, value in QUICK.items() for word in ("--set", f"{path}={value}")]
@@ -190,11 +190,16 @@ def test_a_bundle_of_an_own_head_needs_its_file_and_one_of_an_own_loss_does_not(
         load(Path("head"), ["my_head.py"])
 
 
-def forget():
-    """Forget the files that were run, as another process would."""
-    for name in [name for name in sys.modules if name.startswith("frostbench_plugin_")]:
-        del sys.modules[name]
-    plugin_files._instance.cache_clear()
+@pytest.fixture
+def forget(monkeypatch):
+    """Forgets the files that were run, as another process would, until the test ends."""
+
+    def forgotten():
+        for name in [name for name in sys.modules if name.startswith("frostbench_plugin_")]:
+            monkeypatch.delitem(sys.modules, name)
+        plugin_files._instance.cache_clear()
+
+    return forgotten
 
 
 def test_the_script_of_the_page_runs(files, capsys):
