@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from benchmarks.all_runs import count_runs
 from benchmarks.deltas import BETTER as BETTER
 from benchmarks.deltas import CANNOT_TELL as CANNOT_TELL
 from benchmarks.deltas import WORSE as WORSE
@@ -15,7 +16,7 @@ from benchmarks.deltas import chance_verdicts, table_of
 from benchmarks.notes import notes_of
 from benchmarks.paired import Paired, load
 from benchmarks.resampled import Resampled, resample
-from benchmarks.store import StoreError, count_runs
+from benchmarks.store import StoreError
 from benchmarks.tuning import Tuned, lines_of
 
 Role = Literal["select", "test"]

@@ -102,6 +102,7 @@ class RunRecord:
         members: of an ensemble, keys of the runs whose probabilities it averages; its settings hold the seed alone.
         notes: what is to be said of how it went: training that was not done, probabilities that are far off, a
             calibration whose rows have no optimum.
+        digests: SHA-256 of the run's other files by name; empty for runs from before they were kept.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -125,6 +126,7 @@ class RunRecord:
     chosen: Chosen = field(default_factory=Chosen)
     members: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    digests: dict[str, str] = field(default_factory=dict)
 
     @property
     def seed(self) -> int:

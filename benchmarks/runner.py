@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.all_runs import write_records
 from benchmarks.canary import canary_for, canary_of
 from benchmarks.ensembles import Place, averaged, check_judged
 from benchmarks.evaluate import data_facts, evaluate, record_of, with_recipes
@@ -31,7 +32,7 @@ from benchmarks.failures import mark_failed
 from benchmarks.keys import bench_rows as bench_rows
 from benchmarks.keys import key_of, rows_of
 from benchmarks.plan import BenchSpec, Row
-from benchmarks.store import check_run_place, check_store, is_finished, save_run, stopped_key, write_records
+from benchmarks.store import check_run_place, check_store, is_finished, save_run, stopped_key
 from benchmarks.streaming import Stream, opened_to_train
 from benchmarks.view_sets import data_hash, rows_of_pass, with_averaged, with_views
 from embedcache.backbones import resolve_device

@@ -14,27 +14,27 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from benchmarks.flat import joined, kept_rows, stamps_of
 from benchmarks.record import OUTCOMES, RunRecord
-from benchmarks.settings import leaves
-from embedcache.outputs.leftovers import clear_leftovers, is_half_written
+from embedcache.outputs.leftovers import clear_leftovers
 from embedcache.outputs.places import check_folder
-from embedcache.outputs.writing import is_empty_folder, new_file, new_folder
+from embedcache.outputs.writing import is_empty_folder, new_folder
 from heads import export
+from heads.bundle_files import digest, is_as_sealed, sealed
 from heads.export import Canary
 from heads.trained import TrainedHead
 
 
 def _of_one_name(found: Any) -> Any:
-    """A record whose notes stand under `warnings` too, as some were written, with all of them under `notes`."""
+    """A record without its digest, whose notes all stand under `notes`: some were written with `warnings` too."""
+    found = {name: value for name, value in found.items() if name != SEAL} if isinstance(found, dict) else found
     if not isinstance(found, dict) or "warnings" not in found:
         return found
     rest = {name: value for name, value in found.items() if name not in ("warnings", "notes")}
@@ -45,6 +45,8 @@ def _of_one_name(found: Any) -> Any:
 
 
 _RECORD: TypeAdapter[RunRecord] = TypeAdapter(Annotated[RunRecord, BeforeValidator(_of_one_name)])
+ANSWERS, SEAL = "outcomes.parquet", "record_sha256"
+"""The file of outcomes, and the key under which a record has the digest of all that else stands in it."""
 _KEY = re.compile("[0-9A-Za-z][0-9A-Za-z._-]{0,199}")
 
 
@@ -95,12 +97,18 @@ def save_run(
         with new_folder(folder, "a run") as partial:
             if head is not None:
                 export.fill(head, partial / "head", canary)
-            outcomes[list(OUTCOMES)].to_parquet(partial / "outcomes.parquet", index=False)
-            (partial / "record.json").write_bytes(_RECORD.dump_json(record, indent=1))
+            outcomes[list(OUTCOMES)].to_parquet(partial / ANSWERS, index=False)
+            digests = {ANSWERS: digest((partial / ANSWERS).read_bytes())}
+            (partial / "record.json").write_text(as_json(replace(record, digests=digests)), encoding="utf-8")
     except FileExistsError:
         if not is_finished(store, record.key):  # else another process has finished the same run meanwhile
             raise
     return folder
+
+
+def as_json(record: RunRecord) -> str:
+    """A record as the text of its file, with a digest of all that stands in it."""
+    return json.dumps(sealed(json.loads(_RECORD.dump_json(record)), SEAL), indent=1, ensure_ascii=False)
 
 
 def check_store(store: Path) -> None:
@@ -147,11 +155,15 @@ def read_outcomes(store: Path, key: str, role: str) -> pd.DataFrame:
     """A run's outcomes on the rows of one role, by id.
 
     Raises:
-        StoreError: the file is missing or damaged, or the role has no rows.
+        StoreError: the file is missing, damaged or not that of the record, or the role has no rows.
     """
-    path = run_folder(store, key) / "outcomes.parquet"
+    path = run_folder(store, key) / ANSWERS
+    wanted = read_record(store, key).digests.get(ANSWERS)
     try:
-        rows = pd.read_parquet(path, columns=list(OUTCOMES), filters=[("role", "==", role)])
+        content = path.read_bytes()
+        if wanted not in (None, digest(content)):
+            raise ValueError("its content is not what the run wrote")
+        rows = pd.read_parquet(BytesIO(content), columns=list(OUTCOMES), filters=[("role", "==", role)])
     except (OSError, ValueError) as error:
         raise StoreError(
             f"a run's outcomes must be readable, however: {path} is not ({error}). Delete its folder and run again."
@@ -179,87 +191,22 @@ def require_runs(store: Path, rows: Mapping[str, Sequence[str]], cache: str) -> 
         )
 
 
-def count_runs(store: Path, split: str) -> tuple[int, tuple[str, ...]]:
-    """How many runs of the store were evaluated on the rows of a split, and the keys of unreadable records.
-
-    The hash of a split names its images and their roles, so runs of several caches of the same images count together.
-    """
-    paths, stamps = _records(store)
-    kept = kept_rows(store / "records.parquet", stamps, ["split"])
-    told = {} if kept is None else dict(zip(kept["key"].to_pylist(), kept["split"].to_pylist(), strict=True))
-    splits = {key: told.get(key) or _split_of(paths[key], written) for key, (written, _) in stamps.items()}
-    unreadable = tuple(key for key, found in splits.items() if found is None)
-    return sum(found == split for found in splits.values()), unreadable
-
-
-@lru_cache(maxsize=100_000)
-def _split_of(path: Path, _written: int) -> str | None:
-    """The split of the record in a file as it was written at a time; None where it cannot be read."""
-    try:
-        return str(json.loads(path.read_bytes())["data"]["split"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def read_records(store: Path) -> pd.DataFrame:
-    """Every run of the store as one flat row: key, settings as `spec.…`, metrics as `select.…` and `test.…`.
-
-    Raises:
-        StoreError: a record is damaged or of another version.
-    """
-    return pd.DataFrame([_flat(read_record(store, key)) for key in _keys(store)])
-
-
-def _keys(store: Path) -> list[str]:
-    found = (path.parent.name for path in store.glob("runs/*/record.json"))
-    return sorted(name for name in found if name[0] != "." and not is_half_written(name))
-
-
-def _records(store: Path) -> tuple[dict[str, Path], dict[str, tuple[int, int]]]:
-    """The records of a store and their stamps, by run key."""
-    paths = {key: run_folder(store, key) / "record.json" for key in _keys(store)}
-    return paths, stamps_of(paths)
-
-
-def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
-    """Refresh STORE/records.parquet, the flat view of all runs; returns it and the keys that could not be read.
-
-    Only records that are new or were changed are read; the rows of the others are kept.
-    """
-    _, stamps = _records(store)
-    path = store / "records.parquet"
-    kept = kept_rows(path, stamps)
-    known = set() if kept is None else set(kept["key"].to_pylist())
-    rows, unreadable = [], []
-    for key in sorted(stamps.keys() - known):
-        try:
-            rows.append(_settings_as_json(_flat(read_record(store, key))))
-        except (StoreError, OSError):
-            unreadable.append(key)
-    with new_file(path) as partial:
-        pq.write_table(joined(kept, pd.DataFrame(rows), stamps), partial)
-    return path, tuple(sorted(unreadable))
-
-
-def _settings_as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """A flat row for Parquet, which wants one type: a setting may be a number here and a list there.
-
-    Before they stand in a column, where a row without the setting would make a 7 a 7.0.
-    """
-    is_setting = {name: name.startswith("spec.") and value is not None for name, value in row.items()}
-    return {name: json.dumps(value) if is_setting[name] else value for name, value in row.items()}
-
-
 def _read(path: Path) -> RunRecord:
     content = path.read_bytes()
     try:
-        return _RECORD.validate_json(content)
+        record = _RECORD.validate_json(content)
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
         raise StoreError(
             f"{path} must be a record of format 1, however: {told} (written by {_writer(content)}). Delete its folder "
             "and run the bench again, or read it with the version that wrote it."
         ) from error
+    if not is_as_sealed(json.loads(content), SEAL):
+        raise StoreError(
+            f"a record must be as the run wrote it, however: {path} was changed. Put the old file back, or delete its "
+            "folder and run the bench again."
+        )
+    return record
 
 
 def _writer(content: bytes) -> str:
@@ -269,17 +216,3 @@ def _writer(content: bytes) -> str:
         return f"frostbench {tree['environment']['frostbench']} in format {tree.get('format_version', 'none')}"
     except (ValueError, KeyError, TypeError, RecursionError):
         return "an unknown version"
-
-
-def _flat(record: RunRecord) -> dict[str, Any]:
-    data = record.data
-    row: dict[str, Any] = {"key": record.key, "cache": data.cache, "table": data.table, "split": data.split}
-    row |= {"engine": record.engine, "seed": record.seed, "columns": ",".join(data.columns)}
-    row |= {"reason": record.reason, "epoch": record.epoch, "seconds": record.seconds}
-    row |= {"temperature": record.temperature, "gradient_norm": record.gradient_norm}
-    row |= {"members": ",".join(record.members)}
-    row |= {f"spec.{path}": value for path, value in leaves(record.spec).items()}
-    for role, evaluation in record.evaluations.items():
-        row |= {f"{role}.{name}": value for name, value in evaluation.metrics.items()}
-        row |= {f"{role}.{path}": value for path, value in leaves(evaluation.calibration).items()}
-    return row

@@ -25,13 +25,18 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def sealed(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A card's tree with the digest of all its other fields, in whatever order and with whatever spaces they stand."""
+def sealed(tree: Mapping[str, Any], seal: str = SEAL) -> dict[str, Any]:
+    """A tree with the digest of all its other fields, in whatever order and with whatever spaces they stand."""
     told: dict[str, Any] = json.loads(
-        json.dumps({key: value for key, value in tree.items() if key != SEAL}, allow_nan=False)
+        json.dumps({key: value for key, value in tree.items() if key != seal}, allow_nan=False)
     )
     text = json.dumps(told, sort_keys=True, separators=(",", ":"))
-    return told | {SEAL: digest(text.encode())}
+    return told | {seal: digest(text.encode())}
+
+
+def is_as_sealed(tree: Mapping[str, Any], seal: str = SEAL) -> bool:
+    """Whether a tree is what its digest says; one that states no digest is from before there was one."""
+    return seal not in tree or sealed(tree, seal)[seal] == tree[seal]
 
 
 def read_card_tree(folder: Path, file: str) -> dict[str, Any]:
@@ -49,7 +54,7 @@ def read_card_tree(folder: Path, file: str) -> dict[str, Any]:
         ) from error
     try:
         tree = json.loads(content)
-        changed = isinstance(tree, dict) and SEAL in tree and sealed(tree)[SEAL] != tree[SEAL]
+        changed = isinstance(tree, dict) and not is_as_sealed(tree)
     except (ValueError, RecursionError) as error:
         raise not_as_written(folder, file, error) from error
     if not isinstance(tree, dict):

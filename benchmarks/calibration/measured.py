@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from benchmarks.all_runs import count_runs
 from benchmarks.calibration.classes import ClassCalibration, Confident, class_calibration
 from benchmarks.calibration.resampled import HIGHER_IS_BETTER, Draws, Gathered
 from benchmarks.calibration.runs import SIDES, Place, said_by
@@ -23,7 +24,7 @@ from benchmarks.notes import notes_of
 from benchmarks.paired import Paired
 from benchmarks.record import mean_preference
 from benchmarks.significance import interval
-from benchmarks.store import StoreError, count_runs
+from benchmarks.store import StoreError
 from benchmarks.tuning import Tuned
 from embedcache.splits.cuts import merge_groups
 from training.calibration_bins import Floats

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -28,23 +28,33 @@ class Table(NamedTuple):
     Attributes:
         x: [N, D].
         labels: [N] from 0.
+        groups: [N] names; None where each row is independent.
+        is_drawn: whether another draw gives other rows.
     """
 
     x: Floats
     labels: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.str_] | None = None
+    is_drawn: bool = False
 
 
-def tables(data: Path | None, work: Path) -> dict[str, Callable[[], Table]]:
-    """What makes each table, by its name; images of data are left out where no folder came."""
-    found: dict[str, Callable[[], Table]] = {
-        "solar cells": lambda: _solar(work),
-        "drawn as CLIP's": lambda: drawn_as_clip(np.random.default_rng(0)),
-        "digits": _digits,
-        "20,000 drawn": lambda: drawn(np.random.default_rng(1)),
+def tables(data: Path | None, work: Path) -> dict[str, Callable[[int], Table]]:
+    """What makes each table, by its name, for a draw; images of data are left out where no folder came."""
+    found: dict[str, Callable[[int], Table]] = {
+        "solar cells": _always(partial(_solar, work)),
+        "drawn as CLIP's": lambda draw: drawn_as_clip(np.random.default_rng(draw)),
+        "digits": _always(_digits),
+        "20,000 drawn": lambda draw: drawn(np.random.default_rng(draw + 1)),
     }
     if data is not None:
-        found |= {source.name.replace("_", " "): partial(_images, data, work, source) for source in SOURCES}
+        found |= {source.name.replace("_", " "): _always(partial(_images, data, work, source)) for source in SOURCES}
     return found
+
+
+def _always(make: Callable[[], Table]) -> Callable[[int], Table]:
+    """The same table for every draw, made once."""
+    made = cache(make)
+    return lambda draw: made()
 
 
 def drawn_as_clip(draw: np.random.Generator, rows: int = 4000, dim: int = 512, classes: int = 30) -> Table:
@@ -56,7 +66,7 @@ def drawn_as_clip(draw: np.random.Generator, rows: int = 4000, dim: int = 512, c
     spectrum = np.arange(1, dim + 1) ** -0.25
     noise = draw.normal(size=(rows, dim)) * spectrum / np.linalg.norm(spectrum)
     x = common + means[labels] / np.sqrt(10) + noise + 0.3 * draw.normal(size=(rows, 60)) @ plane
-    return Table((x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32), labels)
+    return Table((x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32), labels, is_drawn=True)
 
 
 def drawn(draw: np.random.Generator, rows: int = 20_000, dim: int = 384, classes: int = 20) -> Table:
@@ -65,7 +75,7 @@ def drawn(draw: np.random.Generator, rows: int = 20_000, dim: int = 384, classes
     spectrum = np.arange(1, dim + 1) ** -0.3
     means = 0.18 * draw.normal(size=(classes, dim))
     x = means[labels] + draw.normal(size=(rows, dim)) * spectrum * np.sqrt(dim) / np.linalg.norm(spectrum)
-    return Table(x.astype(np.float32), labels)
+    return Table(x.astype(np.float32), labels, is_drawn=True)
 
 
 def _long_tail(draw: np.random.Generator, rows: int, classes: int, ratio: float) -> npt.NDArray[np.int64]:
@@ -108,4 +118,5 @@ def _embedded(listing: Listing, cache: Path) -> Table:
     """The vectors of a cache, which is made where it is not finished."""
     list(extract(listing, load_backbone("bundled", BACKBONE), cache))
     table = read_table(cache)
-    return Table(next(iter(table.columns.values())).astype(np.float32), table.labels.astype(np.int64))
+    groups = np.asarray(table.groups, dtype=np.str_) if table.has_groups else None
+    return Table(next(iter(table.columns.values())).astype(np.float32), table.labels.astype(np.int64), groups)

@@ -14,8 +14,8 @@ from app.page.routes import routes
 from app.trial import Trial, decided, probabilities, try_image
 from app.uploads import Uploads
 from app.workspace import Workspace
+from benchmarks.all_runs import read_records
 from benchmarks.inference import Predictor, open_predictor, predict_images
-from benchmarks.store import read_records
 from heads import plugin_files
 from heads.calibrators.temperature import Temperature
 from heads.ensemble import Ensemble

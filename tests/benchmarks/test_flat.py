@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
-from benchmarks import store as stored
+from benchmarks import all_runs as stored
+from benchmarks.all_runs import count_runs, write_records
 from benchmarks.record import RunRecord
 from benchmarks.speed.fake_runs import write_fake_runs
-from benchmarks.store import count_runs, read_record, run_folder, write_records
+from benchmarks.store import read_record, run_folder
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from dataclasses import replace
 from importlib.metadata import version
@@ -7,21 +8,20 @@ import pandas as pd
 import pytest
 import torch
 
+from benchmarks.all_runs import count_runs, read_records, write_records
 from benchmarks.evaluate import environment
 from benchmarks.plan import BenchSpec
 from benchmarks.record import OUTCOMES
 from benchmarks.runner import run_bench
 from benchmarks.store import (
+    SEAL,
     StoreError,
-    count_runs,
     is_finished,
     read_outcomes,
     read_record,
-    read_records,
     require_runs,
     run_folder,
     save_run,
-    write_records,
 )
 from heads.export import load
 from training.metrics import confusion, per_class
@@ -164,6 +164,42 @@ def test_a_broken_record_is_an_error_that_names_the_file(store, spoil, words):
         read_records(store)
     assert str(path) in str(told.value)
     assert "Delete its folder" in str(told.value)
+
+
+@pytest.mark.parametrize("old", ['"seconds": ', '"macro_f1_fg": ', '"epoch": ', '"temperature": '])
+def test_a_record_with_another_number_is_refused(store, old):
+    """The digest is of all that stands in it, so no figure of an edited or half-restored file is ever shown."""
+    key = base_key(store)
+    path = run_folder(store, key) / "record.json"
+    path.write_text(re.sub(old + "[0-9.e-]+", old + "3", path.read_text(), count=1))
+    with pytest.raises(StoreError, match=r"as the run wrote it, however: .* was changed"):
+        read_record(store, key)
+
+
+def test_a_record_is_the_same_in_another_layout(store):
+    key = base_key(store)
+    path, record = run_folder(store, key) / "record.json", read_record(store, key)
+    tree = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(reversed(tree.items())), indent=4))
+    assert read_record(store, key) == record
+
+
+def test_a_record_from_before_there_were_digests_is_read(store):
+    key = base_key(store)
+    path, record = run_folder(store, key) / "record.json", read_record(store, key)
+    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k not in (SEAL, "digests")}))
+    assert read_record(store, key) == replace(record, digests={})
+    assert len(read_outcomes(store, key, "select")) == record.data.rows["select"]
+
+
+def test_outcomes_of_another_run_are_refused(store):
+    """They are a sound file of the right form, and yet not this run's."""
+    key = base_key(store)
+    path = run_folder(store, key) / "outcomes.parquet"
+    rows = pd.read_parquet(path)
+    rows.assign(log_p=rows["log_p"] * 2).to_parquet(path, index=False)
+    with pytest.raises(StoreError, match="its content is not what the run wrote"):
+        read_outcomes(store, key, "select")
 
 
 def test_missing_things_are_told_with_what_to_do(store):

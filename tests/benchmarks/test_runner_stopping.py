@@ -6,6 +6,7 @@ from short_benches import bench_of, kinds
 
 import benchmarks.runner as runner
 import training.steps as steps
+from benchmarks.all_runs import count_runs, read_records
 from benchmarks.events import (
     BenchStopped,
     RunDone,
@@ -13,7 +14,7 @@ from benchmarks.events import (
     RunFailed,
 )
 from benchmarks.runner import bench_rows, run_bench
-from benchmarks.store import count_runs, is_finished, read_records, run_folder
+from benchmarks.store import is_finished, run_folder
 from heads.export import load
 from training.checkpoint import Checkpoints
 from training.events import Failed, Finished

@@ -29,7 +29,8 @@ from app.jobs.process import process_of
 
 @pytest.mark.slow
 def test_a_job_outlives_the_killed_process_that_asked_for_it_and_cancelling_keeps_its_best(store, cache):
-    from benchmarks.store import count_runs, is_finished, write_records
+    from benchmarks.all_runs import count_runs, write_records
+    from benchmarks.store import is_finished
     from heads.export import load
 
     script = (
