@@ -1,5 +1,6 @@
 """YAML and `--set a.b=value` to a validated spec; run keys; presets."""
 
+import difflib
 import hashlib
 import json
 import re
@@ -175,7 +176,9 @@ def _packaged_names(folder: str) -> tuple[str, ...]:
 def _packaged(folder: str, name: str) -> Tree:
     known = _packaged_names(folder)
     if name not in known:
-        raise SettingsError(f"one of the {folder} is {', '.join(known)}, however: {name!r} came. Name one of these.")
+        near = difflib.get_close_matches(name, known, n=1)
+        cure = f"Did you mean {near[0]}?" if near else "Name one of these."
+        raise SettingsError(f"one of the {folder} is {', '.join(known)}, however: {name!r} came. {cure}")
     with resources.as_file(resources.files("configs") / folder / f"{name}.yaml") as path:
         return load_yaml(path)
 

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from benchmarks.options import options, variants
+from heads.spec import rule_of
 
 
 def told(error: ValidationError, spec_type: type[BaseModel]) -> str:
@@ -15,7 +16,7 @@ def told(error: ValidationError, spec_type: type[BaseModel]) -> str:
     lines = []
     for item in error.errors(include_url=False):
         path = written_path(item["loc"], spec_type)
-        rule = item["msg"].removeprefix("Value error, ")
+        rule = rule_of(item)
         came = repr(item.get("input"))
         came = came if len(came) <= 80 else f"{came[:77]}…"
         # Rules of our own that compare several options say themselves what came and what to do.

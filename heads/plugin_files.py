@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
-from heads.spec import Spec
+from heads.spec import Spec, rule_of
 
 _RAN = "__frostbench_ran__"
 _RUNNING = threading.RLock()
@@ -158,8 +158,8 @@ def _refused(error: ValidationError, spec_type: type[Spec], file: str) -> str:
     """Every option that the class refused, by name."""
     told = []
     for item in error.errors(include_url=False):
-        rule = item["msg"].removeprefix("Value error, ")
-        told.append(f"{'.'.join(map(str, item['loc'])) or 'options'}: {rule}, however: {item.get('input')!r} came.")
+        place = ".".join(map(str, item["loc"])) or "options"
+        told.append(f"{place}: {rule_of(item)}, however: {item.get('input')!r} came.")
     known = [name for name in spec_type.model_fields if name != "kind"]
     return "\n".join([*told, f"The options of {spec_type.__name__} in {file} are {known}."])
 

@@ -142,3 +142,14 @@ def _holds_version(shown: Any) -> bool:
     if isinstance(shown, dict):
         return "spec_version" in shown or any(_holds_version(v) for v in shown.values())
     return isinstance(shown, list) and any(_holds_version(v) for v in shown)
+
+
+def rule_of(item: Mapping[str, Any]) -> str:
+    """The rule that one of pydantic's errors is about, in words that fit before "however".
+
+    >>> rule_of({"type": "extra_forbidden", "msg": "Extra inputs are not permitted"})
+    'there is no such option here'
+    """
+    if item["type"] == "extra_forbidden":
+        return "there is no such option here"
+    return str(item["msg"]).removeprefix("Value error, ")

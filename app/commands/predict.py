@@ -40,7 +40,7 @@ def predict(
     unread = int(table["error"].notna().sum())
     if out is not None:
         write_predictions(table, out)
-        print(f"{out}: {len(table)} images, {unread} of them could not be read")
+        print(f"{out}: {len(table)} images" + (f", {unread} of them could not be read" if unread else ""))
         if out.suffix.lower() == ".csv" and (told := formula_note(table)):
             note(told)
     else:

@@ -86,7 +86,11 @@ def test_what_names_no_plugin_stays():
     ("changes", "plugins", "told"),
     [
         ({"loss.point.kind": "my_loss", "loss.point.epsilon": 11}, ["my_loss.py"], "loss.point: epsilon: Input should"),
-        ({"loss.point.kind": "my_loss", "loss.point.gamma": 1}, ["my_loss.py"], "loss.point: gamma: Extra inputs"),
+        (
+            {"loss.point.kind": "my_loss", "loss.point.gamma": 1},
+            ["my_loss.py"],
+            "loss.point: gamma: there is no such option here",
+        ),
         ({"loss.point.kind": "my_head"}, ["my_head.py"], "has the method __call__, however: MyHead"),
         ({"loss.point.kind": "my_loss"}, [], "loss.point: Input tag 'my_loss'"),
         ({}, ["gone.py"], "a plugin is a .py file, however: 'gone.py' is none"),

@@ -48,7 +48,7 @@ class TestParse:
             ("head.body.kind=cnn", "does not match any of the expected tags: 'identity', 'mlp'"),
             (
                 "head.body.dropout=0.1",
-                "head.body.dropout: Extra inputs are not permitted, however: 0.1 came. It exists",
+                "head.body.dropout: there is no such option here, however: 0.1 came. It exists",
             ),
             ("train.los=1", "Did you mean train.loss?"),
             ("background=[no]", "background.0: Input should be a valid string, however: False came. Put it in quotes"),
@@ -115,6 +115,8 @@ class TestPresets:
     def test_a_name_that_is_none_is_told_those_that_are(self):
         with pytest.raises(SettingsError, match=f"one of the presets is {', '.join(preset_names())}, however: 'best'"):
             preset("best")
+        with pytest.raises(SettingsError, match=r"'basline' came\. Did you mean baseline\?"):
+            preset("basline")
 
     @pytest.mark.parametrize("name", ["baseline", "full", "plain"])
     def test_each_is_valid_and_without_warnings(self, name):

@@ -156,7 +156,10 @@ def test_a_changed_file_is_refused_and_one_that_was_run_stays(file, tmp_path):
         ({"file": ""}, "a plugin is a .py file, however: '' is none"),
         ({"name": "Lo"}, "'Lo' was asked for. Name one of these"),
         ({"name": "NoHead"}, "has the method build, however: NoHead of .* has none"),
-        ({"options": {"rnk": 1}}, r"rnk: Extra inputs.*however: 1 came.\nThe options of Low.*\['rank', 'gain'\]"),
+        (
+            {"options": {"rnk": 1}},
+            r"rnk: there is no such option here, however: 1 came.\nThe options of Low.*\['rank', 'gain'\]",
+        ),
         ({"options": {"rank": 0}}, "rank: Input should be greater than or equal to 1, however: 0 came"),
         ({"name": "Wide"}, r"gives \[2, 5\] for h \[2, 3\] and 4 classes"),
         ({"name": "NoScale"}, "a module with the attribute scale, however: that of NoScale has none"),

@@ -84,7 +84,7 @@ def test_an_exception_is_told_in_one_line_and_logged(store, cache, tmp_path, mon
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"base": {"train.optim.rate": 1}}, "row 'plain': train.optim.rate: Extra inputs are not permitted"),
+        ({"base": {"train.optim.rate": 1}}, "row 'plain': train.optim.rate: there is no such option here"),
         ({"caches": []}, "a job is one row on one cache, however: 1 rows on 0 caches came"),
         ({"grid": {"train.optim.lr": [0.1, 0.2]}}, "a job is one row on one cache, however: 3 rows on 1 caches came"),
         ({"caches": ["/nowhere"]}, "/nowhere"),
