@@ -13,7 +13,7 @@ from benchmarks.events import BenchStopped, RunDone, RunEpoch, RunFold, RunSkipp
 from benchmarks.plan import BenchSpec
 from benchmarks.runner import bench_rows, run_bench
 from benchmarks.settings import SettingsError, parse
-from benchmarks.store import read_outcomes, read_record
+from benchmarks.store import SEAL, read_outcomes, read_record
 from embedcache.splits.making import load_or_make_split
 from embedcache.table import read_table
 from heads.export import load
@@ -154,7 +154,7 @@ def test_a_record_without_the_new_fields_still_reads(cache):
     (event,) = kinds(run_bench(bench_of(cache, seeds=[0], base={"head.classifier.kind": "ridge"})), RunDone)
     path = event.folder / "record.json"
     tree = json.loads(path.read_text())
-    del tree["together"], tree["data"]["folds"]
+    del tree["together"], tree["data"]["folds"], tree[SEAL]
     path.write_text(json.dumps(tree))
     old = read_record(cache.parent / "runs", event.record.key)
     assert (old.together, old.data.folds) == (1, 0)

@@ -10,7 +10,7 @@ from benchmarks.compare import compare
 from benchmarks.plan import BenchSpec
 from benchmarks.report import write_report
 from benchmarks.runner import bench_rows, run_bench
-from benchmarks.store import run_folder
+from benchmarks.store import as_json, read_record, run_folder
 from benchmarks.tables import to_text
 
 
@@ -132,6 +132,8 @@ def test_a_run_that_gave_nan_is_reported_without_figures(tmp_path, write_cache):
     outcomes = run_folder(tmp_path / "s", rows["broken"][0]) / "outcomes.parquet"
     names = ["confidence", "confidence_raw", "log_p", "brier"]
     pd.read_parquet(outcomes).assign(**dict.fromkeys(names, math.nan)).to_parquet(outcomes)
+    record = read_record(tmp_path / "s", rows["broken"][0])
+    (outcomes.parent / "record.json").write_text(as_json(replace(record, digests={})))
     found = compare(tmp_path / "s", rows, resamples=100)
     text = write_report([found], tmp_path / "s", tmp_path / "r.html").read_text("utf-8")
     assert "The figures of &#39;broken&#39; are left out, for seed 0 gave NaN." in text
