@@ -176,6 +176,14 @@ def test_a_record_with_another_number_is_refused(store, old):
         read_record(store, key)
 
 
+def test_a_record_with_a_number_that_is_none_is_refused(store):
+    """Python's JSON reads NaN, which the digest is not taken of."""
+    path = run_folder(store, base_key(store)) / "record.json"
+    path.write_text(re.sub('"seconds": [0-9.e-]+', '"seconds": NaN', path.read_text(), count=1))
+    with pytest.raises(StoreError, match=r"as the run wrote it, however: .* was changed|seconds: Input should"):
+        read_record(store, base_key(store))
+
+
 def test_a_record_is_the_same_in_another_layout(store):
     key = base_key(store)
     path, record = run_folder(store, key) / "record.json", read_record(store, key)

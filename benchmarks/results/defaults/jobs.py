@@ -115,7 +115,8 @@ def done(works: Sequence[Work], folder: Path) -> list[list[Fit]]:
 
 
 def _done(work: Work, folder: Path) -> list[Fit]:
-    place = folder / "fits" / f"{work.name.replace(' ', '_')}-{work.code.digest()}"
+    rows = hashlib.sha256(work.table.x.tobytes() + work.table.labels.tobytes()).hexdigest()[:12]
+    place = folder / "fits" / f"{work.name.replace(' ', '_')}-{rows}-{work.code.digest()}"
     place.mkdir(parents=True, exist_ok=True)
     missing = [job for job in work.jobs if not (place / f"{job.name}.npz").exists()]
     if missing:
