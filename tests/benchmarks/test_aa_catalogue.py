@@ -1,7 +1,7 @@
 """A/A: every kind of run of the catalogue against itself, with other seeds and one table for each kind.
 
-It finds gross faults alone: even a z test over the three seeds, which is wrong, gives a verdict in 3 % of these tables. The
-level itself is held by the made-up tables of test_verdict_levels.py.
+It finds gross faults alone: even a z test over the three seeds, which is wrong, gives a verdict in 3 % of these tables.
+The level itself is held by the made-up tables of test_verdict_levels.py.
 """
 
 import math
