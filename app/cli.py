@@ -4,8 +4,8 @@ import sys
 
 import typer
 
-from app.commands import app as page
-from app.commands import (
+from frostbench.app.commands import app as page
+from frostbench.app.commands import (
     backbones,
     bench,
     cache,
@@ -19,7 +19,7 @@ from app.commands import (
     train,
     views,
 )
-from app.streams import accept_all_characters
+from frostbench.app.streams import accept_all_characters
 
 app = typer.Typer(
     name="frostbench",

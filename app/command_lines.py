@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from app.sides import changes
-from benchmarks.settings import Tree, merge, parse, preset, with_changes
-from training.run import RunSpec
+from frostbench.app.sides import changes
+from frostbench.benchmarks.settings import Tree, merge, parse, preset, with_changes
+from frostbench.training.run import RunSpec
 
 Bench = Mapping[str, Any]
 

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from embedcache.outputs.places import OutputError, check_folder
-from embedcache.outputs.writing import new_file, write_text
+from frostbench.embedcache.outputs.places import OutputError, check_folder
+from frostbench.embedcache.outputs.writing import new_file, write_text
 
 ELPV_NOTICE = (
     "Images: elpv-dataset, electroluminescence pictures of solar cells (Buerhop-Lutz et al., EU PVSEC 2018; Deitsch et "

@@ -5,13 +5,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from app.workspace import Workspace
-from benchmarks.keys import known_keys
-from benchmarks.plan import BenchSpec
-from benchmarks.settings import parse
-from benchmarks.store import is_finished
-from benchmarks.taking_over import take_over
-from embedcache.table import FeatureTable, read_table
+from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.keys import known_keys
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.settings import parse
+from frostbench.benchmarks.store import is_finished
+from frostbench.benchmarks.taking_over import take_over
+from frostbench.embedcache.table import FeatureTable, read_table
 
 
 def keys_of(bench: Mapping[str, Any]) -> dict[int, str]:

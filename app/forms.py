@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel
 
-from app.depth import DEEPEST, is_too_deep
-from app.rows import Row, shown
-from benchmarks.reading import read_yaml
-from benchmarks.settings import SettingsError, Tree, merge, parse
+from frostbench.app.depth import DEEPEST, is_too_deep
+from frostbench.app.rows import Row, shown
+from frostbench.benchmarks.reading import read_yaml
+from frostbench.benchmarks.settings import SettingsError, Tree, merge, parse
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 Values = dict[str, Any]

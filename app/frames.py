@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.progress import note
-from embedcache.names import one_line
-from embedcache.outputs import tables
-from embedcache.outputs.places import check_file
-from embedcache.outputs.spreadsheets import formula_note
-from embedcache.outputs.tables import TABLES as TABLES
+from frostbench.app.progress import note
+from frostbench.embedcache.names import one_line
+from frostbench.embedcache.outputs import tables
+from frostbench.embedcache.outputs.places import check_file
+from frostbench.embedcache.outputs.spreadsheets import formula_note
+from frostbench.embedcache.outputs.tables import TABLES as TABLES
 
 WIDE = 2000
 """Characters in a line where it goes into a file or a pipe, so that nothing is cut."""

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from embedcache.names import one_line
+from frostbench.embedcache.names import one_line
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from benchmarks.options import Option, options, variants
+from frostbench.benchmarks.options import Option, options, variants
 
 Control = Literal["choice", "flag", "number", "names", "numbers", "line", "text"]
 RARE = "experimental"
@@ -76,7 +76,7 @@ class Row:
 def rows_of(spec_type: type[BaseModel], leave_out: Sequence[str] = ()) -> tuple[Row, ...]:
     """Every option below a spec type as a row; leave_out names paths that the form does not show.
 
-    >>> from heads.head import HeadSpec
+    >>> from frostbench.heads.head import HeadSpec
     >>> [row.label for row in rows_of(HeadSpec)][:3]
     ['Preprocess: center', 'Preprocess: std', 'Body']
     """

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from embedcache.outputs.leftovers import lock_now
+from frostbench.embedcache.outputs.leftovers import lock_now
 
 _OWN = re.compile("[1-9][0-9]*-[0-9a-f]{8}")
 """How these folders are called: by the process and a random number."""

@@ -11,12 +11,22 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.forms import Values, spec_of, tree_of, values_of
-from app.rows import Row, other_values, rows_of
-from benchmarks.settings import SettingsError, Tree, leaves, load_yaml, merge, parse, preset, preset_names, with_changes
-from heads.spec import canonical
-from training.conflicts import RULES, Rule
-from training.run import RunSpec
+from frostbench.app.forms import Values, spec_of, tree_of, values_of
+from frostbench.app.rows import Row, other_values, rows_of
+from frostbench.benchmarks.settings import (
+    SettingsError,
+    Tree,
+    leaves,
+    load_yaml,
+    merge,
+    parse,
+    preset,
+    preset_names,
+    with_changes,
+)
+from frostbench.heads.spec import canonical
+from frostbench.training.conflicts import RULES, Rule
+from frostbench.training.run import RunSpec
 
 ROWS = rows_of(RunSpec, leave_out=("seed",))
 """Every option of a run but its seed, which is the page's: compared runs need the same seeds."""
@@ -49,7 +59,7 @@ class Switch:
 
 def switches() -> tuple[Switch, ...]:
     """The master switches, in the order of configs/switches/switches.yaml."""
-    with resources.as_file(resources.files("configs") / "switches" / "switches.yaml") as path:
+    with resources.as_file(resources.files("frostbench.configs") / "switches" / "switches.yaml") as path:
         tree = load_yaml(path)
     return tuple(
         Switch(name, each["help"], each["sets"], each.get("needs", {}), each.get("instead", ()))
@@ -176,7 +186,7 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any], rows: Sequence[Row] 
 
 
 def met(run: RunSpec, verdicts: Iterable[str] = ("refuse", "idle", "warn")) -> tuple[Rule, ...]:
-    """The rules of `training.conflicts` that apply to a run."""
+    """The rules of `frostbench.training.conflicts` that apply to a run."""
     return tuple(rule for rule in RULES if rule.verdict in verdicts and rule.applies(run))
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.inference import Predictor, open_predictor
-from benchmarks.record import best_of
-from benchmarks.store import read_record, run_folder
-from embedcache.decode import decode_file
-from heads.ensemble import Ensemble
-from heads.layers import Layers
-from heads.trained import TrainedHead
+from frostbench.benchmarks.inference import Predictor, open_predictor
+from frostbench.benchmarks.record import best_of
+from frostbench.benchmarks.store import read_record, run_folder
+from frostbench.embedcache.decode import decode_file
+from frostbench.heads.ensemble import Ensemble
+from frostbench.heads.layers import Layers
+from frostbench.heads.trained import TrainedHead
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from embedcache.decode import decode_file
+from frostbench.embedcache.decode import decode_file
 
 MIB = 2**20
 MOST_BYTES = 50 * MIB

@@ -1,4 +1,4 @@
-"""The worker of a job: `python -m app.worker FOLDER [PLUGIN ...]`.
+"""The worker of a job: `python -m frostbench.app.worker FOLDER [PLUGIN ...]`.
 
 It needs no coordinator: it waits while as many older jobs as the request has slots are unfinished, trains, and ends. As
 it begins and as it ends it starts the worker of whoever is next in line. It trains only what this user asked for on
@@ -16,17 +16,17 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from app.jobs import queue
-from app.jobs.files import UNFINISHED, JobError, Request, asked_to_stop, read_asked
-from app.jobs.mark import read_own
-from app.jobs.plugged import check_plugins
-from app.jobs.process import ask_to_stop, write_process
-from app.jobs.progress import Progress
-from app.jobs.queue import Plugins
-from app.jobs.reading import eta_seconds
-from app.jobs.state import settled, unfinished
-from app.jobs.words import AT_ONCE, FOREIGN, NOT_BEGUN, UNKEPT, failed, with_finished
-from app.streams import accept_all_characters
+from frostbench.app.jobs import queue
+from frostbench.app.jobs.files import UNFINISHED, JobError, Request, asked_to_stop, read_asked
+from frostbench.app.jobs.mark import read_own
+from frostbench.app.jobs.plugged import check_plugins
+from frostbench.app.jobs.process import ask_to_stop, write_process
+from frostbench.app.jobs.progress import Progress
+from frostbench.app.jobs.queue import Plugins
+from frostbench.app.jobs.reading import eta_seconds
+from frostbench.app.jobs.state import settled, unfinished
+from frostbench.app.jobs.words import AT_ONCE, FOREIGN, NOT_BEGUN, UNKEPT, failed, with_finished
+from frostbench.app.streams import accept_all_characters
 
 LOOK_SECONDS = 0.2
 WAIT_SECONDS = 0.5
@@ -62,7 +62,7 @@ def _work(folder: Path, progress: Progress, plugins: Plugins) -> None:
     if len(before) < request.slots:
         progress.begin()
     # torch takes seconds, and the better part of a gigabyte: it is imported when the turn has come, or is near.
-    from app.jobs import training
+    from frostbench.app.jobs import training
 
     before = unfinished(before)
     if len(before) >= request.slots:

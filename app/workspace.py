@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from benchmarks.settings import SettingsError
-from embedcache.checking.verify import cache_info
-from embedcache.views.sets import view_roles
+from frostbench.benchmarks.settings import SettingsError
+from frostbench.embedcache.checking.verify import cache_info
+from frostbench.embedcache.views.sets import view_roles
 
 DEPTH = 4
 """Levels of folders below the root that are searched for caches and run stores."""

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.bootstrap import HIGHER_IS_BETTER
-from benchmarks.changes import Change, data_changes, head_parameters, option_changes
-from benchmarks.class_deltas import CellChange, ClassRow, class_rows, confusion_change
-from benchmarks.compare import RESAMPLES, Comparison, Role, comparison_of
-from benchmarks.paired import Paired, join
-from benchmarks.record import RunRecord
-from benchmarks.reliability import Bins, bins_of
-from benchmarks.resampled import resample
-from benchmarks.store import StoreError, read_record
+from frostbench.benchmarks.bootstrap import HIGHER_IS_BETTER
+from frostbench.benchmarks.changes import Change, data_changes, head_parameters, option_changes
+from frostbench.benchmarks.class_deltas import CellChange, ClassRow, class_rows, confusion_change
+from frostbench.benchmarks.compare import RESAMPLES, Comparison, Role, comparison_of
+from frostbench.benchmarks.paired import Paired, join
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.reliability import Bins, bins_of
+from frostbench.benchmarks.resampled import resample
+from frostbench.benchmarks.store import StoreError, read_record
 
 MAIN = next(iter(HIGHER_IS_BETTER))
 SIDES = ("A", "B")

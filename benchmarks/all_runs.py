@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from benchmarks.flat import joined, kept_rows, stamps_of
-from benchmarks.record import RunRecord
-from benchmarks.settings import leaves
-from benchmarks.store import StoreError, read_record, run_folder
-from embedcache.outputs.leftovers import is_half_written
-from embedcache.outputs.writing import new_file
+from frostbench.benchmarks.flat import joined, kept_rows, stamps_of
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.settings import leaves
+from frostbench.benchmarks.store import StoreError, read_record, run_folder
+from frostbench.embedcache.outputs.leftovers import is_half_written
+from frostbench.embedcache.outputs.writing import new_file
 
 
 def count_runs(store: Path, split: str) -> tuple[int, tuple[str, ...]]:

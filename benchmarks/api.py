@@ -8,27 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.arrays import Given, Vectors, cache_of, given_roles
-from benchmarks.calibration.report import calibration as calibration
-from benchmarks.compare import Role
-from benchmarks.compare import compare as compare_rows
-from benchmarks.evaluate import with_recipes
-from benchmarks.events import CacheOpened, RowStarted, RunFailed
-from benchmarks.fitted import Compared as Compared
-from benchmarks.fitted import Fitted as Fitted
-from benchmarks.keys import bench_rows
-from benchmarks.plan import BenchSpec
-from benchmarks.points import with_base_called
-from benchmarks.record import RunRecord
-from benchmarks.refit import refitted_if_possible
-from benchmarks.runner import run_bench
-from benchmarks.settings import SettingsError, parse
-from benchmarks.store import read_record, run_folder
-from benchmarks.tuning import chosen_rows
-from embedcache.table import FeatureTable
-from heads.export import load_head
-from heads.spec import Spec
-from heads.trained import TrainedHead
+from frostbench.benchmarks.arrays import Given, Vectors, cache_of, given_roles
+from frostbench.benchmarks.calibration.report import calibration as calibration
+from frostbench.benchmarks.compare import Role
+from frostbench.benchmarks.compare import compare as compare_rows
+from frostbench.benchmarks.evaluate import with_recipes
+from frostbench.benchmarks.events import CacheOpened, RowStarted, RunFailed
+from frostbench.benchmarks.fitted import Compared as Compared
+from frostbench.benchmarks.fitted import Fitted as Fitted
+from frostbench.benchmarks.keys import bench_rows
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.points import with_base_called
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.refit import refitted_if_possible
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.settings import SettingsError, parse
+from frostbench.benchmarks.store import read_record, run_folder
+from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.embedcache.table import FeatureTable
+from frostbench.heads.export import load_head
+from frostbench.heads.spec import Spec
+from frostbench.heads.trained import TrainedHead
 
 Settings = Mapping[str, Any]
 """Differences from a preset, dotted or nested, as in a bench file."""
@@ -56,7 +56,7 @@ def fit(
 
     Args:
         x: vectors [N, D], columns of them by name, a table, or the folder of a cache. They are kept as float16, or as
-            float32 where that would lose too much (`embedcache.exchange.writing.storage_of`).
+            float32 where that would lose too much (`frostbench.embedcache.exchange.writing.storage_of`).
         labels: [N] text, whole numbers or booleans, in an array, a list, a tensor or a column of pandas; integers index
             class_names where that is text. None for a table or a cache, which have their own.
         spec: differences from the preset, such as {"train.optim.lr": 0.01}, or a whole RunSpec.
@@ -71,8 +71,8 @@ def fit(
         device: cpu, cuda …
         plugins: files of your own losses and heads; they are run.
         store: folder in which the run is kept and found again; None keeps nothing.
-        refit: whether the head is trained anew on training and selection rows (`benchmarks.refit`); left open, it is
-            where it can be, and `warnings` say why not.
+        refit: whether the head is trained anew on training and selection rows (`frostbench.benchmarks.refit`); left
+            open, it is where it can be, and `warnings` say why not.
 
     Warns:
         UserWarning: something about the arrays is to be looked at, such as classes without rows; it is also among the

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.settings import SettingsError
-from embedcache.cells import known_cells
-from embedcache.exchange.writing import write_cache
-from embedcache.given.classes import Labels, read_labels
-from embedcache.given.columns import read_cells, read_texts
-from embedcache.given.vectors import check_finite, check_lengths, read_vectors
-from embedcache.items import NO_GROUPS, Item
-from embedcache.splits.making import ROLES
-from embedcache.storage.state import read_state
-from embedcache.table import FeatureTable
+from frostbench.benchmarks.settings import SettingsError
+from frostbench.embedcache.cells import known_cells
+from frostbench.embedcache.exchange.writing import write_cache
+from frostbench.embedcache.given.classes import Labels, read_labels
+from frostbench.embedcache.given.columns import read_cells, read_texts
+from frostbench.embedcache.given.vectors import check_finite, check_lengths, read_vectors
+from frostbench.embedcache.items import NO_GROUPS, Item
+from frostbench.embedcache.splits.making import ROLES
+from frostbench.embedcache.storage.state import read_state
+from frostbench.embedcache.table import FeatureTable
 
 Vectors = Any
-"""Vectors [N, D] as `embedcache.given.vectors.read_vectors` takes them, or columns of them by name."""
+"""Vectors [N, D] as `frostbench.embedcache.given.vectors.read_vectors` takes them, or columns of them by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def cache_of(
 
     Args:
         x: vectors, columns, a table, or the folder of a cache.
-        labels: [N] as `embedcache.given.classes.read_labels` takes them; None for a table or a cache.
+        labels: [N] as `frostbench.embedcache.given.classes.read_labels` takes them; None for a table or a cache.
         groups: [N] text or whole numbers, missing where a row is independent of the others; or None.
         class_names: [C] all classes in order, or None.
         roles: [N] of a given split, or None.

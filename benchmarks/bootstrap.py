@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 
-from benchmarks.draws import resamples
-from training.metrics import ECE_BINS, FEW_BELOW, MANY_ABOVE
+from frostbench.benchmarks.draws import resamples
+from frostbench.training.metrics import ECE_BINS, FEW_BELOW, MANY_ABOVE
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from embedcache.canary import APART, SIDE, apart, canary_image, canary_sha256
-from embedcache.extraction.together import Together
-from embedcache.table import read_state
-from heads.export import Canary
+from frostbench.embedcache.canary import APART, SIDE, apart, canary_image, canary_sha256
+from frostbench.embedcache.extraction.together import Together
+from frostbench.embedcache.table import read_state
+from frostbench.heads.export import Canary
 
 
 def canary_of(cache_dir: Path) -> Canary | None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from benchmarks.options import shown
-from benchmarks.record import RunRecord
-from benchmarks.settings import leaves
-from benchmarks.store import StoreError, run_folder
+from frostbench.benchmarks.options import shown
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.settings import leaves
+from frostbench.benchmarks.store import StoreError, run_folder
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from textwrap import wrap
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.reliability import Bins, bins_of
-from benchmarks.svg import (
+from frostbench.benchmarks.reliability import Bins, bins_of
+from frostbench.benchmarks.svg import (
     DASHES,
     INK,
     MUTED,

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from benchmarks.charts import WIDTH
-from benchmarks.svg import INK, MUTED, SERIES, Scale, box, figure, line, shortened, text
+from frostbench.benchmarks.charts import WIDTH
+from frostbench.benchmarks.svg import INK, MUTED, SERIES, Scale, box, figure, line, shortened, text
 
 MOST_CLASSES = 40
 """More rows or columns than this cannot be read in one chart."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.bootstrap import Answers, Floats, point_sums
-from benchmarks.groups import Groups
-from benchmarks.paired import Paired
-from benchmarks.significance import LEVEL
-from benchmarks.spread import Spread
+from frostbench.benchmarks.bootstrap import Answers, Floats, point_sums
+from frostbench.benchmarks.groups import Groups
+from frostbench.benchmarks.paired import Paired
+from frostbench.benchmarks.significance import LEVEL
+from frostbench.benchmarks.spread import Spread
 
 Ints = npt.NDArray[np.int64]
 
@@ -57,7 +57,7 @@ def class_rows(paired: Paired, sides: tuple[str, str], spread: Spread | None) ->
     Args:
         paired: the rows.
         sides: the base and the other row.
-        spread: from `benchmarks.resampled.resample` with the same sides.
+        spread: from `frostbench.benchmarks.resampled.resample` with the same sides.
     """
     frame, data, shot = paired.frame, paired.facts, paired.records[paired.baseline][0].shot
     classes = len(data.class_names)

@@ -6,8 +6,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from heads.ensemble import Predictive
-from heads.vectors import NOT_FINITE, finite_rows
+from frostbench.heads.ensemble import Predictive
+from frostbench.heads.vectors import NOT_FINITE, finite_rows
 
 TOO_LARGE = "its vector is so large that its scores are not finite, so no class can be named"
 """Why a row with a finite vector has no prediction."""

@@ -8,16 +8,16 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from benchmarks.all_runs import count_runs
-from benchmarks.deltas import BETTER as BETTER
-from benchmarks.deltas import CANNOT_TELL as CANNOT_TELL
-from benchmarks.deltas import WORSE as WORSE
-from benchmarks.deltas import chance_verdicts, table_of
-from benchmarks.notes import notes_of
-from benchmarks.paired import Paired, load
-from benchmarks.resampled import Resampled, resample
-from benchmarks.store import StoreError
-from benchmarks.tuning import Tuned, lines_of
+from frostbench.benchmarks.all_runs import count_runs
+from frostbench.benchmarks.deltas import BETTER as BETTER
+from frostbench.benchmarks.deltas import CANNOT_TELL as CANNOT_TELL
+from frostbench.benchmarks.deltas import WORSE as WORSE
+from frostbench.benchmarks.deltas import chance_verdicts, table_of
+from frostbench.benchmarks.notes import notes_of
+from frostbench.benchmarks.paired import Paired, load
+from frostbench.benchmarks.resampled import Resampled, resample
+from frostbench.benchmarks.store import StoreError
+from frostbench.benchmarks.tuning import Tuned, lines_of
 
 Role = Literal["select", "test"]
 ROLE_WORDS = {"select": "validation rows (select)", "test": "TEST rows"}
@@ -92,7 +92,7 @@ def compare(
     seed: int = 0,
     tuned: Mapping[str, Tuned] = UNTUNED,
 ) -> Comparison:
-    """Compare rows of runs with a baseline row; `benchmarks.deltas` says how a verdict comes about.
+    """Compare rows of runs with a baseline row; `frostbench.benchmarks.deltas` says how a verdict comes about.
 
     Args:
         store: the run store.

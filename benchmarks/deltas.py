@@ -1,10 +1,10 @@
 """The table of differences: for each row and metric a difference from the baseline, its interval and a verdict.
 
-Interval and verdict rest on one doubt (`benchmarks.significance`), that of groups and seeds, each counted once. The
-interval is that of a difference by itself, at 95 %: it leaves out 0 where p is below .05. A verdict needs more: p is
-corrected by Holm over the rows of a metric, so that the chance that any of several equal rows gets one stays 5 %. The
-number of metrics is not corrected for; `chance_verdicts` says how many that gives. docs/results/verdicts.md holds the
-level of this rule in made-up tables, and its power.
+Interval and verdict rest on one doubt (`frostbench.benchmarks.significance`), that of groups and seeds, each counted
+once. The interval is that of a difference by itself, at 95 %: it leaves out 0 where p is below .05. A verdict needs
+more: p is corrected by Holm over the rows of a metric, so that the chance that any of several equal rows gets one stays
+5 %. The number of metrics is not corrected for; `chance_verdicts` says how many that gives. docs/results/verdicts.md
+holds the level of this rule in made-up tables, and its power.
 """
 
 import math
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.bootstrap import HIGHER_IS_BETTER, Floats
-from benchmarks.groups import Groups
-from benchmarks.paired import Paired
-from benchmarks.record import RunRecord
-from benchmarks.resampled import Resampled
-from benchmarks.settling import NOTHING, settled
-from benchmarks.significance import LEVEL, Judgement, holm
+from frostbench.benchmarks.bootstrap import HIGHER_IS_BETTER, Floats
+from frostbench.benchmarks.groups import Groups
+from frostbench.benchmarks.paired import Paired
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.resampled import Resampled
+from frostbench.benchmarks.settling import NOTHING, settled
+from frostbench.benchmarks.significance import LEVEL, Judgement, holm
 
 BETTER, WORSE, CANNOT_TELL = "better", "worse", "can't tell"
 REASONS = {

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.evaluate import data_facts, environment, evaluate, shot_of
-from benchmarks.events import BenchEvent, RowStarted, RunDone, RunFailed, RunSkipped
-from benchmarks.keys import bench_rows, ensemble_key
-from benchmarks.plan import BenchSpec, Row
-from benchmarks.record import RunRecord
-from benchmarks.settings import SettingsError
-from benchmarks.store import StoreError, is_finished, read_record, run_folder, save_run
-from benchmarks.tuning import rows_on_cache
-from embedcache.splits.making import Split
-from embedcache.table import FeatureTable
-from heads.ensemble import Ensemble
-from heads.export import load_head
-from training.engine import ENGINE_VERSION
+from frostbench.benchmarks.evaluate import data_facts, environment, evaluate, shot_of
+from frostbench.benchmarks.events import BenchEvent, RowStarted, RunDone, RunFailed, RunSkipped
+from frostbench.benchmarks.keys import bench_rows, ensemble_key
+from frostbench.benchmarks.plan import BenchSpec, Row
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.store import StoreError, is_finished, read_record, run_folder, save_run
+from frostbench.benchmarks.tuning import rows_on_cache
+from frostbench.embedcache.splits.making import Split
+from frostbench.embedcache.table import FeatureTable
+from frostbench.heads.ensemble import Ensemble
+from frostbench.heads.export import load_head
+from frostbench.training.engine import ENGINE_VERSION
 
 
 @dataclass(frozen=True)

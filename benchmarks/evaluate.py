@@ -11,22 +11,22 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from benchmarks.calibration.sides import Rows, both_sides
-from benchmarks.record import DataFacts, Evaluation, RunRecord
-from embedcache.splits.cuts import merge_groups
-from embedcache.splits.making import Split
-from embedcache.table import FeatureTable
-from heads.calibrators.rows import Calibration
-from heads.card import versions
-from heads.ensemble import Predictive
-from heads.spec import canonical
-from heads.trained import TrainedHead
-from training.crossfit import Answers
-from training.data import Data, Part
-from training.engine import ENGINE_VERSION
-from training.events import Epoch, Finished
-from training.metrics import FEW_BELOW, MANY_ABOVE, all_metrics, brier, confidence, confusion, per_class
-from training.run import RunSpec
+from frostbench.benchmarks.calibration.sides import Rows, both_sides
+from frostbench.benchmarks.record import DataFacts, Evaluation, RunRecord
+from frostbench.embedcache.splits.cuts import merge_groups
+from frostbench.embedcache.splits.making import Split
+from frostbench.embedcache.table import FeatureTable
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.card import versions
+from frostbench.heads.ensemble import Predictive
+from frostbench.heads.spec import canonical
+from frostbench.heads.trained import TrainedHead
+from frostbench.training.crossfit import Answers
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import ENGINE_VERSION
+from frostbench.training.events import Epoch, Finished
+from frostbench.training.metrics import FEW_BELOW, MANY_ABOVE, all_metrics, brier, confidence, confusion, per_class
+from frostbench.training.run import RunSpec
 
 EVALUATED = ("select", "test")
 """Roles whose rows are evaluated. Training, early stopping and calibration never see the rows of test."""

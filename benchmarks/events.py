@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.record import RunRecord
+from frostbench.benchmarks.record import RunRecord
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.canary import canary_for, canary_of
-from benchmarks.ensembles import ensemble_of
-from benchmarks.evaluate import environment
-from benchmarks.plan import BenchSpec
-from benchmarks.record import RunRecord, best_of
-from benchmarks.refit import refitted_if_possible
-from benchmarks.settings import SettingsError
-from benchmarks.store import read_record, require_runs, run_folder
-from benchmarks.tuning import chosen_rows
-from embedcache.outputs.places import check_new_folder
-from embedcache.outputs.writing import new_folder
-from heads import export
-from heads.ensemble import Ensemble, Predictive
-from heads.trained import TrainedHead
+from frostbench.benchmarks.canary import canary_for, canary_of
+from frostbench.benchmarks.ensembles import ensemble_of
+from frostbench.benchmarks.evaluate import environment
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.record import RunRecord, best_of
+from frostbench.benchmarks.refit import refitted_if_possible
+from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.store import read_record, require_runs, run_folder
+from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.embedcache.outputs.places import check_new_folder
+from frostbench.embedcache.outputs.writing import new_folder
+from frostbench.heads import export
+from frostbench.heads.ensemble import Ensemble, Predictive
+from frostbench.heads.trained import TrainedHead
 
 Seeds = Literal["best", "all"]
 
@@ -51,8 +51,8 @@ def export_row(
         out: a new folder.
         cache: which cache, where the bench has several.
         seeds: the run that is best on the selection rows, or an ensemble of those of all seeds.
-        refit: train each run anew on training and selection rows (see `benchmarks.refit`); where that is left open,
-            this is done if it can be, and the sentence says why not.
+        refit: train each run anew on training and selection rows (see `frostbench.benchmarks.refit`); where that is
+            left open, this is done if it can be, and the sentence says why not.
         device: where a refit happens.
 
     Raises:

@@ -8,8 +8,8 @@ A bench that tunes its rows must tell a setting that cannot win from one that wa
 import json
 from pathlib import Path
 
-from benchmarks.store import StoreError, is_finished
-from embedcache.storage.files import write_json
+from frostbench.benchmarks.store import StoreError, is_finished
+from frostbench.embedcache.storage.files import write_json
 
 
 def mark_failed(store: Path, key: str, message: str) -> None:

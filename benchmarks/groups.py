@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.stats import poisson
 
-from benchmarks.bootstrap import Floats, Frame, Ints
+from frostbench.benchmarks.bootstrap import Floats, Frame, Ints
 
 OF_CLASSES = {
     "macro_f1_fg": "fg",

@@ -11,21 +11,21 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from benchmarks.canary import check_canary
-from benchmarks.classified import as_frame, classified
-from benchmarks.looking import looks, vectors_of
-from benchmarks.settings import SettingsError, load_yaml
-from embedcache.backbones.rebuild import rebuild_all, weights_for
-from embedcache.decode import DecodeError, decode_image, read_image_file
-from embedcache.extraction.together import Prepared, Together
-from embedcache.items import escape_name
-from embedcache.outputs.places import check_file
-from embedcache.outputs.tables import TABLES, write_frame
-from embedcache.recipe import Recipe
-from embedcache.remarks import Remarks, added
-from embedcache.table import FeatureTable
-from heads.ensemble import Predictive
-from heads.export import Bundle, load
+from frostbench.benchmarks.canary import check_canary
+from frostbench.benchmarks.classified import as_frame, classified
+from frostbench.benchmarks.looking import looks, vectors_of
+from frostbench.benchmarks.settings import SettingsError, load_yaml
+from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
+from frostbench.embedcache.decode import DecodeError, decode_image, read_image_file
+from frostbench.embedcache.extraction.together import Prepared, Together
+from frostbench.embedcache.items import escape_name
+from frostbench.embedcache.outputs.places import check_file
+from frostbench.embedcache.outputs.tables import TABLES, write_frame
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.remarks import Remarks, added
+from frostbench.embedcache.table import FeatureTable
+from frostbench.heads.ensemble import Predictive
+from frostbench.heads.export import Bundle, load
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def open_predictor(
         folder: of the bundle.
         weights: file or folder of the backbone's weights, instead of the hub.
         device: where the backbone runs.
-        plugins: .py files that may be run, where the head is a plugin; see `heads.export.load`.
+        plugins: .py files that may be run, where the head is a plugin; see `frostbench.heads.export.load`.
 
     Raises:
         ValueError: the folder is no bundle, the head has no recipe, the backbone that loads here has another recipe, or
@@ -81,7 +81,7 @@ def open_predictor(
     if not bundle.head.recipes:
         raise ValueError(
             "images are embedded by the recipe of the head, however: this head has none, for it was trained on arrays. "
-            "Train it on a cache, or give it vectors through heads.export.load."
+            "Train it on a cache, or give it vectors through frostbench.heads.export.load."
         )
     recipes = recipes_of(bundle)
     backbones = Together(rebuild_all(recipes, weights=weights_for(recipes, weights), device=device))
@@ -229,7 +229,8 @@ def check_predictions(out: Path) -> None:
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
     """Write predictions as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
 
-    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see `embedcache.outputs.spreadsheets`.
+    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see
+    `frostbench.embedcache.outputs.spreadsheets`.
 
     Raises:
         OutputError: another ending, or nothing can be written there.

@@ -5,14 +5,14 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.plan import BenchSpec, Row, expand
-from benchmarks.record import BenchRows
-from benchmarks.settings import SettingsError, run_key
-from benchmarks.view_sets import data_hash
-from embedcache.splits.making import Split, load_or_make_split, split_path
-from embedcache.table import FeatureTable, read_table
-from training.engine import ENGINE_VERSION
-from training.run import RunSpec
+from frostbench.benchmarks.plan import BenchSpec, Row, expand
+from frostbench.benchmarks.record import BenchRows
+from frostbench.benchmarks.settings import SettingsError, run_key
+from frostbench.benchmarks.view_sets import data_hash
+from frostbench.embedcache.splits.making import Split, load_or_make_split, split_path
+from frostbench.embedcache.table import FeatureTable, read_table
+from frostbench.training.engine import ENGINE_VERSION
+from frostbench.training.run import RunSpec
 
 ENSEMBLE_VERSION = 1
 """Part of the key of every ensemble; raised when a change here changes what one says."""
@@ -21,7 +21,8 @@ ENSEMBLE_VERSION = 1
 def bench_rows(bench: BenchSpec) -> tuple[BenchRows, ...]:
     """Which runs are the rows of a bench on each of its caches, as file and caches are now; trained or not.
 
-    Of a bench that tunes its rows, these are all settings by name; `benchmarks.tuning.chosen_rows` has the winners.
+    Of a bench that tunes its rows, these are all settings by name; `frostbench.benchmarks.tuning.chosen_rows` has the
+    winners.
 
     Raises:
         SettingsError: the bench names no cache, or one of its rows is not possible.

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedcache.extraction.together import Prepared, Together
-from embedcache.views.catalogue import read_policy
-from embedcache.views.planning import seed_of
-from heads.trained import view_column
+from frostbench.embedcache.extraction.together import Prepared, Together
+from frostbench.embedcache.views.catalogue import read_policy
+from frostbench.embedcache.views.planning import seed_of
+from frostbench.heads.trained import view_column
 
 
 def looks(

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from benchmarks.page import write_page
-from benchmarks.svg import GRID, MUTED, SERIES, SHAPES, box, figure, mark, printable, shortened, text
+from frostbench.benchmarks.page import write_page
+from frostbench.benchmarks.svg import GRID, MUTED, SERIES, SHAPES, box, figure, mark, printable, shortened, text
 
 WIDTH, HEIGHT, MARGIN, LEGEND = 900.0, 620.0, 12.0, 220.0
 MOST_POINTS = 5000

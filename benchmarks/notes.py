@@ -7,13 +7,13 @@ from types import MappingProxyType
 import numpy as np
 from scipy.special import stdtrit
 
-from benchmarks.bootstrap import FEWEST_CLASS_GROUPS, FEWEST_ROWS
-from benchmarks.deltas import FEWEST_GROUPS
-from benchmarks.paired import Paired
-from benchmarks.record import DataFacts, RunRecord, notes_by_seed
-from benchmarks.significance import ALONE_SHARE, LEVEL
-from benchmarks.tuning import Tuned
-from benchmarks.tuning_notes import SETTLED, notes_on_tuning
+from frostbench.benchmarks.bootstrap import FEWEST_CLASS_GROUPS, FEWEST_ROWS
+from frostbench.benchmarks.deltas import FEWEST_GROUPS
+from frostbench.benchmarks.paired import Paired
+from frostbench.benchmarks.record import DataFacts, RunRecord, notes_by_seed
+from frostbench.benchmarks.significance import ALONE_SHARE, LEVEL
+from frostbench.benchmarks.tuning import Tuned
+from frostbench.benchmarks.tuning_notes import SETTLED, notes_on_tuning
 
 SHOWN = 10
 """Names that one note lists."""

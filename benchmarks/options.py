@@ -50,7 +50,7 @@ def variants(annotation: Any) -> list[type[BaseModel]]:
 def options(spec_type: type[BaseModel], prefix: str = "") -> Iterator[Option]:
     """Every option below a spec type, in the order of definition.
 
-    >>> from training.run import RunSpec
+    >>> from frostbench.training.run import RunSpec
     >>> [o.path for o in options(RunSpec) if o.path.startswith("head.body")][:2]
     ['head.body.kind', 'head.body<mlp>.hidden']
     """

@@ -7,8 +7,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from benchmarks.svg import CHART_CSS
-from embedcache.outputs.writing import write_bytes
+from frostbench.benchmarks.svg import CHART_CSS
+from frostbench.embedcache.outputs.writing import write_bytes
 
 
 def write_page(template: str, values: Mapping[str, Any], out: Path) -> Path:

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from benchmarks.bootstrap import Answers, Frame
-from benchmarks.record import DataFacts, RunRecord
-from benchmarks.store import StoreError, read_outcomes, read_record
+from frostbench.benchmarks.bootstrap import Answers, Frame
+from frostbench.benchmarks.record import DataFacts, RunRecord
+from frostbench.benchmarks.store import StoreError, read_outcomes, read_record
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from benchmarks.plugins import translated
-from benchmarks.points import (
+from frostbench.benchmarks.plugins import translated
+from frostbench.benchmarks.points import (
     Name,
     Settings,
     check_ensembles,
@@ -18,11 +18,11 @@ from benchmarks.points import (
     names_of,
     settings_of,
 )
-from benchmarks.settings import SettingsError, Tree, merge, parse, preset, with_changes
-from embedcache.splits.making import SplitSpec
-from heads.spec import Spec, canonical
-from training.conflicts import check
-from training.run import RunSpec
+from frostbench.benchmarks.settings import SettingsError, Tree, merge, parse, preset, with_changes
+from frostbench.embedcache.splits.making import SplitSpec
+from frostbench.heads.spec import Spec, canonical
+from frostbench.training.conflicts import check
+from frostbench.training.run import RunSpec
 
 FileName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]

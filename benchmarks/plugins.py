@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from benchmarks.options import variants
-from benchmarks.settings import SettingsError, Tree
-from heads.plugin_files import PluginError, has_method, run_plugin, spec_classes
+from frostbench.benchmarks.options import variants
+from frostbench.benchmarks.settings import SettingsError, Tree
+from frostbench.heads.plugin_files import PluginError, has_method, run_plugin, spec_classes
 
 EXTERNAL = "external"
 OWN_FIELDS = ("kind", "file", "name", "sha256", "options")
@@ -108,8 +108,8 @@ def _kinds_in(file: str) -> dict[str, Kind]:
     found = {kind: Kind(file, sha256, name) for name, kind in kinds.items() if isinstance(kind, str)}
     if not found or len(found) < len(kinds):
         raise SettingsError(
-            "a plugin defines heads.spec.Spec classes with a kind of their own and with __call__ (a loss) or build (a "
-            f'head), however: {file} has {kinds or "none"}. Write `kind: Literal["my_loss"] = "my_loss"`.'
+            "a plugin defines frostbench.heads.spec.Spec classes with a kind of their own and with __call__ (a loss) "
+            f'or build (a head), however: {file} has {kinds or "none"}. Write `kind: Literal["my_loss"] = "my_loss"`.'
         )
     return found
 
@@ -117,7 +117,7 @@ def _kinds_in(file: str) -> dict[str, Kind]:
 def _external(branch: Mapping[str, Any], place: Place, kinds: Mapping[str, Kind]) -> Tree:
     """The branch of a place as kind external, with what the plugin itself makes of its options.
 
-    Without a file there is nothing to ask; that one is missing is a matter of `training.conflicts`.
+    Without a file there is nothing to ask; that one is missing is a matter of `frostbench.training.conflicts`.
     """
     kind = kinds.get(str(branch["kind"]))
     if kind is None:

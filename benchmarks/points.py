@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from benchmarks.settings import SettingsError, Tree, leaves
+from frostbench.benchmarks.settings import SettingsError, Tree, leaves
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 

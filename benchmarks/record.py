@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict
 
-from training.events import Chosen
-from training.metrics import NOTHING, Preference, preferred
+from frostbench.training.events import Chosen
+from frostbench.training.metrics import NOTHING, Preference, preferred
 
 OUTCOMES = ("id", "role", "group", "label", "predicted", "confidence", "confidence_raw", "log_p", "brier")
 """Columns of outcomes: label and predicted index the classes; confidence_raw is that before any temperature."""
@@ -61,12 +61,13 @@ class Evaluation:
     """What the head does on the rows of one role.
 
     Attributes:
-        metrics: as `training.metrics.all_metrics`.
+        metrics: as `frostbench.training.metrics.all_metrics`.
         per_class: support, predicted, precision, recall and f1, each [C].
         confusion: (label, predicted, rows) of every pair that occurs.
         calibration: `before` and `after` temperature scaling, the metrics of
-            `training.calibration_metrics.calibration_metrics`, and after it also the temperature. It is fitted to the
-            calibration rows; without any, to selection rows for those of test, and else fold by fold to the other rows.
+            `frostbench.training.calibration_metrics.calibration_metrics`, and after it also the temperature. It is
+            fitted to the calibration rows; without any, to selection rows for those of test, and else fold by fold to
+            the other rows.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

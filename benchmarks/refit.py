@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.evaluate import environment, part_of, table_to_data, with_recipes
-from benchmarks.keys import key_of, rows_of
-from benchmarks.plan import BenchSpec
-from benchmarks.record import RunRecord
-from benchmarks.streaming import opened_to_train
-from benchmarks.view_sets import with_averaged, with_views
-from embedcache.backbones import resolve_device
-from embedcache.splits.making import Split
-from embedcache.table import FeatureTable
-from heads.posthoc import NoCalibration, PriorAdjustment
-from heads.trained import TrainedHead
-from training.courses import fixed, paced
-from training.data import Data
-from training.engine import fit
-from training.events import Chosen, Failed, Finished
-from training.joining import stepped_rows
-from training.losses.adafocal import AdaFocal
-from training.run import RunSpec
+from frostbench.benchmarks.evaluate import environment, part_of, table_to_data, with_recipes
+from frostbench.benchmarks.keys import key_of, rows_of
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.streaming import opened_to_train
+from frostbench.benchmarks.view_sets import with_averaged, with_views
+from frostbench.embedcache.backbones import resolve_device
+from frostbench.embedcache.splits.making import Split
+from frostbench.embedcache.table import FeatureTable
+from frostbench.heads.posthoc import NoCalibration, PriorAdjustment
+from frostbench.heads.trained import TrainedHead
+from frostbench.training.courses import fixed, paced
+from frostbench.training.data import Data
+from frostbench.training.engine import fit
+from frostbench.training.events import Chosen, Failed, Finished
+from frostbench.training.joining import stepped_rows
+from frostbench.training.losses.adafocal import AdaFocal
+from frostbench.training.run import RunSpec
 
 
 class RefitError(ValueError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from training.metrics import ECE_BINS
+from frostbench.training.metrics import ECE_BINS
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from benchmarks.changes import data_changes, option_changes
-from benchmarks.charts import Curve, Interval, Reliability, forest_plot, learning_curves, reliability_diagram
-from benchmarks.class_charts import MOST_CLASSES, class_histogram, confusion_matrix
-from benchmarks.class_deltas import ClassRow, class_rows
-from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
-from benchmarks.page import write_page
-from benchmarks.paired import Paired, load
-from benchmarks.record import RunRecord, mean_preference
-from benchmarks.resampled import resample
-from benchmarks.tables import MAIN, SETTLING, chance_words, number, reasons_in, settling_words, signed
-from training.conflicts import check
-from training.metrics import NOTHING, Preference
-from training.run import RunSpec
+from frostbench.benchmarks.changes import data_changes, option_changes
+from frostbench.benchmarks.charts import Curve, Interval, Reliability, forest_plot, learning_curves, reliability_diagram
+from frostbench.benchmarks.class_charts import MOST_CLASSES, class_histogram, confusion_matrix
+from frostbench.benchmarks.class_deltas import ClassRow, class_rows
+from frostbench.benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
+from frostbench.benchmarks.page import write_page
+from frostbench.benchmarks.paired import Paired, load
+from frostbench.benchmarks.record import RunRecord, mean_preference
+from frostbench.benchmarks.resampled import resample
+from frostbench.benchmarks.tables import MAIN, SETTLING, chance_words, number, reasons_in, settling_words, signed
+from frostbench.training.conflicts import check
+from frostbench.training.metrics import NOTHING, Preference
+from frostbench.training.run import RunSpec
 
 TITLES = {
     "macro_f1_fg": "macro F1",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.bootstrap import HIGHER_IS_BETTER, Floats, Sums, metrics_of, point_sums, resampled_sums
-from benchmarks.paired import Paired
-from benchmarks.spread import Moments, Spread
+from frostbench.benchmarks.bootstrap import HIGHER_IS_BETTER, Floats, Sums, metrics_of, point_sums, resampled_sums
+from frostbench.benchmarks.paired import Paired
+from frostbench.benchmarks.spread import Moments, Spread
 
 MAIN = next(iter(HIGHER_IS_BETTER))
 

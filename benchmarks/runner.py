@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.all_runs import write_records
-from benchmarks.canary import canary_for, canary_of
-from benchmarks.ensembles import Place, averaged, check_judged
-from benchmarks.evaluate import data_facts, evaluate, record_of, with_recipes
-from benchmarks.evaluate import table_to_data as table_to_data
-from benchmarks.events import (
+from frostbench.benchmarks.all_runs import write_records
+from frostbench.benchmarks.canary import canary_for, canary_of
+from frostbench.benchmarks.ensembles import Place, averaged, check_judged
+from frostbench.benchmarks.evaluate import data_facts, evaluate, record_of, with_recipes
+from frostbench.benchmarks.evaluate import table_to_data as table_to_data
+from frostbench.benchmarks.events import (
     BenchDone,
     BenchEvent,
     BenchStopped,
@@ -28,30 +28,30 @@ from benchmarks.events import (
     RunNoted,
     RunSkipped,
 )
-from benchmarks.failures import mark_failed
-from benchmarks.keys import bench_rows as bench_rows
-from benchmarks.keys import key_of, rows_of
-from benchmarks.plan import BenchSpec, Row
-from benchmarks.store import check_run_place, check_store, is_finished, save_run, stopped_key
-from benchmarks.streaming import Stream, opened_to_train
-from benchmarks.view_sets import data_hash, rows_of_pass, with_averaged, with_views
-from embedcache.backbones import resolve_device
-from embedcache.splits.cuts import merge_groups
-from embedcache.splits.making import Split
-from embedcache.table import FeatureTable
-from heads.export import Canary
-from training.checkpoint import Checkpoints
-from training.checks import check_data
-from training.corrections import correction_notes
-from training.crossfit import Answers
-from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
-from training.data import Data
-from training.engine import ENGINE_VERSION, fit, never
-from training.events import Epoch, Event, Failed, Finished, Noted
-from training.joining import stepped_rows
-from training.notes import epoch_notes, falling_notes, notes_for, order_notes, posthoc_notes, sureness_notes
-from training.posthoc_checks import ROLES, rows_of_posthoc
-from training.run import RunSpec
+from frostbench.benchmarks.failures import mark_failed
+from frostbench.benchmarks.keys import bench_rows as bench_rows
+from frostbench.benchmarks.keys import key_of, rows_of
+from frostbench.benchmarks.plan import BenchSpec, Row
+from frostbench.benchmarks.store import check_run_place, check_store, is_finished, save_run, stopped_key
+from frostbench.benchmarks.streaming import Stream, opened_to_train
+from frostbench.benchmarks.view_sets import data_hash, rows_of_pass, with_averaged, with_views
+from frostbench.embedcache.backbones import resolve_device
+from frostbench.embedcache.splits.cuts import merge_groups
+from frostbench.embedcache.splits.making import Split
+from frostbench.embedcache.table import FeatureTable
+from frostbench.heads.export import Canary
+from frostbench.training.checkpoint import Checkpoints
+from frostbench.training.checks import check_data
+from frostbench.training.corrections import correction_notes
+from frostbench.training.crossfit import Answers
+from frostbench.training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
+from frostbench.training.data import Data
+from frostbench.training.engine import ENGINE_VERSION, fit, never
+from frostbench.training.events import Epoch, Event, Failed, Finished, Noted
+from frostbench.training.joining import stepped_rows
+from frostbench.training.notes import epoch_notes, falling_notes, notes_for, order_notes, posthoc_notes, sureness_notes
+from frostbench.training.posthoc_checks import ROLES, rows_of_posthoc
+from frostbench.training.run import RunSpec
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from benchmarks.reading import read_yaml
-from benchmarks.wording import told
-from embedcache.plain_text import read_text
-from heads.spec import canonical
+from frostbench.benchmarks.reading import read_yaml
+from frostbench.benchmarks.wording import told
+from frostbench.embedcache.plain_text import read_text
+from frostbench.heads.spec import canonical
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 Tree = dict[str, Any]
@@ -35,7 +35,7 @@ def parse(spec_type: type[SpecT], tree: Mapping[str, Any], overrides: Iterable[s
     Raises:
         SettingsError: an option is unknown or its value is not allowed; the message names every such option.
 
-    >>> from training.run import RunSpec
+    >>> from frostbench.training.run import RunSpec
     >>> parse(RunSpec, {"head": {"body": {"kind": "mlp"}}}, ["head.body.dropout=0.1"]).head.body.dropout
     0.1
     """
@@ -169,7 +169,7 @@ def packaged_bench(name: str) -> Tree:
 
 
 def _packaged_names(folder: str) -> tuple[str, ...]:
-    files = (resources.files("configs") / folder).iterdir()
+    files = (resources.files("frostbench.configs") / folder).iterdir()
     return tuple(sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml")))
 
 
@@ -179,7 +179,7 @@ def _packaged(folder: str, name: str) -> Tree:
         near = difflib.get_close_matches(name, known, n=1)
         cure = f"Did you mean {near[0]}?" if near else "Name one of these."
         raise SettingsError(f"one of the {folder} is {', '.join(known)}, however: {name!r} came. {cure}")
-    with resources.as_file(resources.files("configs") / folder / f"{name}.yaml") as path:
+    with resources.as_file(resources.files("frostbench.configs") / folder / f"{name}.yaml") as path:
         return load_yaml(path)
 
 

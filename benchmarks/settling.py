@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from benchmarks.significance import Doubt, Judgement
+from frostbench.benchmarks.significance import Doubt, Judgement
 
 MOST_GROUPS, MOST_SEEDS = 20, 50
 """Nobody collects more than so many times as many groups, or trains more seeds, for one difference."""

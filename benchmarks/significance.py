@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from benchmarks.bootstrap import Bools, Floats
+from frostbench.benchmarks.bootstrap import Bools, Floats
 
 LEVEL = 0.05
 """Of a verdict, and one less the coverage of an interval."""

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.bootstrap import Answers, Frame, metrics_of, point_sums, resampled_sums
-from benchmarks.evaluate import table_to_data
-from benchmarks.keys import rows_of
-from benchmarks.plan import BenchSpec
-from benchmarks.record import RunRecord
-from benchmarks.settings import parse, preset, with_changes
-from benchmarks.streaming import opened_to_train
-from embedcache.splits.cuts import merge_groups
-from embedcache.splits.folds import make_folds
-from embedcache.splits.making import Split
-from embedcache.splits.spec import SplitSpec
-from embedcache.table import FeatureTable
-from training.crossval import CrossValidated, cross_validate
-from training.data import Data
-from training.metrics import brier, confidence
-from training.run import RunSpec
+from frostbench.benchmarks.bootstrap import Answers, Frame, metrics_of, point_sums, resampled_sums
+from frostbench.benchmarks.evaluate import table_to_data
+from frostbench.benchmarks.keys import rows_of
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.settings import parse, preset, with_changes
+from frostbench.benchmarks.streaming import opened_to_train
+from frostbench.embedcache.splits.cuts import merge_groups
+from frostbench.embedcache.splits.folds import make_folds
+from frostbench.embedcache.splits.making import Split
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.table import FeatureTable
+from frostbench.training.crossval import CrossValidated, cross_validate
+from frostbench.training.data import Data
+from frostbench.training.metrics import brier, confidence
+from frostbench.training.run import RunSpec
 
 SIMPLE: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.bootstrap import Floats
-from benchmarks.groups import Groups
-from benchmarks.significance import Judgement, Seeds, judge
+from frostbench.benchmarks.bootstrap import Floats
+from frostbench.benchmarks.groups import Groups
+from frostbench.benchmarks.significance import Judgement, Seeds, judge
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,14 @@ from typing import Annotated, Any
 import pandas as pd
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from benchmarks.record import OUTCOMES, RunRecord
-from embedcache.outputs.leftovers import clear_leftovers
-from embedcache.outputs.places import check_folder
-from embedcache.outputs.writing import is_empty_folder, new_folder
-from heads import export
-from heads.bundle_files import digest, is_as_sealed, sealed
-from heads.export import Canary
-from heads.trained import TrainedHead
+from frostbench.benchmarks.record import OUTCOMES, RunRecord
+from frostbench.embedcache.outputs.leftovers import clear_leftovers
+from frostbench.embedcache.outputs.places import check_folder
+from frostbench.embedcache.outputs.writing import is_empty_folder, new_folder
+from frostbench.heads import export
+from frostbench.heads.bundle_files import digest, is_as_sealed, sealed
+from frostbench.heads.export import Canary
+from frostbench.heads.trained import TrainedHead
 
 
 def _of_one_name(found: Any) -> Any:

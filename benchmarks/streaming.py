@@ -8,12 +8,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.plan import BenchSpec, Row
-from embedcache.splits.making import Split, load_or_make_split
-from embedcache.table import FeatureTable, read_state, read_table, shape_of
-from embedcache.views.sets import count_views
-from training.capacity import COPIES_OF_ROWS, SHARE, free_on, gigabytes
-from training.run import RunSpec
+from frostbench.benchmarks.plan import BenchSpec, Row
+from frostbench.embedcache.splits.making import Split, load_or_make_split
+from frostbench.embedcache.table import FeatureTable, read_state, read_table, shape_of
+from frostbench.embedcache.views.sets import count_views
+from frostbench.training.capacity import COPIES_OF_ROWS, SHARE, free_on, gigabytes
+from frostbench.training.run import RunSpec
 
 Stream = Literal["auto", "always", "never"]
 """Whether vectors stay on disk: where they do not fit into memory, or always, or never."""

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
-from benchmarks.deltas import REASONS
-from benchmarks.settling import words_of
-from benchmarks.significance import LEVEL
-from embedcache.names import one_line
-from embedcache.outputs.places import check_file
-from embedcache.outputs.tables import TABLES, write_frame
-from embedcache.outputs.writing import write_text
+from frostbench.benchmarks.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
+from frostbench.benchmarks.deltas import REASONS
+from frostbench.benchmarks.settling import words_of
+from frostbench.benchmarks.significance import LEVEL
+from frostbench.embedcache.names import one_line
+from frostbench.embedcache.outputs.places import check_file
+from frostbench.embedcache.outputs.tables import TABLES, write_frame
+from frostbench.embedcache.outputs.writing import write_text
 
 MAIN = "macro_f1_fg"
 MARKS = {BETTER: "*", WORSE: "!"}

@@ -4,8 +4,8 @@ import os
 import shutil
 from pathlib import Path
 
-from benchmarks.store import StoreError, is_finished, read_record, run_folder
-from embedcache.outputs.writing import new_folder
+from frostbench.benchmarks.store import StoreError, is_finished, read_record, run_folder
+from frostbench.embedcache.outputs.writing import new_folder
 
 
 def take_over(key: str, source: Path, store: Path) -> bool:

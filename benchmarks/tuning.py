@@ -9,14 +9,14 @@ from typing import Any
 
 from annotated_types import Ge, Le
 
-from benchmarks.failures import failure_of
-from benchmarks.keys import bench_rows, ensemble_keys
-from benchmarks.plan import FALLING, BenchSpec, Row, TuneMetric, expand
-from benchmarks.settings import SettingsError
-from benchmarks.store import StoreError, is_finished, read_record, require_runs
-from heads.spec import Spec
-from training.metrics import NOTHING, Preference, preferred
-from training.run import RunSpec
+from frostbench.benchmarks.failures import failure_of
+from frostbench.benchmarks.keys import bench_rows, ensemble_keys
+from frostbench.benchmarks.plan import FALLING, BenchSpec, Row, TuneMetric, expand
+from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.store import StoreError, is_finished, read_record, require_runs
+from frostbench.heads.spec import Spec
+from frostbench.training.metrics import NOTHING, Preference, preferred
+from frostbench.training.run import RunSpec
 
 NAMES: Mapping[TuneMetric, str] = MappingProxyType(
     {

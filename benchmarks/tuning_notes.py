@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from benchmarks.tuning import NAMES, Tuned
+from frostbench.benchmarks.tuning import NAMES, Tuned
 
 SETTLED = "the test rows at the end settle it"
 SHOWN = 10

@@ -12,13 +12,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from embedcache.splits.making import Split
-from embedcache.storage.files import CacheError
-from embedcache.table import FeatureTable
-from embedcache.views.sets import ViewSet, count_views, fingerprint, read_views
-from heads.trained import view_column
-from training.data import Data, Views
-from training.run import RunSpec
+from frostbench.embedcache.splits.making import Split
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import FeatureTable
+from frostbench.embedcache.views.sets import ViewSet, count_views, fingerprint, read_views
+from frostbench.heads.trained import view_column
+from frostbench.training.data import Data, Views
+from frostbench.training.run import RunSpec
 
 JUDGED = ("select", "calibrate", "test")
 """Roles whose rows have views that predictions are averaged over."""

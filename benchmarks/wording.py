@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from benchmarks.options import options, variants
-from heads.spec import rule_of
+from frostbench.benchmarks.options import options, variants
+from frostbench.heads.spec import rule_of
 
 
 def told(error: ValidationError, spec_type: type[BaseModel]) -> str:
@@ -29,7 +29,7 @@ def told(error: ValidationError, spec_type: type[BaseModel]) -> str:
 def written_path(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
     """The path of an option as one writes it, from pydantic's, which also names the kind of each branch.
 
-    >>> from training.run import RunSpec
+    >>> from frostbench.training.run import RunSpec
     >>> written_path(("head", "body", "mlp", "dropout"), RunSpec)
     'head.body.dropout'
     """

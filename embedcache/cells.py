@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from embedcache.names import is_blank
+from frostbench.embedcache.names import is_blank
 
 UNKNOWN_WORDS = frozenset({"NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "NULL", "null", "None"})
 """What programs write into an optional column where they know nothing: R, pandas, NumPy, Excel, databases."""

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image, ImageFile
 
-from embedcache.remarks import Remarks
+from frostbench.embedcache.remarks import Remarks
 
 PIXEL_LIMIT = 89_478_485
 """Pillow's own limit: as RGB these pixels take a quarter of a GiB."""

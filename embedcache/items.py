@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from embedcache.names import alike_names, check_names
-from embedcache.sources.id_parts import parts_of
-from embedcache.sources.times import as_time, check_alike
+from frostbench.embedcache.names import alike_names, check_names
+from frostbench.embedcache.sources.id_parts import parts_of
+from frostbench.embedcache.sources.times import as_time, check_alike
 
 IMAGE_SUFFIXES = frozenset(
     {".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg"}
@@ -32,7 +32,7 @@ class Item:
         label: name of its class.
         group: what must not be divided between training and test; None where unknown.
         split: the part a manifest assigns it to; None where none is given.
-        time: when it was taken, as ISO 8601 text (see `embedcache.sources.times`); None where unknown.
+        time: when it was taken, as ISO 8601 text (see `frostbench.embedcache.sources.times`); None where unknown.
         member: its row in the file at `path`, where that file holds many images; None where the file is the image.
         column: the column of that file that holds the images.
     """

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from embedcache.decode import DecodeError
-from embedcache.recipe import Recipe
+from frostbench.embedcache.decode import DecodeError
+from frostbench.embedcache.recipe import Recipe
 
 RESIZED_PIXEL_LIMIT = 2**26
 """A sliver of 1 x 100,000 pixels would grow to gigabytes when its short side is scaled up."""
@@ -52,7 +52,8 @@ def prepare_image(image: np.ndarray, recipe: Recipe) -> torch.Tensor:
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise TypeError(
-            f"an image must be uint8 [H, W, 3], however: {image.dtype} {list(image.shape)} came. Use embedcache.decode."
+            f"an image must be uint8 [H, W, 3], however: {image.dtype} {list(image.shape)} came. "
+            "Use frostbench.embedcache.decode."
         )
     if recipe.size is None or recipe.resize is None or recipe.mean is None or recipe.interpolation not in _FILTERS:
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import torch
 from pydantic import AfterValidator, BaseModel, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from embedcache.config import SETTINGS
+from frostbench.embedcache.config import SETTINGS
 
 Pixel = Annotated[int, Field(ge=0, le=255)]
 Channels = tuple[float, float, float]
@@ -77,7 +77,7 @@ class Recipe(BaseModel):
     resizer: Literal["pillow", "unknown"] = UNKNOWN
     """The library that resizes; others give other pixels for the same filter name."""
     decoder: Literal["pillow", "unknown"] = UNKNOWN
-    """The library that decodes, under the rules of `embedcache.decode`."""
+    """The library that decodes, under the rules of `frostbench.embedcache.decode`."""
     alpha_background: tuple[Pixel, Pixel, Pixel] | None = None
     """The RGB colour on which transparent pixels are composited."""
     mean: Channels | None = None

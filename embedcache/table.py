@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from embedcache.hashes import hash_rows, hash_table
-from embedcache.recipe import Recipe
-from embedcache.storage.damage import reading, remedy
-from embedcache.storage.digests import check_digests, digests_of
-from embedcache.storage.files import CacheError
-from embedcache.storage.listing import check_unique, effective_groups, read_item_columns, rows_of
-from embedcache.storage.state import read_recipe, read_shard, same_columns
-from embedcache.storage.state import read_state as read_state
-from embedcache.storage.store import shard_path
-from embedcache.storage.stored import StoredColumn, stored_column
-from embedcache.storage.vectors import read_vectors
+from frostbench.embedcache.hashes import hash_rows, hash_table
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.storage.damage import reading, remedy
+from frostbench.embedcache.storage.digests import check_digests, digests_of
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.listing import check_unique, effective_groups, read_item_columns, rows_of
+from frostbench.embedcache.storage.state import read_recipe, read_shard, same_columns
+from frostbench.embedcache.storage.state import read_state as read_state
+from frostbench.embedcache.storage.store import shard_path
+from frostbench.embedcache.storage.stored import StoredColumn, stored_column
+from frostbench.embedcache.storage.vectors import read_vectors
 
 
 @dataclass(frozen=True, eq=False)

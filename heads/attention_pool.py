@@ -6,8 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heads.dense import linear_layer
-from heads.spec import Spec
+from frostbench.heads.dense import linear_layer
+from frostbench.heads.spec import Spec
 
 
 class AttentionPool(Spec):

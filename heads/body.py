@@ -7,9 +7,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heads.attention_pool import AttentionPool
-from heads.dense import Dense, linear_layer
-from heads.spec import Spec
+from frostbench.heads.attention_pool import AttentionPool
+from frostbench.heads.dense import Dense, linear_layer
+from frostbench.heads.spec import Spec
 
 Dropped = tuple[Tensor, ...]
 """What dropout multiplies the output of each block with in one step; empty where nothing is dropped."""

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from heads.external import ExternalClassifier
-from heads.plugin_files import PluginError, file_hash, run_plugin, was_run
-from heads.spec import Spec
+from frostbench.heads.external import ExternalClassifier
+from frostbench.heads.plugin_files import PluginError, file_hash, run_plugin, was_run
+from frostbench.heads.spec import Spec
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from heads.bundle_files import digest, sealed
-from heads.calibrators.auto import AutoTemperature
-from heads.calibrators.temperature import Temperature
-from heads.ensemble import Ensemble
-from heads.head import HeadSpec
-from heads.posthoc import PosthocSpec
-from heads.trained import TrainedHead
+from frostbench.heads.bundle_files import digest, sealed
+from frostbench.heads.calibrators.auto import AutoTemperature
+from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.ensemble import Ensemble
+from frostbench.heads.head import HeadSpec
+from frostbench.heads.posthoc import PosthocSpec
+from frostbench.heads.trained import TrainedHead
 
 HEAD_FORMAT: Literal[3] = 3
 ENSEMBLE_FORMAT: Literal[2] = 2

@@ -6,10 +6,10 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from heads.rows import Rows
-from heads.scale import default_scale
-from heads.spec import FILE, SWEPT, Spec, empty
-from heads.text_weights import text_weights, with_file_hash
+from frostbench.heads.rows import Rows
+from frostbench.heads.scale import default_scale
+from frostbench.heads.spec import FILE, SWEPT, Spec, empty
+from frostbench.heads.text_weights import text_weights, with_file_hash
 
 
 class Cosine(Spec):

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heads.shares import Prior
-from heads.trained import TrainedHead
+from frostbench.heads.shares import Prior
+from frostbench.heads.trained import TrainedHead
 
 
 @dataclass(frozen=True)

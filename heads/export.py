@@ -20,10 +20,10 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensor_bytes
 from torch import Tensor
 
-from embedcache.outputs.places import check_new_folder
-from embedcache.outputs.writing import new_folder
-from heads.bundle_code import check_named_files, run_named
-from heads.bundle_files import (
+from frostbench.embedcache.outputs.places import check_new_folder
+from frostbench.embedcache.outputs.writing import new_folder
+from frostbench.heads.bundle_code import check_named_files, run_named
+from frostbench.heads.bundle_files import (
     CARD,
     CARD_BYTES,
     ENSEMBLE,
@@ -35,11 +35,11 @@ from heads.bundle_files import (
     read_card_tree,
     read_stated,
 )
-from heads.bundle_files import BundleError as BundleError
-from heads.card import ENSEMBLE_FORMAT, HEAD_FORMAT, Card, EnsembleCard, FileName, card_of, ensemble_card_of
-from heads.ensemble import Ensemble, Predictive
-from heads.tensors import check_finite, head_from, tensors_of
-from heads.trained import TrainedHead
+from frostbench.heads.bundle_files import BundleError as BundleError
+from frostbench.heads.card import ENSEMBLE_FORMAT, HEAD_FORMAT, Card, EnsembleCard, FileName, card_of, ensemble_card_of
+from frostbench.heads.ensemble import Ensemble, Predictive
+from frostbench.heads.tensors import check_finite, head_from, tensors_of
+from frostbench.heads.trained import TrainedHead
 
 AnyCard = TypeVar("AnyCard", Card, EnsembleCard)
 

@@ -6,9 +6,9 @@ import torch
 from pydantic import Field, JsonValue, model_validator
 from torch import Tensor, nn
 
-from heads.plugin_files import PluginError, has_method, not_stackable, plugin, stackable
-from heads.spec import FILE, Spec, Tier
-from heads.text_weights import with_file_hash
+from frostbench.heads.plugin_files import PluginError, has_method, not_stackable, plugin, stackable
+from frostbench.heads.spec import FILE, Spec, Tier
+from frostbench.heads.text_weights import with_file_hash
 
 
 class Buildable(Protocol):
@@ -38,7 +38,7 @@ class ExternalClassifier(Spec):
     file: str = Field(default="", max_length=1000, json_schema_extra=FILE)
     """The .py file, relative to the current directory."""
     name: str = Field(default="", max_length=200)
-    """The class in that file, a heads.spec.Spec with the method build."""
+    """The class in that file, a frostbench.heads.spec.Spec with the method build."""
     sha256: str = Field(default="", max_length=64)
     """SHA-256 of the file; left empty, it is taken from the file."""
     options: dict[str, JsonValue] = Field(default_factory=dict, max_length=100)

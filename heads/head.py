@@ -7,24 +7,24 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heads.arcface import ArcFace
-from heads.attention_pool import Pool
-from heads.body import Blocks, BodySpec, Identity, Pass
-from heads.cosface import CosFace
-from heads.cosine import Cosine
-from heads.external import ExternalClassifier
-from heads.knn import Neighbours
-from heads.lda import Lda
-from heads.ldam import Ldam
-from heads.linear import Linear
-from heads.logreg import LogisticRegression
-from heads.mahalanobis import Mahalanobis
-from heads.means import NearestMean
-from heads.multi_prototype import Prototype
-from heads.preprocess import Affine, Standardise
-from heads.ridge import Ridge
-from heads.spec import Spec
-from heads.zero_shot import ZeroShot
+from frostbench.heads.arcface import ArcFace
+from frostbench.heads.attention_pool import Pool
+from frostbench.heads.body import Blocks, BodySpec, Identity, Pass
+from frostbench.heads.cosface import CosFace
+from frostbench.heads.cosine import Cosine
+from frostbench.heads.external import ExternalClassifier
+from frostbench.heads.knn import Neighbours
+from frostbench.heads.lda import Lda
+from frostbench.heads.ldam import Ldam
+from frostbench.heads.linear import Linear
+from frostbench.heads.logreg import LogisticRegression
+from frostbench.heads.mahalanobis import Mahalanobis
+from frostbench.heads.means import NearestMean
+from frostbench.heads.multi_prototype import Prototype
+from frostbench.heads.preprocess import Affine, Standardise
+from frostbench.heads.ridge import Ridge
+from frostbench.heads.spec import Spec
+from frostbench.heads.zero_shot import ZeroShot
 
 Fitted = Ridge | Lda | NearestMean | Mahalanobis | Neighbours | ZeroShot
 """Classifiers in closed form: one pass over the training rows."""

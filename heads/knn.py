@@ -9,9 +9,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heads.cosine import unit_rows
-from heads.rows import Rows
-from heads.spec import Spec
+from frostbench.heads.cosine import unit_rows
+from frostbench.heads.rows import Rows
+from frostbench.heads.spec import Spec
 
 
 class Neighbours(Spec):

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from heads.calibrators.rows import Calibration, checked
-from heads.decisions.shift import GivenShift, NoShift, WantedShift
-from heads.decisions.thresholds import CoordinateAscent, NoThresholds
-from heads.posthoc import PosthocSpec
+from frostbench.heads.calibrators.rows import Calibration, checked
+from frostbench.heads.decisions.shift import GivenShift, NoShift, WantedShift
+from frostbench.heads.decisions.thresholds import CoordinateAscent, NoThresholds
+from frostbench.heads.posthoc import PosthocSpec
 
 
 @dataclass(frozen=True)

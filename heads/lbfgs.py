@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from heads.curvature import Curvature, Pairs, curvature_of, remember, times_inverse_hessian
-from heads.line_search import Line, MeanLosses, evaluate, line_search
+from frostbench.heads.curvature import Curvature, Pairs, curvature_of, remember, times_inverse_hessian
+from frostbench.heads.line_search import Line, MeanLosses, evaluate, line_search
 
 REFRESH = 10
 """Steps between two first guesses of the Hessian."""

@@ -7,12 +7,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.cosine import class_means
-from heads.dense import Dense, zero_layer
-from heads.eigen import Eigenbasis, eigenbasis
-from heads.rows import Rows
-from heads.solved import solved_layer
-from heads.spec import Spec
+from frostbench.heads.cosine import class_means
+from frostbench.heads.dense import Dense, zero_layer
+from frostbench.heads.eigen import Eigenbasis, eigenbasis
+from frostbench.heads.rows import Rows
+from frostbench.heads.solved import solved_layer
+from frostbench.heads.spec import Spec
 
 
 class Lda(Spec):

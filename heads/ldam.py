@@ -6,10 +6,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.cosine import CosineLayer, random_layer, start_at_means
-from heads.margin import Number, class_margins, number, with_own_changed
-from heads.rows import Rows
-from heads.spec import SWEPT, Spec, empty
+from frostbench.heads.cosine import CosineLayer, random_layer, start_at_means
+from frostbench.heads.margin import Number, class_margins, number, with_own_changed
+from frostbench.heads.rows import Rows
+from frostbench.heads.spec import SWEPT, Spec, empty
 
 
 class Ldam(Spec):

@@ -4,8 +4,8 @@ from typing import Literal
 
 import torch
 
-from heads.dense import Dense, linear_layer
-from heads.spec import Spec
+from frostbench.heads.dense import Dense, linear_layer
+from frostbench.heads.spec import Spec
 
 
 class Linear(Spec):

@@ -8,12 +8,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.curvature import MEMORY
-from heads.dense import Dense, zero_layer
-from heads.eigen import Eigenbasis, eigenbasis
-from heads.lbfgs import Problem, minimise
-from heads.line_search import MeanLosses, evaluate
-from heads.spec import SWEPT, Spec
+from frostbench.heads.curvature import MEMORY
+from frostbench.heads.dense import Dense, zero_layer
+from frostbench.heads.eigen import Eigenbasis, eigenbasis
+from frostbench.heads.lbfgs import Problem, minimise
+from frostbench.heads.line_search import MeanLosses, evaluate
+from frostbench.heads.spec import SWEPT, Spec
 
 BUDGET_BYTES = 2**30
 """Memory that the heads solved at once may take; see `solve_path`."""

@@ -8,9 +8,9 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from heads.cosine import class_means, unit_rows
-from heads.rows import Rows
-from heads.spec import Spec
+from frostbench.heads.cosine import class_means, unit_rows
+from frostbench.heads.rows import Rows
+from frostbench.heads.spec import Spec
 
 
 class Mahalanobis(Spec):

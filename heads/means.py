@@ -8,10 +8,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heads.cosine import class_means, unit_rows
-from heads.rows import Rows
-from heads.scale import default_scale
-from heads.spec import Spec, empty
+from frostbench.heads.cosine import class_means, unit_rows
+from frostbench.heads.rows import Rows
+from frostbench.heads.scale import default_scale
+from frostbench.heads.spec import Spec, empty
 
 
 class NearestMean(Spec):

@@ -6,9 +6,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.cosine import CosineLayer, random_layer, unit_rows
-from heads.rows import Rows
-from heads.spec import SWEPT, Spec, empty
+from frostbench.heads.cosine import CosineLayer, random_layer, unit_rows
+from frostbench.heads.rows import Rows
+from frostbench.heads.spec import SWEPT, Spec, empty
 
 
 class Prototype(Spec):

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
-from heads.spec import Spec, rule_of
+from frostbench.heads.spec import Spec, rule_of
 
 _RAN = "__frostbench_ran__"
 _RUNNING = threading.RLock()
@@ -114,7 +114,7 @@ def spec_classes(file: str | Path, sha256: str) -> dict[str, type[Spec]]:
         raise PluginError(
             f"a plugin is code, which runs only where someone names its file, however: {file} (SHA-256 {sha256}) was "
             "named by nobody. Read it, then give `--plugin FILE` (in Python `plugins=[FILE]`, or "
-            "`heads.plugin_files.run_plugin(FILE)`)."
+            "`frostbench.heads.plugin_files.run_plugin(FILE)`)."
         )
     module = sys.modules[_module_name(sha256)]
     found = {name: value for name, value in vars(module).items() if isinstance(value, type)}
@@ -143,8 +143,8 @@ def _instance(file: str, sha256: str, name: str, options: str, method: str) -> S
     classes = spec_classes(file, sha256)
     if name not in classes:
         raise PluginError(
-            f"a plugin's class is a heads.spec.Spec of its file, however: {file} has {sorted(classes)} and {name!r} "
-            "was asked for. Name one of these."
+            f"a plugin's class is a frostbench.heads.spec.Spec of its file, however: {file} has {sorted(classes)} "
+            f"and {name!r} was asked for. Name one of these."
         )
     if not has_method(classes[name], method):
         raise PluginError(f"a class used here has the method {method}, however: {name} of {file} has none. Write it.")

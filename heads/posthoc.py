@@ -7,17 +7,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.calibrators.auto import AutoTemperature
-from heads.calibrators.isotonic import Isotonic
-from heads.calibrators.matrix import Matrix
-from heads.calibrators.none import NoCalibration as NoCalibration
-from heads.calibrators.temperature import Temperature
-from heads.calibrators.temperature import at_bound as at_bound
-from heads.calibrators.temperature import fit_temperature as fit_temperature
-from heads.calibrators.vector import Vector
-from heads.decisions.shift import ClassName, GivenShift, NoShift, WantedShift
-from heads.decisions.thresholds import CoordinateAscent, NoThresholds
-from heads.spec import Spec
+from frostbench.heads.calibrators.auto import AutoTemperature
+from frostbench.heads.calibrators.isotonic import Isotonic
+from frostbench.heads.calibrators.matrix import Matrix
+from frostbench.heads.calibrators.none import NoCalibration as NoCalibration
+from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.calibrators.temperature import at_bound as at_bound
+from frostbench.heads.calibrators.temperature import fit_temperature as fit_temperature
+from frostbench.heads.calibrators.vector import Vector
+from frostbench.heads.decisions.shift import ClassName, GivenShift, NoShift, WantedShift
+from frostbench.heads.decisions.thresholds import CoordinateAscent, NoThresholds
+from frostbench.heads.spec import Spec
 
 CalibrationSpec = Annotated[
     AutoTemperature | NoCalibration | Temperature | Vector | Matrix | Isotonic,

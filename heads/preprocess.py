@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from heads.spec import Spec
+from frostbench.heads.spec import Spec
 
 ROWS_AT_ONCE = 4096
 """Rows whose statistics are taken at a time, in float64; the same wherever the rows are, so that low bits are too."""

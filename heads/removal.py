@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from heads.bundle_files import CARD, ENSEMBLE, PICTURE, TENSORS, BundleError
+from frostbench.heads.bundle_files import CARD, ENSEMBLE, PICTURE, TENSORS, BundleError
 
 _FILES = "|".join(map(re.escape, (CARD, TENSORS, PICTURE)))
 BUNDLE_FILE = re.compile(rf"{re.escape(ENSEMBLE)}|(?:member-[0-9]+/)?(?:{_FILES})|member-[0-9]+")

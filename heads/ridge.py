@@ -7,11 +7,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.dense import Dense, zero_layer
-from heads.eigen import Eigenbasis, eigenbasis
-from heads.rows import Rows
-from heads.solved import solved_layer
-from heads.spec import Spec
+from frostbench.heads.dense import Dense, zero_layer
+from frostbench.heads.eigen import Eigenbasis, eigenbasis
+from frostbench.heads.rows import Rows
+from frostbench.heads.solved import solved_layer
+from frostbench.heads.spec import Spec
 
 GRID = tuple(10 ** (k / 4) for k in range(-24, 17))
 """Strengths that the leave-one-out rule chooses from: 1e-6 to 1e4, four for each power of ten."""

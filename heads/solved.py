@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from heads.dense import Dense, zero_layer
+from frostbench.heads.dense import Dense, zero_layer
 
 
 def solved_layer(weight: Tensor, bias: Tensor) -> Dense:

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from heads.calibrators.temperature import Temperature
-from heads.card import PRIOR_FIELDS, Card
-from heads.layers import Layers
-from heads.posthoc import PosthocSpec
-from heads.trained import Calibration, Priors, TrainedHead
+from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.card import PRIOR_FIELDS, Card
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import PosthocSpec
+from frostbench.heads.trained import Calibration, Priors, TrainedHead
 
 
 def tensors_of(head: TrainedHead) -> dict[str, Tensor]:

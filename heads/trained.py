@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heads.attention_pool import Pool
-from heads.calibrators.rows import Calibration as Calibration
-from heads.calibrators.told import told_of_calibration
-from heads.head import Head, HeadSpec
-from heads.layers import Layers
-from heads.shares import Prior, shares_of
-from heads.vectors import joined
+from frostbench.heads.attention_pool import Pool
+from frostbench.heads.calibrators.rows import Calibration as Calibration
+from frostbench.heads.calibrators.told import told_of_calibration
+from frostbench.heads.head import Head, HeadSpec
+from frostbench.heads.layers import Layers
+from frostbench.heads.shares import Prior, shares_of
+from frostbench.heads.vectors import joined
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ class TrainedHead:
         """The head's input, [N, D] or tokens [N, T, D]: its columns joined.
 
         Raises:
-            ValueError: they are not the vectors that it reads (see `heads.vectors.joined`), or a row is not finite.
+            ValueError: they are not the vectors that it reads (see `frostbench.heads.vectors.joined`), or a row is not
+                finite.
         """
         width = len(self.head.preprocess.mean)
         return joined(columns, self.columns, width, isinstance(self.head.body, Pool))
@@ -191,7 +192,7 @@ class TrainedHead:
             prior: class prior [C] that the rows are weighted to stand for; None takes them as they are.
 
         Raises:
-            ValueError: see `heads.layers.Layers.fitted_to`.
+            ValueError: see `frostbench.heads.layers.Layers.fitted_to`.
         """
         return replace(self, layers=self.layers.fitted_to(rows, prior), calibration=rows)
 
@@ -199,8 +200,8 @@ class TrainedHead:
         """What is added to the logits [C] to predict under a class prior, shares by name or [C]; 0 where it is None.
 
         Raises:
-            ValueError: the prior is none (see `heads.shares.shares_of`), has nothing on the trained classes, or gives a
-                share to a class that an earlier one ruled out.
+            ValueError: the prior is none (see `frostbench.heads.shares.shares_of`), has nothing on the trained classes,
+                or gives a share to a class that an earlier one ruled out.
         """
         if prior is None:
             return torch.zeros_like(self.shift)

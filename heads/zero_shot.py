@@ -8,10 +8,10 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from heads.cosine import CosineLayer, fitting, unit_rows
-from heads.rows import Rows
-from heads.spec import FILE, Spec
-from heads.text_weights import text_weights, with_file_hash
+from frostbench.heads.cosine import CosineLayer, fitting, unit_rows
+from frostbench.heads.rows import Rows
+from frostbench.heads.spec import FILE, Spec
+from frostbench.heads.text_weights import text_weights, with_file_hash
 
 
 class ZeroShot(Spec):

@@ -8,11 +8,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from app.actions.options import ROOTS
-from app.cli import app
-from benchmarks.options import options_markdown
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.settings import parse
+from frostbench.app.actions.options import ROOTS
+from frostbench.app.cli import app
+from frostbench.benchmarks.options import options_markdown
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.settings import parse
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])

@@ -16,7 +16,7 @@ from conformance import (
     is_stepped,
 )
 
-from training.run import RunSpec
+from frostbench.training.run import RunSpec
 
 HEADS = [name for name in CASES if name.startswith("head")]
 KINDS = [name for name in HEADS if is_kind(name)]

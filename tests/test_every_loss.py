@@ -16,7 +16,7 @@ from conformance import (
     check_vectors_that_are_not_finite,
 )
 
-from training.run import RunSpec
+from frostbench.training.run import RunSpec
 
 LOSSES = [name for name in CASES if not name.startswith("head")]
 KINDS = [name for name in LOSSES if is_kind(name)]

@@ -1,50 +1,49 @@
+import shutil
+import subprocess
+import sys
 import tomllib
-from importlib.metadata import packages_distributions
+import zipfile
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
-TOP_LEVEL = ("app", "benchmarks", "configs", "embedcache", "heads", "outputs", "training")
+FOLDERS = ("app", "benchmarks", "configs", "embedcache", "heads", "training")
+"""Folders of the repository, each linked into `frostbench/`."""
+LEFT_OUT = ("reference", "results", "speed")
+"""Of benchmarks: what measures Frostbench itself."""
 
 
 def project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def test_the_list_of_packages_is_complete():
-    """Every folder with code or data counts: setuptools takes a folder of data for a package too."""
-    folders = {
-        path.parent
-        for top in TOP_LEVEL
-        for path in (ROOT / top).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+def files():
+    """Files that the wheel should have, below `frostbench/`."""
+    return {
+        path.relative_to(ROOT)
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.parts[len(ROOT.parts) + 1] not in LEFT_OUT
     }
-    there = {str(folder.relative_to(ROOT)).replace("/", ".") for folder in folders}
-    assert set(project()["tool"]["setuptools"]["packages"]) == there
 
 
-@pytest.mark.parametrize("name", TOP_LEVEL)
-def test_no_other_installed_distribution_owns_our_names(name):
-    owners = set(packages_distributions().get(name, []))
-    assert owners <= {"frostbench"}
+def test_every_folder_is_linked_into_the_package():
+    links = {path.name: path.readlink().as_posix() for path in (ROOT / "frostbench").iterdir() if path.is_symlink()}
+    assert links == {name: f"../{name}" for name in FOLDERS}
 
 
-def test_data_files_are_packaged():
-    data = project()["tool"]["setuptools"]["package-data"]
-    packaged = {
-        p
-        for name, patterns in data.items()
-        for pattern in patterns
-        for p in (ROOT / name.replace(".", "/")).glob(pattern)
+def test_the_wheel_has_every_file_and_owns_one_name(tmp_path):
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "out"), "."]
+    tree = tmp_path / "tree"
+    ignored = shutil.ignore_patterns(".*", "build", "dist", "docs", "tests", "__pycache__", "*.egg-info")
+    shutil.copytree(ROOT, tree, symlinks=True, ignore=ignored)
+    subprocess.run(command, cwd=tree, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "out").glob("*.whl")
+    names = {Path(name) for name in zipfile.ZipFile(wheel).namelist()}
+    found = {path for path in names if not path.parts[0].endswith(".dist-info")}
+    assert found == {Path("frostbench") / path for path in files()} | {
+        Path("frostbench/__init__.py"),
+        Path("frostbench/py.typed"),
     }
-    there = {
-        p
-        for top in TOP_LEVEL
-        for p in (ROOT / top).rglob("*")
-        if p.is_file() and p.suffix not in (".py", ".pyc") and "__pycache__" not in p.parts
-    }
-    assert there - packaged == set()
 
 
 def test_dependencies_have_lower_bounds_and_no_exact_pins():

@@ -7,8 +7,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.preprocess import moments
-from heads.spec import SWEPT, Spec
+from frostbench.heads.preprocess import moments
+from frostbench.heads.spec import SWEPT, Spec
 
 
 class Channels(NamedTuple):

@@ -6,8 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import Spec, empty
-from training.samplers import ClassBatches, Sampler, class_shares, draw_rows
+from frostbench.heads.spec import Spec, empty
+from frostbench.training.samplers import ClassBatches, Sampler, class_shares, draw_rows
 
 
 class Shuffled(Spec):

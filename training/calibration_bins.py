@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 
-from training.metrics import ECE_BINS
+from frostbench.training.metrics import ECE_BINS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

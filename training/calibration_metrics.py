@@ -12,10 +12,10 @@ from types import MappingProxyType
 import numpy as np
 from torch import Tensor
 
-from training.calibration_bins import BinSums, Bools, Floats, Ints, adaptive_ece, one_each
-from training.class_calibration import ClassBins
-from training.selective import areas
-from training.smooth_ece import smooth_ece
+from frostbench.training.calibration_bins import BinSums, Bools, Floats, Ints, adaptive_ece, one_each
+from frostbench.training.class_calibration import ClassBins
+from frostbench.training.selective import areas
+from frostbench.training.smooth_ece import smooth_ece
 
 TITLES: Mapping[str, str] = MappingProxyType(
     {

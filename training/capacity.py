@@ -8,19 +8,19 @@ import psutil
 import torch
 from torch import nn
 
-from heads.attention_pool import Pool
-from heads.body import Blocks
-from heads.head import Closed, Core, linear_of
-from training.batches import Shuffled
-from training.checks import columns_of
-from training.data import Data, Part
-from training.frofa import OUTSIDE, NoFrofa
-from training.joining import joined_count
-from training.loss_state import LossState, rows_remembered
-from training.losses.cpc import CLASSES_AT_ONCE, Cpc
-from training.run import RunSpec
-from training.second import Crt, Lws
-from training.terms import Terms
+from frostbench.heads.attention_pool import Pool
+from frostbench.heads.body import Blocks
+from frostbench.heads.head import Closed, Core, linear_of
+from frostbench.training.batches import Shuffled
+from frostbench.training.checks import columns_of
+from frostbench.training.data import Data, Part
+from frostbench.training.frofa import OUTSIDE, NoFrofa
+from frostbench.training.joining import joined_count
+from frostbench.training.loss_state import LossState, rows_remembered
+from frostbench.training.losses.cpc import CLASSES_AT_ONCE, Cpc
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Crt, Lws
+from frostbench.training.terms import Terms
 
 COPIES_OF_ROWS = 3
 """Joined, preprocessed, and once more on the way."""

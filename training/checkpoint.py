@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from training.events import Epoch
-from training.setting import Setting
-from training.stack import Stack
+from frostbench.training.events import Epoch
+from frostbench.training.setting import Setting
+from frostbench.training.stack import Stack
 
 FORMAT = 4
 """Raised when a checkpoint changes its meaning; one of another format is not read."""

@@ -5,23 +5,23 @@ from importlib.util import find_spec
 
 import torch
 
-from heads.attention_pool import AttentionPool
-from heads.body import Mlp
-from heads.cosine import Cosine, fitting
-from heads.head import Closed, Fitted
-from heads.mahalanobis import Mahalanobis
-from heads.text_weights import text_weights
-from heads.zero_shot import ZeroShot
-from training.conflicts import check
-from training.data import Data
-from training.losses.cpc import Cpc
-from training.measurable import check_metrics
-from training.oversample import Smote
-from training.posthoc_checks import check_posthoc
-from training.run import RunSpec
-from training.second import Refit
-from training.streamable import check_streams
-from training.view_checks import check_finite_views, check_views
+from frostbench.heads.attention_pool import AttentionPool
+from frostbench.heads.body import Mlp
+from frostbench.heads.cosine import Cosine, fitting
+from frostbench.heads.head import Closed, Fitted
+from frostbench.heads.mahalanobis import Mahalanobis
+from frostbench.heads.text_weights import text_weights
+from frostbench.heads.zero_shot import ZeroShot
+from frostbench.training.conflicts import check
+from frostbench.training.data import Data
+from frostbench.training.losses.cpc import Cpc
+from frostbench.training.measurable import check_metrics
+from frostbench.training.oversample import Smote
+from frostbench.training.posthoc_checks import check_posthoc
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Refit
+from frostbench.training.streamable import check_streams
+from frostbench.training.view_checks import check_finite_views, check_views
 
 MOST_PROTOTYPES = 2000
 """Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array
 
-from training.calibration_bins import Floats, Ints, bin_of, one_each, placed
-from training.metrics import ECE_BINS
+from frostbench.training.calibration_bins import Floats, Ints, bin_of, one_each, placed
+from frostbench.training.metrics import ECE_BINS
 
 
 @dataclass(frozen=True)

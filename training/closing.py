@@ -6,16 +6,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from heads.head import Fitted, divided, fold_temperatures, linear_of
-from heads.logreg import LogisticRegression, solve_path
-from heads.solved import solved_layer
-from training.events import Failed, Finished, Reason
-from training.finish import finished, log_prior_in_logits
-from training.losses.loss import objective
-from training.metrics import Preference, all_metrics, preference
-from training.second import TauNorm
-from training.setting import Setting
-from training.stage_spec import metric_of_strengths
+from frostbench.heads.head import Fitted, divided, fold_temperatures, linear_of
+from frostbench.heads.logreg import LogisticRegression, solve_path
+from frostbench.heads.solved import solved_layer
+from frostbench.training.events import Failed, Finished, Reason
+from frostbench.training.finish import finished, log_prior_in_logits
+from frostbench.training.losses.loss import objective
+from frostbench.training.metrics import Preference, all_metrics, preference
+from frostbench.training.second import TauNorm
+from frostbench.training.setting import Setting
+from frostbench.training.stage_spec import metric_of_strengths
 
 POWERS = tuple(k / 10 for k in range(21))
 """Powers that tau-normalisation chooses from (Kang et al., ICLR 2020)."""

@@ -2,22 +2,22 @@
 
 from collections.abc import Sequence
 
-from training.rules.buffer import BUFFER_RULES
-from training.rules.calibrating import CALIBRATING_RULES
-from training.rules.contrast import CONTRAST_RULES
-from training.rules.margins import MARGIN_RULES
-from training.rules.mixing import MIXING_RULES
-from training.rules.points import POINT_RULES
-from training.rules.posthoc import POSTHOC_RULES
-from training.rules.prior import PRIOR_RULES
-from training.rules.rule import Rule
-from training.rules.second import SECOND_RULES
-from training.rules.smoothing import SMOOTHING_RULES
-from training.rules.solved import SOLVED_RULES
-from training.rules.temperatures import TEMPERATURE_RULES
-from training.rules.unread import UNREAD_RULES
-from training.rules.views import VIEW_RULES
-from training.run import RunSpec
+from frostbench.training.rules.buffer import BUFFER_RULES
+from frostbench.training.rules.calibrating import CALIBRATING_RULES
+from frostbench.training.rules.contrast import CONTRAST_RULES
+from frostbench.training.rules.margins import MARGIN_RULES
+from frostbench.training.rules.mixing import MIXING_RULES
+from frostbench.training.rules.points import POINT_RULES
+from frostbench.training.rules.posthoc import POSTHOC_RULES
+from frostbench.training.rules.prior import PRIOR_RULES
+from frostbench.training.rules.rule import Rule
+from frostbench.training.rules.second import SECOND_RULES
+from frostbench.training.rules.smoothing import SMOOTHING_RULES
+from frostbench.training.rules.solved import SOLVED_RULES
+from frostbench.training.rules.temperatures import TEMPERATURE_RULES
+from frostbench.training.rules.unread import UNREAD_RULES
+from frostbench.training.rules.views import VIEW_RULES
+from frostbench.training.run import RunSpec
 
 __all__ = ["RULES", "Rule", "check"]
 

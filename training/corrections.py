@@ -5,11 +5,11 @@ import math
 import torch
 from torch import Tensor
 
-from training.batches import shares_of
-from training.facts import Facts, facts_of
-from training.finish import TAUS
-from training.oversample import NoOversample, wanted_rows
-from training.rules.asked import (
+from frostbench.training.batches import shares_of
+from frostbench.training.facts import Facts, facts_of
+from frostbench.training.finish import TAUS
+from frostbench.training.oversample import NoOversample, wanted_rows
+from frostbench.training.rules.asked import (
     is_adjusted,
     is_fitted,
     is_resampled,
@@ -18,8 +18,8 @@ from training.rules.asked import (
     reads_loss_last,
     sees_evenly,
 )
-from training.run import RunSpec
-from training.second import NoSecondStage, Refit
+from frostbench.training.run import RunSpec
+from frostbench.training.second import NoSecondStage, Refit
 
 LEFT = 0.1
 """A correction counts as cancelled where less than this share of the shift that it would make alone is left."""

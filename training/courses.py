@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from heads.posthoc import NoCalibration, PosthocSpec, PriorAdjustment
-from training.events import Epoch
-from training.measurable import epochs_metric
-from training.metrics import NOTHING, Preference, preferred, to_raise
-from training.run import RunSpec
-from training.second import Crt, Lws, NoSecondStage, SecondStageSpec, TauNorm, metric_of
-from training.stage_spec import EarlyStop
+from frostbench.heads.posthoc import NoCalibration, PosthocSpec, PriorAdjustment
+from frostbench.training.events import Epoch
+from frostbench.training.measurable import epochs_metric
+from frostbench.training.metrics import NOTHING, Preference, preferred, to_raise
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Crt, Lws, NoSecondStage, SecondStageSpec, TauNorm, metric_of
+from frostbench.training.stage_spec import EarlyStop
 
 TO_THE_END = EarlyStop(metric="last", patience=100_000)
 

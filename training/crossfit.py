@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from heads.calibrators.rows import Calibration
-from heads.layers import Layers
-from heads.posthoc import NoCalibration, PosthocSpec
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import NoCalibration, PosthocSpec
 
 FOLDS = 5
 

@@ -14,21 +14,21 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from heads.head import Closed
-from training.checks import check_data
-from training.courses import paced, watching_first, watching_second
-from training.crossfit import Answers
-from training.data import Data
-from training.engine import never
-from training.events import Event, Finished, Started
-from training.folding import FoldFitted as FoldFitted
-from training.folding import StoppedError, Study, held_out, numbers_in, refitted, watched
-from training.grouping import grouped
-from training.losses.adafocal import AdaFocal
-from training.pooled import HeldOut, Pooled, pooled
-from training.run import RunSpec
-from training.second import Crt, Lws
-from training.streamable import check_folds_stream
+from frostbench.heads.head import Closed
+from frostbench.training.checks import check_data
+from frostbench.training.courses import paced, watching_first, watching_second
+from frostbench.training.crossfit import Answers
+from frostbench.training.data import Data
+from frostbench.training.engine import never
+from frostbench.training.events import Event, Finished, Started
+from frostbench.training.folding import FoldFitted as FoldFitted
+from frostbench.training.folding import StoppedError, Study, held_out, numbers_in, refitted, watched
+from frostbench.training.grouping import grouped
+from frostbench.training.losses.adafocal import AdaFocal
+from frostbench.training.pooled import HeldOut, Pooled, pooled
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Crt, Lws
+from frostbench.training.streamable import check_folds_stream
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
     """Refuse runs that cannot be cross-validated on the training part of data.
 
     Raises:
-        ValueError: as `training.checks.check_data`, save for missing rows that select or calibrate.
+        ValueError: as `frostbench.training.checks.check_data`, save for missing rows that select or calibrate.
     """
     check_folds_stream(data)
     limited = [run for run in runs if isinstance(run.second, Crt | Lws) and run.second.max_head_loss is not None]

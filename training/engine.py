@@ -6,22 +6,30 @@ from dataclasses import replace
 
 from torch import nn
 
-from heads.head import Fitted, fold_temperatures
-from heads.logreg import LogisticRegression
-from training.capacity import free_bytes, parts_that_fit
-from training.checkpoint import Checkpoints, Keeper
-from training.checks import check_data
-from training.closing import fitted, normalised, solved
-from training.data import Data
-from training.events import Event, Failed, Finished, Reason, Started
-from training.finish import finished, log_prior_in_logits
-from training.grouping import grouped, skeleton_of
-from training.objective import facts_at
-from training.run import RunSpec
-from training.second import NoSecondStage, Refit, TauNorm
-from training.setting import Setting, settings_of
-from training.stages import Scaled, first_stage, fold, second_facts, second_spec, second_stage, stepped_second
-from training.steps import Ended, run_stage
+from frostbench.heads.head import Fitted, fold_temperatures
+from frostbench.heads.logreg import LogisticRegression
+from frostbench.training.capacity import free_bytes, parts_that_fit
+from frostbench.training.checkpoint import Checkpoints, Keeper
+from frostbench.training.checks import check_data
+from frostbench.training.closing import fitted, normalised, solved
+from frostbench.training.data import Data
+from frostbench.training.events import Event, Failed, Finished, Reason, Started
+from frostbench.training.finish import finished, log_prior_in_logits
+from frostbench.training.grouping import grouped, skeleton_of
+from frostbench.training.objective import facts_at
+from frostbench.training.run import RunSpec
+from frostbench.training.second import NoSecondStage, Refit, TauNorm
+from frostbench.training.setting import Setting, settings_of
+from frostbench.training.stages import (
+    Scaled,
+    first_stage,
+    fold,
+    second_facts,
+    second_spec,
+    second_stage,
+    stepped_second,
+)
+from frostbench.training.steps import Ended, run_stage
 
 ENGINE_VERSION = 5
 """Part of every run key; raised when a change here changes what a run returns."""
@@ -40,11 +48,11 @@ def fit(
 ) -> Iterator[Event]:
     """Train runs on data and yield what happens.
 
-    Runs that differ in numbers alone are trained as one stack (see `training.grouping`), and their epochs are reported
-    by turns; else one run follows the other. The same runs in the same stacks, data, thread count and machine give the
-    same heads bit for bit on the CPU. With other runs beside it, or where too little memory cuts a stack, a head is the
-    same up to rounding. `stop` is asked after every epoch and before a second stage; a stopped run still returns the
-    best head of the stage it was in, and later runs are not begun.
+    Runs that differ in numbers alone are trained as one stack (see `frostbench.training.grouping`), and their epochs
+    are reported by turns; else one run follows the other. The same runs in the same stacks, data, thread count and
+    machine give the same heads bit for bit on the CPU. With other runs beside it, or where too little memory cuts a
+    stack, a head is the same up to rounding. `stop` is asked after every epoch and before a second stage; a stopped run
+    still returns the best head of the stage it was in, and later runs are not begun.
 
     A run whose loss stops being finite ends there and returns the best epoch of that stage; one that has none has
     failed, and the others go on.
@@ -54,7 +62,7 @@ def fit(
     go on, up to rounding if some had finished.
 
     Raises:
-        ValueError: a run cannot be trained on data (see `training.checks`), or does not fit into memory.
+        ValueError: a run cannot be trained on data (see `frostbench.training.checks`), or does not fit into memory.
     """
     check_data(runs, data)
     stacks = [part for numbers in grouped(runs, data) for part in parts_that_fit(numbers, runs, data, free_bytes(data))]

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from heads.trained import TrainedHead
-from training.crossfit import Answers
+from frostbench.heads.trained import TrainedHead
+from frostbench.training.crossfit import Answers
 
 Reason = Literal["all_epochs", "early_stop", "given_epoch", "stopped", "diverged", "solved", "not_converged"]
 

@@ -5,18 +5,18 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from heads.calibrators.auto import AutoTemperature
-from heads.head import Head
-from heads.layers import Layers
-from heads.trained import Calibration, Priors, TrainedHead
-from training.crossfit import Answers, cross_fitted, together
-from training.events import Chosen, Failed, Finished, Reason
-from training.facts import Facts
-from training.losses.loss import LossSpec
-from training.metrics import all_metrics, preference
-from training.posthoc_checks import fitted_to, posthoc_parts, select_folds
-from training.setting import Setting
-from training.stage_spec import metric_of_strengths
+from frostbench.heads.calibrators.auto import AutoTemperature
+from frostbench.heads.head import Head
+from frostbench.heads.layers import Layers
+from frostbench.heads.trained import Calibration, Priors, TrainedHead
+from frostbench.training.crossfit import Answers, cross_fitted, together
+from frostbench.training.events import Chosen, Failed, Finished, Reason
+from frostbench.training.facts import Facts
+from frostbench.training.losses.loss import LossSpec
+from frostbench.training.metrics import all_metrics, preference
+from frostbench.training.posthoc_checks import fitted_to, posthoc_parts, select_folds
+from frostbench.training.setting import Setting
+from frostbench.training.stage_spec import metric_of_strengths
 
 TAUS = tuple(k / 20 for k in range(31))
 """Strengths that the tuned post-hoc adjustment chooses from."""

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from heads.trained import TrainedHead
-from training.checks import background_of
-from training.closing import POWERS, tau_normalised
-from training.courses import Kept, fixed, kept_epoch, mean_course, watched_metric
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Epoch, Event, Failed, Finished
-from training.pooled import HeldOut, Pooled
-from training.run import RunSpec
-from training.second import TauNorm
+from frostbench.heads.trained import TrainedHead
+from frostbench.training.checks import background_of
+from frostbench.training.closing import POWERS, tau_normalised
+from frostbench.training.courses import Kept, fixed, kept_epoch, mean_course, watched_metric
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Event, Failed, Finished
+from frostbench.training.pooled import HeldOut, Pooled
+from frostbench.training.run import RunSpec
+from frostbench.training.second import TauNorm
 
 
 @dataclass(frozen=True)

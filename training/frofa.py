@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.spec import SWEPT, Spec, Tier
 
 OUTSIDE = 0.001
 """Share of the training rows below the low end of a channel's range, and above its high end."""

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from heads.external import ExternalClassifier
-from heads.posthoc import PosthocSpec
-from heads.spec import skeleton
-from training.checks import columns_of
-from training.data import Data
-from training.losses.external import ExternalLoss
-from training.run import RunSpec
-from training.stage_spec import EarlyStop
-from training.weights import NoWeight
+from frostbench.heads.external import ExternalClassifier
+from frostbench.heads.posthoc import PosthocSpec
+from frostbench.heads.spec import skeleton
+from frostbench.training.checks import columns_of
+from frostbench.training.data import Data
+from frostbench.training.losses.external import ExternalLoss
+from frostbench.training.run import RunSpec
+from frostbench.training.stage_spec import EarlyStop
+from frostbench.training.weights import NoWeight
 
 
 def skeleton_of(run: RunSpec) -> str:

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from heads.body import Dropped
-from training.augment import AugmentDraw
-from training.frofa import FrofaDraw, Ranges
-from training.losses.loss import Branch
-from training.mixup import Mix
+from frostbench.heads.body import Dropped
+from frostbench.training.augment import AugmentDraw
+from frostbench.training.frofa import FrofaDraw, Ranges
+from frostbench.training.losses.loss import Branch
+from frostbench.training.mixup import Mix
 
 
 class Draws(NamedTuple):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from training.data import Data, Part
-from training.run import RunSpec
+from frostbench.training.data import Data, Part
+from frostbench.training.run import RunSpec
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heads.dense import Dense
-from heads.spec import numbers
-from training.inputs import Own
-from training.objective import Objective
+from frostbench.heads.dense import Dense
+from frostbench.heads.spec import numbers
+from frostbench.training.inputs import Own
+from frostbench.training.objective import Objective
 
 
 def lifted_numbers(objective: Objective) -> dict[str, float]:

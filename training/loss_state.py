@@ -3,16 +3,16 @@
 import torch
 from torch import Tensor, nn
 
-from heads.body import Pass
-from heads.head import Core
-from training.facts import Facts
-from training.losses.adafocal import AdaFocal
-from training.losses.crl import right
-from training.losses.fedlas import OFFICIAL, Fedlas, gamma
-from training.losses.loss import LossSpec
-from training.losses.mbls import Mbls, active_share
-from training.losses.scores import PointLoss, Scores, Targets
-from training.losses.vace import batch_scatter
+from frostbench.heads.body import Pass
+from frostbench.heads.head import Core
+from frostbench.training.facts import Facts
+from frostbench.training.losses.adafocal import AdaFocal
+from frostbench.training.losses.crl import right
+from frostbench.training.losses.fedlas import OFFICIAL, Fedlas, gamma
+from frostbench.training.losses.loss import LossSpec
+from frostbench.training.losses.mbls import Mbls, active_share
+from frostbench.training.losses.scores import PointLoss, Scores, Targets
+from frostbench.training.losses.vace import batch_scatter
 
 ROWS_SET, ROWS_ADD = "rows=", "rows+"
 """Before the name of a buffer [R]: the update [N] replaces, or is added to, the entries of the step's rows."""

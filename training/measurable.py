@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from heads.head import Closed
-from training.data import Data
-from training.metrics import MANY_ABOVE, decision_metrics, to_raise
-from training.run import RunSpec
-from training.second import Crt, Lws, SteppedSecond, TauNorm, metric_of
-from training.stage_spec import StopMetric, metric_of_strengths
-from training.views import images_per_class
+from frostbench.heads.head import Closed
+from frostbench.training.data import Data
+from frostbench.training.metrics import MANY_ABOVE, decision_metrics, to_raise
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Crt, Lws, SteppedSecond, TauNorm, metric_of
+from frostbench.training.stage_spec import StopMetric, metric_of_strengths
+from frostbench.training.views import images_per_class
 
 ENOUGH_ROWS_OF_A_CLASS = 50
 """Selection rows of a foreground class, in the mean, from which macro F1 tells epochs apart better than the NLL does.

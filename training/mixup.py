@@ -6,8 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import SWEPT, Spec
-from training.losses.loss import Branch
+from frostbench.heads.spec import SWEPT, Spec
+from frostbench.training.losses.loss import Branch
 
 
 class Mix(NamedTuple):

@@ -5,19 +5,19 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from heads.calibrators.auto import LEAST_ROWS, AutoTemperature
-from heads.calibrators.isotonic import Isotonic
-from heads.calibrators.matrix import Matrix
-from heads.calibrators.vector import Vector
-from heads.decisions.thresholds import CoordinateAscent
-from heads.head import Closed
-from heads.knn import Neighbours
-from training.batches import Shuffled
-from training.measurable import ENOUGH_ROWS_OF_A_CLASS, epochs_metric
-from training.optim import Schedule
-from training.randomness import generator
-from training.run import RunSpec
-from training.second import Crt, Lws, Refit
+from frostbench.heads.calibrators.auto import LEAST_ROWS, AutoTemperature
+from frostbench.heads.calibrators.isotonic import Isotonic
+from frostbench.heads.calibrators.matrix import Matrix
+from frostbench.heads.calibrators.vector import Vector
+from frostbench.heads.decisions.thresholds import CoordinateAscent
+from frostbench.heads.head import Closed
+from frostbench.heads.knn import Neighbours
+from frostbench.training.batches import Shuffled
+from frostbench.training.measurable import ENOUGH_ROWS_OF_A_CLASS, epochs_metric
+from frostbench.training.optim import Schedule
+from frostbench.training.randomness import generator
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Crt, Lws, Refit
 
 
 def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:

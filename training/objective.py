@@ -1,4 +1,4 @@
-"""What one stage of gradient steps minimises, written for one head and lifted over many by `training.stack`."""
+"""The scalar that a stage of gradient steps minimises, for one head; `frostbench.training.stack` lifts it over many."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -7,22 +7,22 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from heads.cosine import CosineLayer
-from heads.external import ExternalClassifier
-from heads.head import ClassifierSpec, Core, Margined, divided
-from heads.preprocess import Affine
-from heads.spec import with_numbers
-from training.augment import Channels, channels_in
-from training.batches import Shuffled, shares_of
-from training.facts import Facts
-from training.frofa import NoFrofa, ranges_in
-from training.inputs import Cached, Draws, Moment, Own
-from training.loss_state import LossState, Updates
-from training.losses.loss import Branch, LossSpec, Margin, branched_objective, of_present
-from training.stage_spec import StageSpec
-from training.stream import StreamedRows
-from training.terms import Terms
-from training.weights import ConstantSchedule
+from frostbench.heads.cosine import CosineLayer
+from frostbench.heads.external import ExternalClassifier
+from frostbench.heads.head import ClassifierSpec, Core, Margined, divided
+from frostbench.heads.preprocess import Affine
+from frostbench.heads.spec import with_numbers
+from frostbench.training.augment import Channels, channels_in
+from frostbench.training.batches import Shuffled, shares_of
+from frostbench.training.facts import Facts
+from frostbench.training.frofa import NoFrofa, ranges_in
+from frostbench.training.inputs import Cached, Draws, Moment, Own
+from frostbench.training.loss_state import LossState, Updates
+from frostbench.training.losses.loss import Branch, LossSpec, Margin, branched_objective, of_present
+from frostbench.training.stage_spec import StageSpec
+from frostbench.training.stream import StreamedRows
+from frostbench.training.terms import Terms
+from frostbench.training.weights import ConstantSchedule
 
 
 def facts_at(facts: Facts, spec: StageSpec, progress: float) -> Facts:

@@ -10,7 +10,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from training.calibration_bins import Floats, Ints, sums_by
+from frostbench.training.calibration_bins import Floats, Ints, sums_by
 
 SCORES = ("msp", "neg_entropy", "max_logit", "energy")
 OF_PROBABILITIES = ("msp", "neg_entropy")

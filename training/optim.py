@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from heads.spec import SWEPT, Spec
+from frostbench.heads.spec import SWEPT, Spec
 
 
 class AdamW(Spec):

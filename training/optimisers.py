@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training.optim import AdamW, Sgd
+from frostbench.training.optim import AdamW, Sgd
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 """Averages of AdamW and the floor of its denominator, as in torch."""

@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import Spec, Tier
+from frostbench.heads.spec import Spec, Tier
 
 MOST_NEIGHBOURS = 5
 """Neighbours of a row among which SMOTE chooses, or all rows of its class where there are fewer."""

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from heads.calibrators.rows import Calibration
-from heads.layers import Layers
-from training.closing import POWERS
-from training.crossfit import Answers, crossed
-from training.finish import TAUS
-from training.metrics import Preference, all_metrics, preference
-from training.run import RunSpec
-from training.second import TauNorm
-from training.stage_spec import metric_of_strengths
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.layers import Layers
+from frostbench.training.closing import POWERS
+from frostbench.training.crossfit import Answers, crossed
+from frostbench.training.finish import TAUS
+from frostbench.training.metrics import Preference, all_metrics, preference
+from frostbench.training.run import RunSpec
+from frostbench.training.second import TauNorm
+from frostbench.training.stage_spec import metric_of_strengths
 
 
 @dataclass(frozen=True)

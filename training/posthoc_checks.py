@@ -7,12 +7,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from heads.calibrators.matrix import Matrix
-from heads.decisions.shift import WantedShift
-from heads.posthoc import PosthocSpec
-from training.crossfit import folds_of
-from training.data import Data, Part
-from training.run import RunSpec
+from frostbench.heads.calibrators.matrix import Matrix
+from frostbench.heads.decisions.shift import WantedShift
+from frostbench.heads.posthoc import PosthocSpec
+from frostbench.training.crossfit import folds_of
+from frostbench.training.data import Data, Part
+from frostbench.training.run import RunSpec
 
 WORDS = {"calibrate": "calibration", "select": "selection", "both": "calibration and selection"}
 ENOUGH_ROWS = 100

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from heads.cosine import Cosine
-from heads.preprocess import Affine
-from heads.rows import Rows
-from heads.zero_shot import ZeroShot
-from training.batches import Shuffled, shares_of
-from training.checks import columns_of
-from training.data import Data
-from training.facts import Facts, facts_of
-from training.joining import Joined, joined_rows
-from training.randomness import generator
-from training.run import RunSpec
-from training.second import Refit
-from training.stream import StreamedRows, streamed
-from training.views import averaged, images_per_class, rows_of_first_views
+from frostbench.heads.cosine import Cosine
+from frostbench.heads.preprocess import Affine
+from frostbench.heads.rows import Rows
+from frostbench.heads.zero_shot import ZeroShot
+from frostbench.training.batches import Shuffled, shares_of
+from frostbench.training.checks import columns_of
+from frostbench.training.data import Data
+from frostbench.training.facts import Facts, facts_of
+from frostbench.training.joining import Joined, joined_rows
+from frostbench.training.randomness import generator
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Refit
+from frostbench.training.stream import StreamedRows, streamed
+from frostbench.training.views import averaged, images_per_class, rows_of_first_views
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from heads.head import HeadSpec
-from heads.posthoc import PosthocSpec
-from heads.spec import Spec, empty
-from training.second import Crt, Lws, NoSecondStage, SecondStageSpec
-from training.stage_spec import StageSpec
+from frostbench.heads.head import HeadSpec
+from frostbench.heads.posthoc import PosthocSpec
+from frostbench.heads.spec import Spec, empty
+from frostbench.training.second import Crt, Lws, NoSecondStage, SecondStageSpec
+from frostbench.training.stage_spec import StageSpec
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 

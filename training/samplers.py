@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import Spec, Tier
+from frostbench.heads.spec import Spec, Tier
 
 Sampler = Literal["class_balanced", "square_root", "instance", "progressive"]
 

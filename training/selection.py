@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from training.metrics import ECE_BINS, FEW_BELOW, MANY_ABOVE, confidence_bin
-from training.setting import Setting
-from training.stack import Stack
+from frostbench.training.metrics import ECE_BINS, FEW_BELOW, MANY_ABOVE, confidence_bin
+from frostbench.training.setting import Setting
+from frostbench.training.stack import Stack
 
 HEADS_AT_ONCE = 33_554_432
 """Numbers of log-probabilities that are judged at a time."""
@@ -30,7 +30,7 @@ def selection_metrics(setting: Setting, stack: Stack) -> list[dict[str, float | 
 def metrics_of_heads(
     log_p: Tensor, labels: Tensor, train_counts: Tensor, background: Sequence[int] = ()
 ) -> list[dict[str, float | None]]:
-    """For log-probabilities [K, M, C] of K heads, what `training.metrics.all_metrics` gives for each.
+    """For log-probabilities [K, M, C] of K heads, what `frostbench.training.metrics.all_metrics` gives for each.
 
     Args:
         log_p: [K, M, C].

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import digamma
 
-from training.calibration_bins import Bools, Floats, Ints, one_each
+from frostbench.training.calibration_bins import Bools, Floats, Ints, one_each
 
 
 @dataclass(frozen=True)

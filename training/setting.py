@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from heads.head import Closed, Fitted, Head, linear_of
-from heads.linear import Linear
-from training.checks import background_of
-from training.data import Data
-from training.facts import Facts
-from training.losses.focal import SigmoidFocal
-from training.losses.vace import scatter_of
-from training.randomness import generator
-from training.rows import TrainRows, train_rows
-from training.run import RunSpec
-from training.stream import StreamedRows
+from frostbench.heads.head import Closed, Fitted, Head, linear_of
+from frostbench.heads.linear import Linear
+from frostbench.training.checks import background_of
+from frostbench.training.data import Data
+from frostbench.training.facts import Facts
+from frostbench.training.losses.focal import SigmoidFocal
+from frostbench.training.losses.vace import scatter_of
+from frostbench.training.randomness import generator
+from frostbench.training.rows import TrainRows, train_rows
+from frostbench.training.run import RunSpec
+from frostbench.training.stream import StreamedRows
 
 ROWS_AT_ONCE = 4096
 """Rows of which the scatter is taken at a time: in float64, and less their means, they take much more memory."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import dct, idct
 
-from training.calibration_bins import Bools, Floats, Ints, one_each, sums_by
+from frostbench.training.calibration_bins import Bools, Floats, Ints, one_each, sums_by
 
 CELLS = 1024
 """Cells of [0, 1]; a row is moved by half of one at most, far less than any sigma that matters."""

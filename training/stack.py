@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from training.average import Average
-from training.inputs import Moment, Own
-from training.lifting import first, leading, own_of, sources_of, wide_copy
-from training.loss_state import ROWS_ADD, ROWS_SET
-from training.objective import Objective
-from training.optimisers import Extras, of_the_kind_of, optimiser_for
-from training.stream import FrontedRows, StreamedRows
+from frostbench.training.average import Average
+from frostbench.training.inputs import Moment, Own
+from frostbench.training.lifting import first, leading, own_of, sources_of, wide_copy
+from frostbench.training.loss_state import ROWS_ADD, ROWS_SET
+from frostbench.training.objective import Objective
+from frostbench.training.optimisers import Extras, of_the_kind_of, optimiser_for
+from frostbench.training.stream import FrontedRows, StreamedRows
 
 LOGITS_AT_ONCE = 16_777_216
 """Numbers of logits that an evaluation holds at a time; heads beyond that are evaluated in turn."""

@@ -4,16 +4,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from heads.spec import SWEPT, Spec, empty
-from training.augment import FeatureAugment
-from training.batches import SamplerSpec, Shuffled
-from training.frofa import FrofaSpec, NoFrofa
-from training.losses.loss import LossSpec
-from training.mixup import Mixup
-from training.optim import AdamW, OptimSpec, Schedule
-from training.oversample import NoOversample, OversampleSpec
-from training.samplers import ClassBatches
-from training.weights import DeferredSchedule, RampSchedule
+from frostbench.heads.spec import SWEPT, Spec, empty
+from frostbench.training.augment import FeatureAugment
+from frostbench.training.batches import SamplerSpec, Shuffled
+from frostbench.training.frofa import FrofaSpec, NoFrofa
+from frostbench.training.losses.loss import LossSpec
+from frostbench.training.mixup import Mixup
+from frostbench.training.optim import AdamW, OptimSpec, Schedule
+from frostbench.training.oversample import NoOversample, OversampleSpec
+from frostbench.training.samplers import ClassBatches
+from frostbench.training.weights import DeferredSchedule, RampSchedule
 
 StopMetric = Literal["auto", "macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"]
 

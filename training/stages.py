@@ -7,24 +7,24 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from heads.body import Pass
-from heads.cosine import CosineLayer
-from heads.head import Closed, Core, Placed, linear_of
-from training.batches import SamplerSpec, Shuffled, batches_of, shares_of
-from training.facts import Facts
-from training.measurable import epochs_metric
-from training.objective import Objective
-from training.optim import Schedule
-from training.randomness import generator
-from training.rows import TrainRows
-from training.run import RunSpec
-from training.samplers import Sampler
-from training.second import Crt, Lws, metric_of
-from training.setting import Setting
-from training.stack import Features, Stack
-from training.stage_spec import EarlyStop, StageSpec
-from training.stream import fronted
-from training.views import rows_of_images
+from frostbench.heads.body import Pass
+from frostbench.heads.cosine import CosineLayer
+from frostbench.heads.head import Closed, Core, Placed, linear_of
+from frostbench.training.batches import SamplerSpec, Shuffled, batches_of, shares_of
+from frostbench.training.facts import Facts
+from frostbench.training.measurable import epochs_metric
+from frostbench.training.objective import Objective
+from frostbench.training.optim import Schedule
+from frostbench.training.randomness import generator
+from frostbench.training.rows import TrainRows
+from frostbench.training.run import RunSpec
+from frostbench.training.samplers import Sampler
+from frostbench.training.second import Crt, Lws, metric_of
+from frostbench.training.setting import Setting
+from frostbench.training.stack import Features, Stack
+from frostbench.training.stage_spec import EarlyStop, StageSpec
+from frostbench.training.stream import fronted
+from frostbench.training.views import rows_of_images
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _place(setting: Setting) -> None:
     classifier, head = setting.run.head.classifier, setting.head
     if isinstance(classifier, Placed) and isinstance(head.classifier, CosineLayer):
         x = setting.rows.x
-        # Where rows are streamed, a start that reads more than their labels was refused (training.streamable).
+        # A start that reads more than labels was refused for streamed rows (frostbench.training.streamable).
         hidden = head.body(x) if isinstance(x, Tensor) else torch.empty(0, head.body.width)
         rows = setting.rows.for_classifier(hidden, setting.facts, setting.data.class_names)
         classifier.start(head.classifier, rows, setting.start)

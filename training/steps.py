@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heads.head import Core
-from training.checkpoint import Keeper, key_of
-from training.events import Epoch, Noted, Reason
-from training.inputs import Moment
-from training.metrics import NOTHING, Preference, preference
-from training.selection import selection_metrics
-from training.setting import Setting
-from training.stage_spec import EarlyStop
-from training.stages import Stage
-from training.watching import told, watch
+from frostbench.heads.head import Core
+from frostbench.training.checkpoint import Keeper, key_of
+from frostbench.training.events import Epoch, Noted, Reason
+from frostbench.training.inputs import Moment
+from frostbench.training.metrics import NOTHING, Preference, preference
+from frostbench.training.selection import selection_metrics
+from frostbench.training.setting import Setting
+from frostbench.training.stage_spec import EarlyStop
+from frostbench.training.stages import Stage
+from frostbench.training.watching import told, watch
 
 SECONDS_BETWEEN_QUESTIONS = 1.0
 """How often `stop` is asked within a pass; it is also asked after each."""
@@ -57,7 +57,7 @@ class _Head:
         done: epochs before this stage.
         floor: the least recall of frequent classes that an epoch must have to be kept; None asks for none.
         best: parameters of its best epoch so far; empty where there is none.
-        best_value: what decides there, as `training.metrics.preference` has it.
+        best_value: what decides there, as `frostbench.training.metrics.preference` has it.
         best_epoch: which epoch that was, 0 where there is none.
         best_pass: the same, counted from the stage's first.
         recall_many: of frequent classes at that epoch.

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from heads.preprocess import ROWS_AT_ONCE, Affine, Standardise
-from training.batches import Shuffled
-from training.data import Part
+from frostbench.heads.preprocess import ROWS_AT_ONCE, Affine, Standardise
+from frostbench.training.batches import Shuffled
+from frostbench.training.data import Part
 
 ABSENT = -(2**62)
 """What is added to the number of a row that is not in the buffer: no buffer is as long."""

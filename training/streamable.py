@@ -1,12 +1,12 @@
 """Whether a run can be trained on rows that stay on disk; asked in one place."""
 
-from heads.head import Closed, Placed
-from heads.multi_prototype import Prototype
-from training.batches import Shuffled
-from training.data import Data
-from training.oversample import NoOversample
-from training.run import RunSpec
-from training.second import Refit
+from frostbench.heads.head import Closed, Placed
+from frostbench.heads.multi_prototype import Prototype
+from frostbench.training.batches import Shuffled
+from frostbench.training.data import Data
+from frostbench.training.oversample import NoOversample
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Refit
 
 
 def check_streams(run: RunSpec, data: Data) -> None:

@@ -6,11 +6,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from heads.cosine import CosineLayer
-from heads.head import Core
-from training.facts import Facts
-from training.loss_state import Updates
-from training.losses.loss import Branch, LossSpec, of_present
+from frostbench.heads.cosine import CosineLayer
+from frostbench.heads.head import Core
+from frostbench.training.facts import Facts
+from frostbench.training.loss_state import Updates
+from frostbench.training.losses.loss import Branch, LossSpec, of_present
 
 
 class Terms(nn.Module):

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from heads.head import Closed, Placed
-from heads.multi_prototype import Prototype
-from heads.trained import view_column
-from training.conflicts import check
-from training.data import Data
-from training.joining import joined_images
-from training.mixup import Mixup
-from training.oversample import NoOversample
-from training.run import RunSpec
-from training.second import Refit
-from training.views import rows_of_images
+from frostbench.heads.head import Closed, Placed
+from frostbench.heads.multi_prototype import Prototype
+from frostbench.heads.trained import view_column
+from frostbench.training.conflicts import check
+from frostbench.training.data import Data
+from frostbench.training.joining import joined_images
+from frostbench.training.mixup import Mixup
+from frostbench.training.oversample import NoOversample
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Refit
+from frostbench.training.views import rows_of_images
 
 
 def check_views(run: RunSpec, data: Data) -> None:

@@ -6,23 +6,23 @@ from typing import Literal
 
 import typer
 
-from app.actions.telling import Printer, print_winners, told_metrics
-from app.progress import bar, note, resumable
-from benchmarks.compare import Comparison
-from benchmarks.compare import compare as compare_rows
-from benchmarks.events import BenchDone, RowStarted, RunDone, RunEpoch, RunFailed, RunFold, RunSkipped
-from benchmarks.exporting import export_row
-from benchmarks.plan import BenchSpec
-from benchmarks.record import RunRecord
-from benchmarks.report import write_report
-from benchmarks.runner import bench_rows, run_bench
-from benchmarks.settings import load_yaml, parse, read_overrides
-from benchmarks.simple_heads import better_simple_head
-from benchmarks.store import read_record, require_runs
-from benchmarks.streaming import Stream
-from benchmarks.tables import save
-from benchmarks.tuning import chosen_rows
-from embedcache.outputs.places import check_file, check_folder, check_new_folder
+from frostbench.app.actions.telling import Printer, print_winners, told_metrics
+from frostbench.app.progress import bar, note, resumable
+from frostbench.benchmarks.compare import Comparison
+from frostbench.benchmarks.compare import compare as compare_rows
+from frostbench.benchmarks.events import BenchDone, RowStarted, RunDone, RunEpoch, RunFailed, RunFold, RunSkipped
+from frostbench.benchmarks.exporting import export_row
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.report import write_report
+from frostbench.benchmarks.runner import bench_rows, run_bench
+from frostbench.benchmarks.settings import load_yaml, parse, read_overrides
+from frostbench.benchmarks.simple_heads import better_simple_head
+from frostbench.benchmarks.store import read_record, require_runs
+from frostbench.benchmarks.streaming import Stream
+from frostbench.benchmarks.tables import save
+from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.embedcache.outputs.places import check_file, check_folder, check_new_folder
 
 
 def read_bench_file(path: Path, overrides: list[str] | None, plugins: Sequence[Path] = ()) -> BenchSpec:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from app.progress import bar
-from benchmarks.calibration.page import write_calibration_page
-from benchmarks.calibration.report import CalibrationReport, calibration
-from benchmarks.calibration.tables import save
-from benchmarks.plan import BenchSpec
-from embedcache.outputs.places import check_file
+from frostbench.app.progress import bar
+from frostbench.benchmarks.calibration.page import write_calibration_page
+from frostbench.benchmarks.calibration.report import CalibrationReport, calibration
+from frostbench.benchmarks.calibration.tables import save
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.embedcache.outputs.places import check_file
 
 TABLE_ENDINGS = (".csv", ".json")
 

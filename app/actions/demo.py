@@ -4,22 +4,22 @@ from pathlib import Path
 from time import perf_counter
 from typing import Literal
 
-from app.actions.benches import compare_bench, run_rows, save_comparisons
-from app.actions.embedding import embed_listing
-from app.demo_data import claim_folder, digits, solar_cells
-from benchmarks.compare import Comparison
-from benchmarks.exporting import export_row
-from benchmarks.inference import open_predictor, predict_images
-from benchmarks.plan import BenchSpec
-from benchmarks.settings import packaged_bench, parse
-from benchmarks.tables import MAIN, to_text
-from embedcache.backbones import load_backbone
-from embedcache.items import Item
-from embedcache.sources.source import list_source
-from embedcache.splits.making import load_or_make_split
-from embedcache.table import read_table
-from heads.removal import remove
-from training.metrics import Preference, preferred
+from frostbench.app.actions.benches import compare_bench, run_rows, save_comparisons
+from frostbench.app.actions.embedding import embed_listing
+from frostbench.app.demo_data import claim_folder, digits, solar_cells
+from frostbench.benchmarks.compare import Comparison
+from frostbench.benchmarks.exporting import export_row
+from frostbench.benchmarks.inference import open_predictor, predict_images
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.settings import packaged_bench, parse
+from frostbench.benchmarks.tables import MAIN, to_text
+from frostbench.embedcache.backbones import load_backbone
+from frostbench.embedcache.items import Item
+from frostbench.embedcache.sources.source import list_source
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.table import read_table
+from frostbench.heads.removal import remove
+from frostbench.training.metrics import Preference, preferred
 
 SHOWN = 6
 """Held-out images that are predicted."""

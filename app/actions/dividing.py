@@ -1,8 +1,8 @@
 """Dividing an extraction among processes, as the command line asks for it."""
 
-from embedcache.extraction.distributed import MakeBackbone, RayEngine
-from embedcache.extraction.extract import Engine
-from embedcache.extraction.parts import Part, parse_part
+from frostbench.embedcache.extraction.distributed import MakeBackbone, RayEngine
+from frostbench.embedcache.extraction.extract import Engine
+from frostbench.embedcache.extraction.parts import Part, parse_part
 
 
 def chosen_part(text: str | None, *, update: bool, engine: str) -> Part | None:

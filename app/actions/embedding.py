@@ -7,16 +7,16 @@ from pathlib import Path
 
 import typer
 
-from app.progress import bar, note, resumable
-from embedcache.decode import PIXEL_LIMIT
-from embedcache.extraction.events import BatchDone, Embedder, Finished, PartFinished, Started
-from embedcache.extraction.extract import Engine, extract
-from embedcache.extraction.parts import Part
-from embedcache.extraction.together import Together, together
-from embedcache.names import one_line
-from embedcache.remarks import Remarks
-from embedcache.sources.source import Listing
-from embedcache.storage.state import read_quarantine
+from frostbench.app.progress import bar, note, resumable
+from frostbench.embedcache.decode import PIXEL_LIMIT
+from frostbench.embedcache.extraction.events import BatchDone, Embedder, Finished, PartFinished, Started
+from frostbench.embedcache.extraction.extract import Engine, extract
+from frostbench.embedcache.extraction.parts import Part
+from frostbench.embedcache.extraction.together import Together, together
+from frostbench.embedcache.names import one_line
+from frostbench.embedcache.remarks import Remarks
+from frostbench.embedcache.sources.source import Listing
+from frostbench.embedcache.storage.state import read_quarantine
 
 QUARANTINE_SHOWN = 5
 

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import numpy as np
 
-from app.frames import TABLES, check_out, print_frame, write_frame
-from app.progress import note
-from benchmarks.map_chart import map_svg, write_map_page
-from benchmarks.settings import parse
-from embedcache import index
-from embedcache.index.maps import MapMethod
-from embedcache.index.pairs import MARGIN
-from embedcache.index.search import Method
-from embedcache.names import one_line
-from embedcache.outputs.writing import write_text
-from embedcache.splits.making import SplitSpec, load_or_make_split
-from embedcache.storage.files import CacheError
-from embedcache.table import FeatureTable, read_table
+from frostbench.app.frames import TABLES, check_out, print_frame, write_frame
+from frostbench.app.progress import note
+from frostbench.benchmarks.map_chart import map_svg, write_map_page
+from frostbench.benchmarks.settings import parse
+from frostbench.embedcache import index
+from frostbench.embedcache.index.maps import MapMethod
+from frostbench.embedcache.index.pairs import MARGIN
+from frostbench.embedcache.index.search import Method
+from frostbench.embedcache.names import one_line
+from frostbench.embedcache.outputs.writing import write_text
+from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import FeatureTable, read_table
 
 DRAWINGS = (".html", ".svg")
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.settings import load_yaml, parse
-from embedcache.backbones import Backbone, load_backbone
-from embedcache.backbones.preparation import Preparation
+from frostbench.benchmarks.settings import load_yaml, parse
+from frostbench.embedcache.backbones import Backbone, load_backbone
+from frostbench.embedcache.backbones.preparation import Preparation
 
 NAMED = re.compile(r"(?:(?P<prefix>[A-Za-z0-9_-]+)=)?(?P<provider>[a-z_]+):(?P<model>.+)")
 

@@ -1,9 +1,9 @@
 """Which specs are documented, and the plain listing of options."""
 
-from benchmarks.options import options, shown
-from benchmarks.plan import BenchSpec
-from benchmarks.settings import preset_names
-from training.run import RunSpec
+from frostbench.benchmarks.options import options, shown
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.settings import preset_names
+from frostbench.training.run import RunSpec
 
 ROOTS = {"Runs (`--set`, presets, benches)": RunSpec, "Benches (the keys of a bench file)": BenchSpec}
 

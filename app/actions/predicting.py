@@ -7,13 +7,13 @@ from typing import Literal
 
 import pandas as pd
 
-from app.progress import bar, note
-from benchmarks.inference import open_predictor, predict_images, predict_table, read_prior
-from embedcache.remarks import Remarks, added
-from embedcache.sources.walking import find_images
-from embedcache.table import read_table
-from heads.ensemble import Predictive
-from heads.export import load
+from frostbench.app.progress import bar, note
+from frostbench.benchmarks.inference import open_predictor, predict_images, predict_table, read_prior
+from frostbench.embedcache.remarks import Remarks, added
+from frostbench.embedcache.sources.walking import find_images
+from frostbench.embedcache.table import read_table
+from frostbench.heads.ensemble import Predictive
+from frostbench.heads.export import load
 
 
 def predicted(

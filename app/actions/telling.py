@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from app.progress import note
-from benchmarks.events import BenchEvent, CacheOpened, RowStarted, RunDone, RunFailed, RunNoted, RunSkipped
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.record import RunRecord, notes_by_seed
-from benchmarks.tables import aligned
-from benchmarks.tuning import NAMES, Tuned, chosen_rows
+from frostbench.app.progress import note
+from frostbench.benchmarks.events import BenchEvent, CacheOpened, RowStarted, RunDone, RunFailed, RunNoted, RunSkipped
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.record import RunRecord, notes_by_seed
+from frostbench.benchmarks.tables import aligned
+from frostbench.benchmarks.tuning import NAMES, Tuned, chosen_rows
 
 ODD = {"not_converged": "DID NOT CONVERGE", "diverged": "DIVERGED, the best epoch before is kept"}
 """Endings that should make one look twice."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from embedcache.backbones.text import DEFAULT_TEMPLATES, embed_classes
-from embedcache.outputs.places import check_file
-from embedcache.recipe import Recipe
-from embedcache.table import read_table
+from frostbench.embedcache.backbones.text import DEFAULT_TEMPLATES, embed_classes
+from frostbench.embedcache.outputs.places import check_file
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.table import read_table
 
 
 def write_texts(

@@ -7,27 +7,27 @@ from typing import Any, cast
 import numpy as np
 from PIL import Image
 
-from app.progress import bar, note, resumable
-from benchmarks.plan import BenchSpec
-from benchmarks.settings import SettingsError, load_yaml, parse, split_override
-from embedcache.backbones.rebuild import rebuild_all, weights_for
-from embedcache.decode import DecodeError, decode_file
-from embedcache.extraction.events import BatchDone, Finished, Started
-from embedcache.extraction.together import Together
-from embedcache.names import one_line
-from embedcache.outputs.places import check_file, check_folder
-from embedcache.outputs.writing import new_file
-from embedcache.splits.making import load_or_make_split
-from embedcache.splits.spec import SplitSpec
-from embedcache.storage.state import read_quarantine, read_state
-from embedcache.table import read_table
-from embedcache.views.catalogue import read_policy
-from embedcache.views.embedding import make_views
-from embedcache.views.pairs import scaled
-from embedcache.views.planning import Role, seed_of
-from embedcache.views.policy import Policy, View
-from embedcache.views.sets import list_views, views_folder
-from embedcache.views.transplant import Transplant
+from frostbench.app.progress import bar, note, resumable
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.settings import SettingsError, load_yaml, parse, split_override
+from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
+from frostbench.embedcache.decode import DecodeError, decode_file
+from frostbench.embedcache.extraction.events import BatchDone, Finished, Started
+from frostbench.embedcache.extraction.together import Together
+from frostbench.embedcache.names import one_line
+from frostbench.embedcache.outputs.places import check_file, check_folder
+from frostbench.embedcache.outputs.writing import new_file
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.storage.state import read_quarantine, read_state
+from frostbench.embedcache.table import read_table
+from frostbench.embedcache.views.catalogue import read_policy
+from frostbench.embedcache.views.embedding import make_views
+from frostbench.embedcache.views.pairs import scaled
+from frostbench.embedcache.views.planning import Role, seed_of
+from frostbench.embedcache.views.policy import Policy, View
+from frostbench.embedcache.views.sets import list_views, views_folder
+from frostbench.embedcache.views.transplant import Transplant
 
 SIDE = 160
 """Height in pixels of a picture in a drawing."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.common import Device, Plugins
+from frostbench.app.commands.common import Device, Plugins
 
 
 def app(
@@ -21,9 +21,9 @@ def app(
     plugins: Plugins = None,
 ) -> None:
     """Open the workbench page: set A and B, train both, see what changed. It listens on this machine only."""
-    from app.page.launch import launch
-    from app.workspace import Workspace
-    from embedcache.storage.state import read_state
+    from frostbench.app.page.launch import launch
+    from frostbench.app.workspace import Workspace
+    from frostbench.embedcache.storage.state import read_state
 
     for cache in caches or []:
         read_state(cache)

@@ -9,7 +9,7 @@ def backbones(
     pattern: Annotated[str, typer.Argument(help="Part of a name, or a name with * for anything.")] = "",
 ) -> None:
     """List known backbones: dimension, size, licence, and whether their weights are at hand."""
-    from embedcache.backbones.catalogue import find_known, how_to_get, is_at_hand, way_to_get
+    from frostbench.embedcache.backbones.catalogue import find_known, how_to_get, is_at_hand, way_to_get
 
     found = find_known(pattern)
     if not found:

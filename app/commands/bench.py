@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.commands.common import Device, Plugins, Refit, Stream
+from frostbench.app.commands.common import Device, Plugins, Refit, Stream
 
 app = typer.Typer(help="Train the rows of a bench.", no_args_is_help=True)
 BenchFile = Annotated[Path, typer.Argument(help="YAML file of a bench.")]
@@ -27,7 +27,7 @@ def run(
     stream: Stream = "auto",
 ) -> None:
     """Train every run of a bench that its store lacks."""
-    from app.actions.benches import read_bench_file, run_rows
+    from frostbench.app.actions.benches import read_bench_file, run_rows
 
     run_rows(read_bench_file(bench, overrides, plugins or []), device, stream)
 
@@ -45,8 +45,8 @@ def compare(
     plugins: Plugins = None,
 ) -> None:
     """Compare the rows of a bench with a baseline: paired differences with intervals, and an HTML report."""
-    from app.actions.benches import check_comparisons, compare_bench, read_bench_file, save_comparisons
-    from benchmarks.tables import to_text
+    from frostbench.app.actions.benches import check_comparisons, compare_bench, read_bench_file, save_comparisons
+    from frostbench.benchmarks.tables import to_text
 
     spec = read_bench_file(bench, overrides, plugins or [])
     folder = check_comparisons(spec, role, out)
@@ -72,8 +72,8 @@ def export(
     plugins: Plugins = None,
 ) -> None:
     """Export the head of a row or an ensemble, of the seed that is best on the selection rows or of all seeds."""
-    from app.actions.benches import read_bench_file
-    from benchmarks.exporting import export_row
+    from frostbench.app.actions.benches import read_bench_file
+    from frostbench.benchmarks.exporting import export_row
 
     spec = read_bench_file(bench, overrides, plugins or [])
     print(export_row(spec, row, out, cache, seeds=seeds, refit=refit, device=device))

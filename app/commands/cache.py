@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.commands.common import Device, Weights
+from frostbench.app.commands.common import Device, Weights
 
 app = typer.Typer(help="Check, describe, export and import caches.", no_args_is_help=True)
 Cache = Annotated[Path, typer.Argument(help="Folder of the cache.")]
@@ -21,10 +21,10 @@ def verify(
     """Check every file of a cache against its manifest; exit status 1 if a check fails."""
     from functools import partial
 
-    from embedcache.backbones.rebuild import rebuild_all, weights_for
-    from embedcache.checking.verify import verify_cache
-    from embedcache.extraction.opening import embed_canary
-    from embedcache.table import read_table
+    from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
+    from frostbench.embedcache.checking.verify import verify_cache
+    from frostbench.embedcache.extraction.opening import embed_canary
+    from frostbench.embedcache.table import read_table
 
     embed = None
     if canary:
@@ -43,7 +43,7 @@ def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Do the safe repairs, and say which.")] = False,
 ) -> None:
     """Name everything that is wrong with a cache, and the repair; exit status 1 if anything is left."""
-    from embedcache.checking.doctor import diagnose, treat
+    from frostbench.embedcache.checking.doctor import diagnose, treat
 
     for done in treat(cache) if repair else []:
         print(f"done  {done}")
@@ -60,7 +60,7 @@ def info(cache: Cache) -> None:
     """Describe a cache as JSON: rows, classes, groups, columns, quarantine."""
     import json
 
-    from embedcache.checking.verify import cache_info
+    from frostbench.embedcache.checking.verify import cache_info
 
     print(json.dumps(cache_info(cache), indent=1, ensure_ascii=False))
 
@@ -68,8 +68,8 @@ def info(cache: Cache) -> None:
 @app.command()
 def bad(cache: Cache) -> None:
     """List the images that could not be embedded, with the reason of each."""
-    from embedcache.names import one_line
-    from embedcache.storage.state import read_quarantine
+    from frostbench.embedcache.names import one_line
+    from frostbench.embedcache.storage.state import read_quarantine
 
     for row in read_quarantine(cache):
         print(f"{one_line(row['id'])}\t{one_line(row['reason'])}")
@@ -83,7 +83,7 @@ def export_to(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
 ) -> None:
     """Write a cache in a form that other programs read."""
-    from embedcache.exchange.interop import export_cache
+    from frostbench.embedcache.exchange.interop import export_cache
 
     for path in export_cache(cache, out, to=to, overwrite=overwrite):
         print(path)
@@ -98,8 +98,8 @@ def import_from(
     column: Annotated[str, typer.Option(help="Name of the vector column, where the file names none.")] = "features",
 ) -> None:
     """Make a cache of vectors that exist already."""
-    from app.progress import note
-    from embedcache.exchange.external import import_vectors
+    from frostbench.app.progress import note
+    from frostbench.embedcache.exchange.external import import_vectors
 
     report = import_vectors(vectors, manifest, cache, model, column)
     for warning in report.warnings:

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.commands.bench import BenchFile, Overrides
-from app.commands.common import Plugins
+from frostbench.app.commands.bench import BenchFile, Overrides
+from frostbench.app.commands.common import Plugins
 
 
 def calibration(
@@ -26,9 +26,9 @@ def calibration(
     plugins: Plugins = None,
 ) -> None:
     """Measure the calibration of a bench's rows before and after temperature scaling, with intervals and a report."""
-    from app.actions.benches import read_bench_file
-    from app.actions.calibrating import calibrate_bench, check_page, save_calibration
-    from benchmarks.calibration.tables import to_text
+    from frostbench.app.actions.benches import read_bench_file
+    from frostbench.app.actions.calibrating import calibrate_bench, check_page, save_calibration
+    from frostbench.benchmarks.calibration.tables import to_text
 
     spec = read_bench_file(bench, overrides, plugins or [])
     page = out or Path(spec.store) / "calibration" / f"{spec.name}-{role}.html"

@@ -13,6 +13,6 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for everything the demo makes.")] = Path("frostbench-demo"),
 ) -> None:
     """Images to a cache, settings over three seeds, an A/B table, a report, and the winner's predictions."""
-    from app.actions.demo import run_demo
+    from frostbench.app.actions.demo import run_demo
 
     run_demo(data, out)

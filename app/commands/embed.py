@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.common import Device, Weights
+from frostbench.app.commands.common import Device, Weights
 
 
 def embed(
@@ -80,13 +80,13 @@ def embed(
     yes: Annotated[bool, typer.Option("--yes", help="Store patch tokens without being asked.")] = False,
 ) -> None:
     """Embed images once with a frozen backbone, and keep the vectors in a cache."""
-    from app.actions.dividing import chosen_engine, chosen_part
-    from app.actions.embedding import embed_listing
-    from app.actions.loading import load_backbones
-    from embedcache.decode import PIXEL_LIMIT
-    from embedcache.extraction.opening import check_place
-    from embedcache.outputs.places import check_folder
-    from embedcache.sources.source import list_source
+    from frostbench.app.actions.dividing import chosen_engine, chosen_part
+    from frostbench.app.actions.embedding import embed_listing
+    from frostbench.app.actions.loading import load_backbones
+    from frostbench.embedcache.decode import PIXEL_LIMIT
+    from frostbench.embedcache.extraction.opening import check_place
+    from frostbench.embedcache.outputs.places import check_folder
+    from frostbench.embedcache.sources.source import list_source
 
     part = chosen_part(shard, update=update, engine=engine)
     listing = list_source(

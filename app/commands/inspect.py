@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.commands.cache import Cache
-from app.commands.common import Device, Weights
+from frostbench.app.commands.cache import Cache
+from frostbench.app.commands.common import Device, Weights
 
 app = typer.Typer(help="What the vectors of a cache are good for before anything is trained.", no_args_is_help=True)
 
@@ -37,7 +37,7 @@ def neighbours(
     out: Out = None,
 ) -> None:
     """The rows nearest to some rows, to image files, or (with --out) to each row, by cosine."""
-    from app.actions.inspecting import tell_neighbours
+    from frostbench.app.actions.inspecting import tell_neighbours
 
     tell_neighbours(cache, ids or [], images or [], k, column, method, weights, device, out)
 
@@ -47,7 +47,7 @@ def duplicates(
     cache: Cache, threshold: Threshold = 0.98, column: Column = None, method: Method = "auto", out: Out = None
 ) -> None:
     """Groups of byte-identical images and of near-copies."""
-    from app.actions.inspecting import tell_duplicates
+    from frostbench.app.actions.inspecting import tell_duplicates
 
     tell_duplicates(cache, threshold, column, method, out)
 
@@ -62,7 +62,7 @@ def leaks(
     out: Out = None,
 ) -> None:
     """Held-out rows with a copy in training, and copies with different labels (in a second file with --out)."""
-    from app.actions.inspecting import tell_leaks
+    from frostbench.app.actions.inspecting import tell_leaks
 
     tell_leaks(cache, threshold, split or [], column, method, out)
 
@@ -78,7 +78,7 @@ def suspects(
     out: Out = None,
 ) -> None:
     """Labels that the other rows speak against, the most suspicious first."""
-    from app.actions.inspecting import tell_suspects
+    from frostbench.app.actions.inspecting import tell_suspects
 
     tell_suspects(cache, k, folds, seed, column, method, out)
 
@@ -91,7 +91,7 @@ def balance(
     out: Out = None,
 ) -> None:
     """Rows and groups of each class, by role, and which classes are too small."""
-    from app.actions.inspecting import tell_balance
+    from frostbench.app.actions.inspecting import tell_balance
 
     tell_balance(cache, split or [], least, out)
 
@@ -109,6 +109,6 @@ def draw_map(
     ] = None,
 ) -> None:
     """A map of all rows in two dimensions, computed once and kept in the cache."""
-    from app.actions.inspecting import tell_map
+    from frostbench.app.actions.inspecting import tell_map
 
     tell_map(cache, method, column, seed, out)

@@ -9,7 +9,7 @@ def options(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/options.md.")] = False,
 ) -> None:
     """List every option of a run, with its default, its bounds and what it does."""
-    from app.actions.options import ROOTS, listed
-    from benchmarks.options import options_markdown
+    from frostbench.app.actions.options import ROOTS, listed
+    from frostbench.benchmarks.options import options_markdown
 
     print(options_markdown(ROOTS) if markdown else listed(), end="")

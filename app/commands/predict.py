@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.commands.common import Device, Plugins, Weights
+from frostbench.app.commands.common import Device, Plugins, Weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,10 +29,10 @@ def predict(
     device: Device = "cpu",
 ) -> None:
     """Predict the class of images with an exported head; exit status 1 if none could be read."""
-    from app.actions.predicting import predicted
-    from app.progress import note
-    from benchmarks.inference import check_predictions, write_predictions
-    from embedcache.outputs.spreadsheets import formula_note
+    from frostbench.app.actions.predicting import predicted
+    from frostbench.app.progress import note
+    from frostbench.benchmarks.inference import check_predictions, write_predictions
+    from frostbench.embedcache.outputs.spreadsheets import formula_note
 
     if out is not None:
         check_predictions(out)
@@ -51,7 +51,7 @@ def predict(
 
 def _print(table: "pd.DataFrame") -> None:
     """A line for each image; line breaks and tabs in names are written as escapes."""
-    from embedcache.names import one_line
+    from frostbench.embedcache.names import one_line
 
     shown = table[["image", "class", "probability", "error"]]
     for image, name, probability, error in shown.itertuples(index=False):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.common import Device, Weights
+from frostbench.app.commands.common import Device, Weights
 
 
 def texts(
@@ -20,7 +20,7 @@ def texts(
     device: Device = "cpu",
 ) -> None:
     """Embed the class names of a cache with the text tower of its backbone: a zero-shot head, or a start for others."""
-    from app.actions.texts import write_texts
+    from frostbench.app.actions.texts import write_texts
 
     for line in write_texts(cache, out, template or (), column, weights, device):
         print(line)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.common import Device, Plugins, Refit, Stream
+from frostbench.app.commands.common import Device, Plugins, Refit, Stream
 
 
 def train(
@@ -35,7 +35,7 @@ def train(
     stream: Stream = "auto",
 ) -> None:
     """Train one head on a cache and say how it does on the selection rows."""
-    from app.actions.benches import train_one
+    from frostbench.app.actions.benches import train_one
 
     train_one(
         cache,

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.commands.common import Device, Weights
+from frostbench.app.commands.common import Device, Weights
 
 app = typer.Typer(help="Make, list and look at view sets: augmented images, embedded once.", no_args_is_help=True)
 Cache = Annotated[Path, typer.Argument(help="Folder of the cache.")]
@@ -43,7 +43,7 @@ def make(
     workers: Annotated[int | None, typer.Option(min=1, help="Decoding threads; one for each core if left out.")] = None,
 ) -> None:
     """Embed views of a cache's images beside it, to train on or to average predictions over."""
-    from app.actions.viewing import make_set
+    from frostbench.app.actions.viewing import make_set
 
     make_set(
         cache,
@@ -64,7 +64,7 @@ def make(
 @app.command("list")
 def list_(cache: Cache) -> None:
     """List the view sets of a cache, with how they were made."""
-    from app.actions.viewing import listed
+    from frostbench.app.actions.viewing import listed
 
     for line in listed(cache):
         print(line)
@@ -80,7 +80,7 @@ def show(
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
 ) -> None:
     """Draw each image with some of its views, to see what a policy does before it is embedded."""
-    from app.actions.viewing import draw
+    from frostbench.app.actions.viewing import draw
 
     draw(images, policy, changes or [], out, count=count, seed=seed)
     print(out)

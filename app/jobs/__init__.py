@@ -4,10 +4,10 @@ Everything that is known of a job stands in the files of its folder, so that any
 reload or a restart of the server too. Nothing here imports torch, pandas or gradio.
 """
 
-from app.jobs.asking import cancel, submit, submit_found
-from app.jobs.files import JobError
-from app.jobs.queue import advance
-from app.jobs.reading import Job, curves, eta_seconds, jobs, listed, log_tail, newest, read
+from frostbench.app.jobs.asking import cancel, submit, submit_found
+from frostbench.app.jobs.files import JobError
+from frostbench.app.jobs.queue import advance
+from frostbench.app.jobs.reading import Job, curves, eta_seconds, jobs, listed, log_tail, newest, read
 
 __all__ = [
     "Job",

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.jobs import queue
-from app.jobs.ending import reserve_end
-from app.jobs.files import (
+from frostbench.app.jobs import queue
+from frostbench.app.jobs.ending import reserve_end
+from frostbench.app.jobs.files import (
     SIDES,
     UNFINISHED,
     JobError,
@@ -21,12 +21,12 @@ from app.jobs.files import (
     read_request,
     write_json,
 )
-from app.jobs.ids import new_id
-from app.jobs.mark import write_mark
-from app.jobs.plugged import check_plugins
-from app.jobs.process import ask_to_stop
-from app.jobs.state import settled, unfinished
-from app.jobs.words import NOT_BEGUN, found_all
+from frostbench.app.jobs.ids import new_id
+from frostbench.app.jobs.mark import write_mark
+from frostbench.app.jobs.plugged import check_plugins
+from frostbench.app.jobs.process import ask_to_stop
+from frostbench.app.jobs.state import settled, unfinished
+from frostbench.app.jobs.words import NOT_BEGUN, found_all
 
 
 def submit(

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from app.jobs.files import Status, write_json
+from frostbench.app.jobs.files import Status, write_json
 
 END_BYTES, LONGEST_WORDS = 4096, 300
 """Room for a job's last words, and letters of them: as ASCII in JSON a letter takes up to twelve bytes."""

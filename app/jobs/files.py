@@ -1,7 +1,7 @@
 """The folder of a job, and what its files hold.
 
     STORE/jobs/ID/request.json    what is to be trained, written by whoever asked for it
-    STORE/jobs/ID/mark            that this user asked for it on this machine (`app.jobs.mark`)
+    STORE/jobs/ID/mark            that this user asked for it on this machine (`frostbench.app.jobs.mark`)
     STORE/jobs/ID/starter.json    which process started its worker
     STORE/jobs/ID/process.json    which process works on it
     STORE/jobs/ID/status.json     how far it is, written by the worker only
@@ -10,7 +10,7 @@
     STORE/jobs/ID/end.json        room for its last words, for when the disk is full
     STORE/jobs/ID/cancel          it is asked to stop, and since when
 
-An ID (`app.jobs.ids`) is like 20261128-034512-123456-a1b2.
+An ID (`frostbench.app.jobs.ids`) is like 20261128-034512-123456-a1b2.
 """
 
 import json
@@ -20,8 +20,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from app.depth import DEEPEST, is_too_deep
-from app.jobs.ids import is_id
+from frostbench.app.depth import DEEPEST, is_too_deep
+from frostbench.app.jobs.ids import is_id
 
 SIDES = ("A", "B")
 UNFINISHED = ("queued", "running")

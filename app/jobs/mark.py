@@ -15,7 +15,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from app.jobs.files import JobError, Request, parsed_request
+from frostbench.app.jobs.files import JobError, Request, parsed_request
 
 MACHINE_ID = Path("/etc/machine-id")
 SECRET_BYTES = 32

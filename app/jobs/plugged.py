@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.jobs.files import JobError, Request
+from frostbench.app.jobs.files import JobError, Request
 
 NEVER_RUN = ("name", "caches", "store")
 """Parts of a bench that are no settings."""
@@ -13,8 +13,8 @@ NEVER_RUN = ("name", "caches", "store")
 def plugins_of(request: Request) -> list[str]:
     """Every file that a job could run as code, with its whole path.
 
-    `heads.plugin_files` runs what is named by a text that ends with .py, and nothing else; where it stands in the bench
-    is not asked, so that none is overlooked.
+    `frostbench.heads.plugin_files` runs what is named by a text that ends with .py, and nothing else; where it stands
+    in the bench is not asked, so that none is overlooked.
     """
     parts = [value for name, value in request.bench.items() if name not in NEVER_RUN]
     named = [text for text in _texts(parts) if text.endswith(".py")]

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from app.jobs.files import (
+from frostbench.app.jobs.files import (
     Asked,
     Process,
     Request,
@@ -43,7 +43,7 @@ def start(folder: Path, request: Request, plugins: Sequence[str | Path] = ()) ->
     write_json(folder / "starter.json", identity(os.getpid()))
     # -u: the log holds every line, however the worker ends. -P: no folder `app` in the current directory is taken for
     # ours.
-    command = [sys.executable, "-u", "-P", "-m", "app.worker", str(folder.resolve())]
+    command = [sys.executable, "-u", "-P", "-m", "frostbench.app.worker", str(folder.resolve())]
     command += [str(Path(file).resolve()) for file in plugins]
     try:
         with (folder / "log.txt").open("ab") as log:

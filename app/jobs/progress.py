@@ -5,8 +5,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from app.jobs.ending import write_end
-from app.jobs.files import UNFINISHED, State, Status, write_json
+from frostbench.app.jobs.ending import write_end
+from frostbench.app.jobs.files import UNFINISHED, State, Status, write_json
 
 PERIOD_SECONDS = 0.2
 """Epochs of a small table end faster than anybody reads; the file is written this often."""

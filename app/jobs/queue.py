@@ -12,12 +12,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from app.jobs.files import UNFINISHED, JobError, Request, Status, is_started, write_json
-from app.jobs.ids import is_id
-from app.jobs.mark import read_own
-from app.jobs.plugged import unnamed
-from app.jobs.process import start
-from app.jobs.state import older_jobs, settled, unfinished
+from frostbench.app.jobs.files import UNFINISHED, JobError, Request, Status, is_started, write_json
+from frostbench.app.jobs.ids import is_id
+from frostbench.app.jobs.mark import read_own
+from frostbench.app.jobs.plugged import unnamed
+from frostbench.app.jobs.process import start
+from frostbench.app.jobs.state import older_jobs, settled, unfinished
 
 Plugins = Sequence[str | Path]
 MOST_UNFINISHED = 100
@@ -53,8 +53,8 @@ def locked(home: Path) -> Iterator[None]:
 def advance(store: Path, plugins: Plugins = ()) -> None:
     """Start the workers of the jobs of a store whose turn has come, and that of the next in line.
 
-    Only jobs that this user asked for on this machine are started (`app.jobs.mark`). One that names another plugin than
-    those given waits for a page that was started with it, and holds nobody up.
+    Only jobs that this user asked for on this machine are started (`frostbench.app.jobs.mark`). One that names another
+    plugin than those given waits for a page that was started with it, and holds nobody up.
 
     Args:
         store: folder of the run store.

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.jobs import queue
-from app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, folder_of, is_started, read_request
-from app.jobs.plugged import needs, unnamed
-from app.jobs.state import older_jobs, settled, unfinished
-from app.jobs.words import KEEPING, STOPPING, waits
+from frostbench.app.jobs import queue
+from frostbench.app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, folder_of, is_started, read_request
+from frostbench.app.jobs.plugged import needs, unnamed
+from frostbench.app.jobs.state import older_jobs, settled, unfinished
+from frostbench.app.jobs.words import KEEPING, STOPPING, waits
 
 POINTS = 500
 """Points of a curve; more cannot be told apart on a page."""

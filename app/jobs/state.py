@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from app.jobs.files import (
+from frostbench.app.jobs.files import (
     UNFINISHED,
     JobError,
     Status,
@@ -14,10 +14,10 @@ from app.jobs.files import (
     read_end,
     read_status,
 )
-from app.jobs.ids import is_id
-from app.jobs.mark import is_own
-from app.jobs.process import is_of_this_boot, is_starting, kill, process_of, seconds_since
-from app.jobs.words import FORCED, FOREIGN, LOST, RESTARTED, with_finished
+from frostbench.app.jobs.ids import is_id
+from frostbench.app.jobs.mark import is_own
+from frostbench.app.jobs.process import is_of_this_boot, is_starting, kill, process_of, seconds_since
+from frostbench.app.jobs.words import FORCED, FOREIGN, LOST, RESTARTED, with_finished
 
 FORCE_AFTER_SECONDS = 4.0
 """How long a worker that has nothing to keep may take to stop before it is killed; it ends by itself after 3 s."""

@@ -9,10 +9,10 @@ from typing import TextIO
 
 import torch
 
-from app.jobs.files import Request, State, Status, asked_to_stop
-from app.jobs.progress import Progress
-from app.jobs.words import stopped
-from benchmarks.events import (
+from frostbench.app.jobs.files import Request, State, Status, asked_to_stop
+from frostbench.app.jobs.progress import Progress
+from frostbench.app.jobs.words import stopped
+from frostbench.benchmarks.events import (
     BenchDone,
     BenchEvent,
     CacheOpened,
@@ -24,9 +24,9 @@ from benchmarks.events import (
     RunNoted,
     RunSkipped,
 )
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.runner import run_bench
-from benchmarks.settings import SettingsError, parse
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.settings import SettingsError, parse
 
 METRICS = ("macro_f1_fg", "balanced_accuracy", "accuracy", "nll")
 """Metrics of the selection rows that are written down for each epoch: those that can choose the epoch."""

@@ -3,7 +3,7 @@
 import errno
 from collections.abc import Sequence
 
-from app.jobs.files import Status
+from frostbench.app.jobs.files import Status
 
 LOST = (
     "The worker ended without a word: it was killed, or the machine was out of memory. Its log and what it had "

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from app import jobs
-from app.page.common import QUIET, as_pair
-from app.page.state import SIDES
-from app.page.telling import runs_html
-from app.workspace import Workspace
+from frostbench.app import jobs
+from frostbench.app.page.common import QUIET, as_pair
+from frostbench.app.page.state import SIDES
+from frostbench.app.page.telling import runs_html
+from frostbench.app.workspace import Workspace
 
 if TYPE_CHECKING:
-    # Imported when the first comparison is made, or by `app.page.launch` once the page is up: it starts sooner so.
-    from benchmarks.ab import Pair
-    from benchmarks.compare import Role
+    # Imported with the first comparison, or by `frostbench.app.page.launch` once the page is up: it starts sooner so.
+    from frostbench.benchmarks.ab import Pair
+    from frostbench.benchmarks.compare import Role
 
 EMPTY = (
     '<div class="fp fp-empty" data-testid="compare" data-state="empty">When A and B are both trained, this shows what '
@@ -77,9 +77,9 @@ def _hidden() -> list[Any]:
 
 def _compared(known: Mapping[str, str], role: "Role", workspace: Workspace) -> str:
     """The comparison of two jobs' runs as HTML; what stands in its way is said in its place."""
-    from app.reveals import count_reveals, note_reveal
-    from app.views.compare import compare_html, impossible_html
-    from benchmarks.ab import pair
+    from frostbench.app.reveals import count_reveals, note_reveal
+    from frostbench.app.views.compare import compare_html, impossible_html
+    from frostbench.benchmarks.ab import pair
 
     told = ""
     try:

@@ -148,5 +148,5 @@ def _guard(headers: MutableHeaders) -> None:
 
 def script_with(token: str) -> str:
     """The script by which the page's own requests carry the token."""
-    script = (resources.files("app.page") / "requests.js").read_text("utf-8")
+    script = (resources.files("frostbench.app.page") / "requests.js").read_text("utf-8")
     return f"<script>{script.replace('TOKEN_OF_THIS_SERVER', token)}</script>"

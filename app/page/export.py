@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 import gradio as gr
 
-from app import jobs
-from app.command_lines import command_lines
-from app.page.common import QUIET, as_pair
-from app.page.routes import HEADS
-from app.page.state import SIDES
-from app.page.telling import runs_html
-from app.workspace import Workspace
-from benchmarks.store import run_folder
+from frostbench.app import jobs
+from frostbench.app.command_lines import command_lines
+from frostbench.app.page.common import QUIET, as_pair
+from frostbench.app.page.routes import HEADS
+from frostbench.app.page.state import SIDES
+from frostbench.app.page.telling import runs_html
+from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.store import run_folder
 
 UNTRAINED = "When A and B are trained, the commands that do the same stand here."
 
@@ -45,7 +45,7 @@ def wire_export(export: Export, ready: gr.Textbox, workspace: Workspace) -> None
         known = as_pair(text)
         if known is None:
             return ["", downloads_html({}), UNTRAINED]
-        from app.trial import best_run
+        from frostbench.app.trial import best_run
 
         found = {side: jobs.read(workspace.store, known[side]) for side in SIDES}
         best = {side: best_run(workspace.store, found[side].keys) for side in SIDES}

@@ -1,18 +1,18 @@
 """The form as plain HTML controls: one row per option, with a control for A and one for B.
 
 Gradio's own controls would do, but a page of two hundred of them takes seconds to answer a click; these take none, and
-form.js keeps them in step with what `app.page.judge` says of their values.
+form.js keeps them in step with what `frostbench.app.page.judge` says of their values.
 """
 
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from app.page.pieces import MARKS, NAMES, dom_id
-from app.page.state import CACHE_ROW, MOST_SEEDS, SIDES, SPLIT_ROWS
-from app.rows import Row
-from app.sides import CUSTOM, ROWS, Switch, switches
-from benchmarks.settings import preset_names
+from frostbench.app.page.pieces import MARKS, NAMES, dom_id
+from frostbench.app.page.state import CACHE_ROW, MOST_SEEDS, SIDES, SPLIT_ROWS
+from frostbench.app.rows import Row
+from frostbench.app.sides import CUSTOM, ROWS, Switch, switches
+from frostbench.benchmarks.settings import preset_names
 
 TITLES = {
     "columns": "Data",

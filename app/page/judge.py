@@ -5,14 +5,25 @@ from typing import Any
 
 import torch
 
-from app.forms import spec_of
-from app.page.pieces import difference_html, reasons_html
-from app.page.state import CACHE_ROW, SIDES, SPLIT_ROWS, Form, View, bench_for, check_files, read_form, restored, view
-from app.page.telling import fingerprint
-from app.sides import CUSTOM, ROWS, Switch, changed_rows, given_back, switches, with_preset, with_switch
-from app.workspace import Workspace
-from embedcache.splits.spec import SplitSpec
-from training.corrections import correction_notes
+from frostbench.app.forms import spec_of
+from frostbench.app.page.pieces import difference_html, reasons_html
+from frostbench.app.page.state import (
+    CACHE_ROW,
+    SIDES,
+    SPLIT_ROWS,
+    Form,
+    View,
+    bench_for,
+    check_files,
+    read_form,
+    restored,
+    view,
+)
+from frostbench.app.page.telling import fingerprint
+from frostbench.app.sides import CUSTOM, ROWS, Switch, changed_rows, given_back, switches, with_preset, with_switch
+from frostbench.app.workspace import Workspace
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.training.corrections import correction_notes
 
 VIEW_ROWS = {"view_sets": "train", "tta": "eval"}
 """Rows that take names of view sets, and the role of the sets that they take."""

@@ -12,11 +12,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.page.quick_gradio import import_gradio
-from app.scratch import scratch_folder
-from app.uploads import Uploads
-from app.views.sheet import stylesheet
-from app.workspace import Workspace
+from frostbench.app.page.quick_gradio import import_gradio
+from frostbench.app.scratch import scratch_folder
+from frostbench.app.uploads import Uploads
+from frostbench.app.views.sheet import stylesheet
+from frostbench.app.workspace import Workspace
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -56,7 +56,7 @@ def theme() -> Any:
 
 def style() -> str:
     """The page's own style sheet, after that of the comparison."""
-    return stylesheet() + (resources.files("app.page") / "page.css").read_text("utf-8")
+    return stylesheet() + (resources.files("frostbench.app.page") / "page.css").read_text("utf-8")
 
 
 def launch(workspace: Workspace, port: int | None) -> None:
@@ -101,7 +101,7 @@ def _serve(workspace: Workspace, listening: socket.socket, scratch: Path) -> Non
     """Answer on the socket until the process is asked to stop."""
     import uvicorn
 
-    from app.page.doors import Doors
+    from frostbench.app.page.doors import Doors
 
     token = secrets.token_urlsafe(32)
     doors = Doors(application(workspace, scratch, token, listening.getsockname()[1]), token)
@@ -113,13 +113,13 @@ def _serve(workspace: Workspace, listening: socket.socket, scratch: Path) -> Non
 
 
 def application(workspace: Workspace, scratch: Path, token: str, port: int) -> "Starlette":
-    """The page with all that it asks its server for; it is served through `app.page.doors` alone."""
+    """The page with all that it asks its server for; it is served through `frostbench.app.page.doors` alone."""
     import gradio as gr
     from starlette.applications import Starlette
 
-    from app.page.doors import script_with
-    from app.page.layout import build
-    from app.page.routes import routes
+    from frostbench.app.page.doors import script_with
+    from frostbench.app.page.layout import build
+    from frostbench.app.page.routes import routes
 
     @asynccontextmanager
     async def told(_: Starlette) -> AsyncIterator[None]:
@@ -152,5 +152,5 @@ def application(workspace: Workspace, scratch: Path, token: str, port: int) -> "
 
 def _warm() -> None:
     """Import what the first comparison and the first image need, while a person still looks at the options."""
-    importlib.import_module("app.views.compare")
-    importlib.import_module("app.trial")
+    importlib.import_module("frostbench.app.views.compare")
+    importlib.import_module("frostbench.app.trial")

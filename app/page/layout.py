@@ -6,16 +6,16 @@ from typing import Any
 
 import gradio as gr
 
-from app.page.common import QUIET
-from app.page.compare import build_compare, wire_compare
-from app.page.export import build_export, wire_export
-from app.page.form_html import form_html
-from app.page.judge import judge as judge_form
-from app.page.listing import build_list
-from app.page.training import attach, build_training, wire_training
-from app.page.trying import build_try, wire_try
-from app.uploads import Uploads
-from app.workspace import Workspace
+from frostbench.app.page.common import QUIET
+from frostbench.app.page.compare import build_compare, wire_compare
+from frostbench.app.page.export import build_export, wire_export
+from frostbench.app.page.form_html import form_html
+from frostbench.app.page.judge import judge as judge_form
+from frostbench.app.page.listing import build_list
+from frostbench.app.page.training import attach, build_training, wire_training
+from frostbench.app.page.trying import build_try, wire_try
+from frostbench.app.uploads import Uploads
+from frostbench.app.workspace import Workspace
 
 PAIR_KEY = "frostbench_pair"
 
@@ -61,7 +61,7 @@ def _form(workspace: Workspace) -> gr.HTML:
     def judge(asked: Any) -> dict[str, Any]:
         return judge_form(asked, workspace)
 
-    script = (resources.files("app.page") / "form.js").read_text("utf-8")
+    script = (resources.files("frostbench.app.page") / "form.js").read_text("utf-8")
     return gr.HTML(
         form_html(), js_on_load=script, server_functions=[judge], apply_default_css=False, elem_id="options-form"
     )

@@ -6,12 +6,12 @@ from typing import Any
 
 import gradio as gr
 
-from app import jobs
-from app.jobs import Job, JobError
-from app.page.pieces import MARKS
-from app.page.progress import WORDS, where
-from app.page.telling import told_bench, when
-from app.workspace import Workspace
+from frostbench.app import jobs
+from frostbench.app.jobs import Job, JobError
+from frostbench.app.page.pieces import MARKS
+from frostbench.app.page.progress import WORDS, where
+from frostbench.app.page.telling import told_bench, when
+from frostbench.app.workspace import Workspace
 
 AT_WORK = ("queued", "running")
 
@@ -22,7 +22,7 @@ def build_list(workspace: Workspace) -> None:
     def all_jobs(asked: Any) -> dict[str, Any]:
         return answer(asked, workspace)
 
-    script = (resources.files("app.page") / "jobs.js").read_text("utf-8")
+    script = (resources.files("frostbench.app.page") / "jobs.js").read_text("utf-8")
     shell = (
         '<details class="fp fp-group fp-alljobs" data-testid="all-jobs" data-n="0" open><summary>All jobs of this store'
         '<span class="fp-count"></span></summary><div class="fp-list"></div></details>'

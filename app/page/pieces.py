@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from app.page.state import SIDES, View
-from app.rows import Row
+from frostbench.app.page.state import SIDES, View
+from frostbench.app.rows import Row
 
 MARKS = {"A": "●", "B": "◆"}
 NAMES = {"A": "A · reference", "B": "B · challenger"}

@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from app.jobs import Job, eta_seconds
-from app.jobs.words import waits
-from app.page.pieces import MARKS
-from app.page.state import SIDES
-from app.page.telling import asked_of, told_bench
+from frostbench.app.jobs import Job, eta_seconds
+from frostbench.app.jobs.words import waits
+from frostbench.app.page.pieces import MARKS
+from frostbench.app.page.state import SIDES
+from frostbench.app.page.telling import asked_of, told_bench
 
 WORDS = {
     "queued": "◔ waiting",

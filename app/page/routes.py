@@ -10,10 +10,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.uploads import UploadError, Uploads, write_preview
-from app.workspace import Workspace
-from benchmarks.store import StoreError, run_folder
-from embedcache.decode import DecodeError
+from frostbench.app.uploads import UploadError, Uploads, write_preview
+from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.store import StoreError, run_folder
+from frostbench.embedcache.decode import DecodeError
 
 IMAGES, HEADS = "/frostbench/images", "/frostbench/heads"
 UNKEPT = {"cache-control": "no-store"}

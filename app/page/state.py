@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.depth import DEEPEST, is_too_deep
-from app.forms import Values, spec_of, values_of
-from app.rows import Row, rows_of
-from app.sides import (
+from frostbench.app.depth import DEEPEST, is_too_deep
+from frostbench.app.forms import Values, spec_of, values_of
+from frostbench.app.rows import Row, rows_of
+from frostbench.app.sides import (
     ROWS,
     Changed,
     Difference,
@@ -20,11 +20,11 @@ from app.sides import (
     switches,
     with_preset,
 )
-from app.workspace import Workspace
-from benchmarks.settings import SettingsError, Tree
-from embedcache.splits.making import SplitSpec
-from heads.spec import canonical
-from training.run import RunSpec
+from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.settings import SettingsError, Tree
+from frostbench.embedcache.splits.making import SplitSpec
+from frostbench.heads.spec import canonical
+from frostbench.training.run import RunSpec
 
 SIDES = ("A", "B")
 SPLIT_ROWS = rows_of(SplitSpec)

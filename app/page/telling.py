@@ -7,11 +7,11 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from app.command_lines import run_of
-from app.jobs import Job
-from app.page.pieces import MARKS
-from app.page.state import SIDES
-from heads.spec import canonical
+from frostbench.app.command_lines import run_of
+from frostbench.app.jobs import Job
+from frostbench.app.page.pieces import MARKS
+from frostbench.app.page.state import SIDES
+from frostbench.heads.spec import canonical
 
 MOST_CHANGES = 4
 """Differences from a preset that are named."""

@@ -7,14 +7,14 @@ from typing import Any
 
 import gradio as gr
 
-from app import jobs
-from app.finding import collect, keys_of
-from app.jobs import Job
-from app.page.common import QUIET, Pair, as_text, kept_text
-from app.page.progress import LOADING, lines_html, progress_html
-from app.page.state import SIDES, Form, bench_for, read_form, runs_of
-from app.workspace import Workspace
-from benchmarks.plugins import check_allowed
+from frostbench.app import jobs
+from frostbench.app.finding import collect, keys_of
+from frostbench.app.jobs import Job
+from frostbench.app.page.common import QUIET, Pair, as_text, kept_text
+from frostbench.app.page.progress import LOADING, lines_html, progress_html
+from frostbench.app.page.state import SIDES, Form, bench_for, read_form, runs_of
+from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.plugins import check_allowed
 
 UNENDED = ("queued", "running")
 SECONDS = 1.0

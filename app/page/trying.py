@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from app import jobs
-from app.page.common import QUIET, as_pair
-from app.page.pieces import MARKS
-from app.page.state import SIDES
-from app.uploads import Upload, UploadError, Uploads
-from app.workspace import Workspace
+from frostbench.app import jobs
+from frostbench.app.page.common import QUIET, as_pair
+from frostbench.app.page.pieces import MARKS
+from frostbench.app.page.state import SIDES
+from frostbench.app.uploads import Upload, UploadError, Uploads
+from frostbench.app.workspace import Workspace
 
 if TYPE_CHECKING:
-    from app.trial import Trial
+    from frostbench.app.trial import Trial
 
 SHOWN = 5
 EMPTY = (
@@ -43,7 +43,7 @@ class Try:
 
 def build_try() -> Try:
     """Lay out the section."""
-    script = (resources.files("app.page") / "trying.js").read_text("utf-8")
+    script = (resources.files("frostbench.app.page") / "trying.js").read_text("utf-8")
     with gr.Row(elem_classes="fp-try"):
         with gr.Column(min_width=280):
             image = gr.HTML(PICKER, js_on_load=script, apply_default_css=False, elem_id="try-image")
@@ -87,7 +87,7 @@ def answered(
     Args:
         chosen: the number of the image, as a browser sent it; None without one.
         known: the job of each side, where both are ready.
-        temperature: as for `app.trial.probabilities`, and so is prior.
+        temperature: as for `frostbench.app.trial.probabilities`, and so is prior.
         prior: see there.
         workspace: where runs are.
         uploads: where images are.
@@ -105,7 +105,7 @@ def answered(
 
 def _tried(upload: Upload, job: str, workspace: Workspace) -> "Trial | str":
     """The head's answer, or why there is none."""
-    from app.trial import try_image
+    from frostbench.app.trial import try_image
 
     try:
         keys = jobs.read(workspace.store, job).keys
@@ -126,7 +126,7 @@ def _answer(side: str, trial: "Trial | str", temperature: float, prior: float) -
     if isinstance(trial, str):
         said = f"{head}<p>{escape(trial)}</p>"
         return f'<section class="fp-card" data-testid="answer-{side}" data-state="failed">{said}</section>'
-    from app.trial import decided, probabilities
+    from frostbench.app.trial import decided, probabilities
 
     found = probabilities(trial, temperature, prior)
     order = sorted(range(len(found)), key=lambda c: -found[c])[:SHOWN]

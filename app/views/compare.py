@@ -1,13 +1,13 @@
 """The whole Compare section."""
 
-from app.views.confusion import confusion_change_html, confusion_html
-from app.views.delta_table import delta_table_html
-from app.views.facts import costs_html, notes_html, options_diff_html
-from app.views.per_class import Order, per_class_html
-from app.views.reliability import reliability_html
-from app.views.verdict import verdict_html
-from app.views.words import html
-from benchmarks.ab import MAIN, Pair
+from frostbench.app.views.confusion import confusion_change_html, confusion_html
+from frostbench.app.views.delta_table import delta_table_html
+from frostbench.app.views.facts import costs_html, notes_html, options_diff_html
+from frostbench.app.views.per_class import Order, per_class_html
+from frostbench.app.views.reliability import reliability_html
+from frostbench.app.views.verdict import verdict_html
+from frostbench.app.views.words import html
+from frostbench.benchmarks.ab import MAIN, Pair
 
 
 def compare_html(pair: Pair, metric: str = MAIN, order: Order = "change") -> str:

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from app.views.words import change, count, html, name_html, piece, scrolled, things, who
-from benchmarks.ab import Pair, Side
-from benchmarks.class_charts import confusion_matrix
-from benchmarks.class_deltas import CellChange
+from frostbench.app.views.words import change, count, html, name_html, piece, scrolled, things, who
+from frostbench.benchmarks.ab import Pair, Side
+from frostbench.benchmarks.class_charts import confusion_matrix
+from frostbench.benchmarks.class_deltas import CellChange
 
 MOST_CLASSES, MOST_PAIRS, MOST_DRAWN = 14, 8, 20
 """Classes of the matrix of changes, pairs of the list, classes of a side's own matrix."""

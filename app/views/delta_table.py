@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from app.views.words import (
+from frostbench.app.views.words import (
     METRICS,
     by_metric,
     difference,
@@ -16,10 +16,10 @@ from app.views.words import (
     who,
     winner,
 )
-from benchmarks.ab import Pair
-from benchmarks.deltas import REASONS
-from benchmarks.svg import Scale, line, mark
-from benchmarks.tables import chance_words
+from frostbench.benchmarks.ab import Pair
+from frostbench.benchmarks.deltas import REASONS
+from frostbench.benchmarks.svg import Scale, line, mark
+from frostbench.benchmarks.tables import chance_words
 
 WIDTH, HEIGHT = 150.0, 18.0
 INK = "var(--fb-line)"

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from app.views.delta_table import WIDTH, interval_svg
-from app.views.words import change, count, html, name_html, piece, scrolled, things
-from benchmarks.ab import Pair
-from benchmarks.class_deltas import ClassRow
-from benchmarks.svg import Scale
+from frostbench.app.views.delta_table import WIDTH, interval_svg
+from frostbench.app.views.words import change, count, html, name_html, piece, scrolled, things
+from frostbench.benchmarks.ab import Pair
+from frostbench.benchmarks.class_deltas import ClassRow
+from frostbench.benchmarks.svg import Scale
 
 MOST = 30
 """Classes that are shown; more are told in a sentence."""

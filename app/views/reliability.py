@@ -2,10 +2,10 @@
 
 import math
 
-from app.views.words import html, piece, who
-from benchmarks.ab import Pair
-from benchmarks.reliability import Bins
-from benchmarks.svg import MUTED, Scale, box, figure, line, mark, path, text
+from frostbench.app.views.words import html, piece, who
+from frostbench.benchmarks.ab import Pair
+from frostbench.benchmarks.reliability import Bins
+from frostbench.benchmarks.svg import MUTED, Scale, box, figure, line, mark, path, text
 
 LEFT, TOP, SIDE, FOOT, WIDTH = 44.0, 10.0, 256.0, 44.0, 320.0
 FEW = 10

@@ -5,4 +5,4 @@ from importlib import resources
 
 def stylesheet() -> str:
     """The CSS of all views, to be put on the page once."""
-    return (resources.files("app.views") / "views.css").read_text("utf-8")
+    return (resources.files("frostbench.app.views") / "views.css").read_text("utf-8")

@@ -2,7 +2,7 @@
 
 import math
 
-from app.views.words import (
+from frostbench.app.views.words import (
     METRICS,
     ROLES,
     by_metric,
@@ -16,9 +16,9 @@ from app.views.words import (
     who,
     winner,
 )
-from benchmarks.ab import BREAKS, FIXES, MAIN, Pair
-from benchmarks.deltas import REASONS
-from benchmarks.tables import settling_words
+from frostbench.benchmarks.ab import BREAKS, FIXES, MAIN, Pair
+from frostbench.benchmarks.deltas import REASONS
+from frostbench.benchmarks.tables import settling_words
 
 STATES = {"A": "a-better", "B": "b-better", "": "cannot-tell"}
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from html import escape
 from types import MappingProxyType
 
-from benchmarks.ab import Pair
-from benchmarks.bootstrap import HIGHER_IS_BETTER
-from benchmarks.compare import BETTER, WORSE
-from benchmarks.svg import printable, shortened
+from frostbench.benchmarks.ab import Pair
+from frostbench.benchmarks.bootstrap import HIGHER_IS_BETTER
+from frostbench.benchmarks.compare import BETTER, WORSE
+from frostbench.benchmarks.svg import printable, shortened
 
 ROLES = MappingProxyType({"select": "validation", "test": "test"})
 GAP = "\u202f"

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.calibration.classes import ClassCalibration, Confident
-from benchmarks.calibration.measured import CalibrationReport
-from benchmarks.calibration.resampled import Draws, binned_accuracy
-from benchmarks.charts import WIDTH, Interval, Reliability, forest_plot, grid, legend, reliability_diagram
-from benchmarks.class_charts import MOST_CLASSES
-from benchmarks.svg import DASHES, SERIES, Scale, figure, path
-from training.calibration_bins import Floats, bin_of
-from training.metrics import ECE_BINS
-from training.selective import risk_coverage
+from frostbench.benchmarks.calibration.classes import ClassCalibration, Confident
+from frostbench.benchmarks.calibration.measured import CalibrationReport
+from frostbench.benchmarks.calibration.resampled import Draws, binned_accuracy
+from frostbench.benchmarks.charts import WIDTH, Interval, Reliability, forest_plot, grid, legend, reliability_diagram
+from frostbench.benchmarks.class_charts import MOST_CLASSES
+from frostbench.benchmarks.svg import DASHES, SERIES, Scale, figure, path
+from frostbench.training.calibration_bins import Floats, bin_of
+from frostbench.training.metrics import ECE_BINS
+from frostbench.training.selective import risk_coverage
 
 MOST_CURVES = len(SERIES)
 COVERAGES = np.arange(1, 101) / 100

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.calibration.resampled import Draws, quantiles
-from training.calibration_bins import Bools, Floats, Ints, sums_by
-from training.calibration_metrics import Judged
+from frostbench.benchmarks.calibration.resampled import Draws, quantiles
+from frostbench.training.calibration_bins import Bools, Floats, Ints, sums_by
+from frostbench.training.calibration_metrics import Judged
 
 
 @dataclass(frozen=True)

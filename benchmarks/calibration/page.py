@@ -7,15 +7,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from benchmarks.calibration.charts import class_gaps, curves_of, reliability_chart, risk_coverage_chart
-from benchmarks.calibration.classes import ClassCalibration
-from benchmarks.calibration.measured import CalibrationReport
-from benchmarks.calibration.resampled import HIGHER_IS_BETTER
-from benchmarks.calibration.tables import READING, SIDE_WORDS, TITLES
-from benchmarks.compare import BETTER, ROLE_WORDS, WORSE
-from benchmarks.page import write_page
-from benchmarks.tables import number, signed
-from training.ood import SCORES
+from frostbench.benchmarks.calibration.charts import class_gaps, curves_of, reliability_chart, risk_coverage_chart
+from frostbench.benchmarks.calibration.classes import ClassCalibration
+from frostbench.benchmarks.calibration.measured import CalibrationReport
+from frostbench.benchmarks.calibration.resampled import HIGHER_IS_BETTER
+from frostbench.benchmarks.calibration.tables import READING, SIDE_WORDS, TITLES
+from frostbench.benchmarks.compare import BETTER, ROLE_WORDS, WORSE
+from frostbench.benchmarks.page import write_page
+from frostbench.benchmarks.tables import number, signed
+from frostbench.training.ood import SCORES
 
 MARKS = {BETTER: "▲", WORSE: "▼"}
 ARROWS = {True: "↑", False: "↓", None: ""}

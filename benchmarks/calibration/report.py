@@ -7,20 +7,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.calibration.measured import CalibrationReport as CalibrationReport
-from benchmarks.calibration.measured import report_of
-from benchmarks.calibration.runs import Place
-from benchmarks.compare import Role, ordered
-from benchmarks.keys import rows_of
-from benchmarks.paired import load
-from benchmarks.plan import BenchSpec
-from benchmarks.settings import SettingsError, load_yaml, parse
-from benchmarks.store import require_runs
-from benchmarks.streaming import columns_for
-from benchmarks.tuning import ChosenRows, chosen_rows
-from benchmarks.view_sets import with_averaged
-from embedcache.splits.making import Split, load_or_make_split
-from embedcache.table import FeatureTable, read_table
+from frostbench.benchmarks.calibration.measured import CalibrationReport as CalibrationReport
+from frostbench.benchmarks.calibration.measured import report_of
+from frostbench.benchmarks.calibration.runs import Place
+from frostbench.benchmarks.compare import Role, ordered
+from frostbench.benchmarks.keys import rows_of
+from frostbench.benchmarks.paired import load
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.settings import SettingsError, load_yaml, parse
+from frostbench.benchmarks.store import require_runs
+from frostbench.benchmarks.streaming import columns_for
+from frostbench.benchmarks.tuning import ChosenRows, chosen_rows
+from frostbench.benchmarks.view_sets import with_averaged
+from frostbench.embedcache.splits.making import Split, load_or_make_split
+from frostbench.embedcache.table import FeatureTable, read_table
 
 RESAMPLES = 1000
 

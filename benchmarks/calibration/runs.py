@@ -8,20 +8,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from benchmarks.calibration.sides import Rows, scaled, source_of
-from benchmarks.ensembles import ensemble_of
-from benchmarks.evaluate import predictions
-from benchmarks.record import RunRecord
-from benchmarks.store import StoreError, read_record, run_folder
-from embedcache.splits.making import Split
-from embedcache.table import FeatureTable
-from heads.calibrators.rows import Calibration
-from heads.ensemble import Ensemble, Predictive
-from heads.export import load_head
-from training.calibration_bins import Floats, Ints
-from training.calibration_metrics import Judged
-from training.crossfit import Answers, cross_fitted, folds_of
-from training.ood import OF_PROBABILITIES, scores
+from frostbench.benchmarks.calibration.sides import Rows, scaled, source_of
+from frostbench.benchmarks.ensembles import ensemble_of
+from frostbench.benchmarks.evaluate import predictions
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.store import StoreError, read_record, run_folder
+from frostbench.embedcache.splits.making import Split
+from frostbench.embedcache.table import FeatureTable
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.ensemble import Ensemble, Predictive
+from frostbench.heads.export import load_head
+from frostbench.training.calibration_bins import Floats, Ints
+from frostbench.training.calibration_metrics import Judged
+from frostbench.training.crossfit import Answers, cross_fitted, folds_of
+from frostbench.training.ood import OF_PROBABILITIES, scores
 
 SIDES = ("before", "after", "as_is")
 """Before and after temperature scaling, and with whatever calibration the head was given."""

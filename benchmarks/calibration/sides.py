@@ -6,11 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from embedcache.splits.making import Split
-from heads.calibrators.rows import Calibration
-from heads.posthoc import fit_temperature
-from training.calibration_metrics import calibration_metrics
-from training.crossfit import folds_of
+from frostbench.embedcache.splits.making import Split
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.posthoc import fit_temperature
+from frostbench.training.calibration_metrics import calibration_metrics
+from frostbench.training.crossfit import folds_of
 
 Source = Literal["calibrate", "select", "folds"]
 """What temperatures are fitted to: calibration rows; for test rows, else selection rows; else folds of the judged."""

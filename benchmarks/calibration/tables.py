@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.calibration.measured import CalibrationReport
-from benchmarks.compare import ROLE_WORDS
-from benchmarks.tables import aligned, number, signed, write_table
-from training.calibration_metrics import TITLES as OF_CALIBRATION
+from frostbench.benchmarks.calibration.measured import CalibrationReport
+from frostbench.benchmarks.compare import ROLE_WORDS
+from frostbench.benchmarks.tables import aligned, number, signed, write_table
+from frostbench.training.calibration_metrics import TITLES as OF_CALIBRATION
 
 TITLES = dict(OF_CALIBRATION) | {
     "auroc_msp": "OOD AUROC, largest probability",

@@ -14,7 +14,7 @@ HIGHER_IS_BETTER = ("Acc",)
 def tables() -> dict[str, Any]:
     """The tables as data: `table1` and `table2` with columns, cell and rows, `table3_auroc` and `table4`."""
     found: dict[str, Any] = json.loads(
-        (resources.files("benchmarks.reference") / "fedlas_tables.json").read_text("utf-8")
+        (resources.files("frostbench.benchmarks.reference") / "fedlas_tables.json").read_text("utf-8")
     )
     return found
 

@@ -1,1 +1,1 @@
-"""The pages of docs/results that one command regenerates; `python -m benchmarks.results` lists them."""
+"""The pages of docs/results that one command regenerates; `python -m frostbench.benchmarks.results` lists them."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.results calibration DATA`: train what is missing, and write the page anew.
+"""`python -m frostbench.benchmarks.results calibration DATA`: train what is missing, and write the page anew.
 
 `posthoc` in place of `calibration DATA` prints the table of docs/calibration.md, and `verdicts` writes the page on
 the level and power of verdicts from made-up outcomes; neither needs images. `defaults [DATA]` measures heads at their
@@ -14,14 +14,14 @@ import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks.results import posthoc, verdicts
-from benchmarks.results.calibration import STEPS, regenerate
-from benchmarks.results.defaults import page as defaults
+from frostbench.benchmarks.results import posthoc, verdicts
+from frostbench.benchmarks.results.calibration import STEPS, regenerate
+from frostbench.benchmarks.results.defaults import page as defaults
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and do the steps that it names."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.results", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m frostbench.benchmarks.results", description=__doc__)
     parser.add_argument("page", choices=["calibration", "posthoc", "defaults", "verdicts"])
     parser.add_argument("data", type=Path, nargs="?", help="folder of the images; calibration needs it")
     parser.add_argument("--work", type=Path, default=Path("results-work"), help="caches and runs; may be large")
@@ -35,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=defaults.DRAWS, help="defaults: cuts of each table")
     chosen = parser.parse_args(arguments)
     if chosen.page == "calibration" and chosen.data is None:
-        parser.error("calibration needs the folder of the images: python -m benchmarks.results calibration DATA")
+        parser.error(
+            "calibration needs the folder of the images: python -m frostbench.benchmarks.results calibration DATA"
+        )
     for words in _made(chosen):
         print(words, flush=True)
 

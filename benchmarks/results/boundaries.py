@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.svg import DASHES, INK, SERIES, figure, mark, path, text
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Finished
-from training.run import RunSpec
+from frostbench.benchmarks.svg import DASHES, INK, SERIES, figure, mark, path, text
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Finished
+from frostbench.training.run import RunSpec
 
 SCATTERS = (0.15, 0.5, 1.0)
 """Standard deviations of the classes."""

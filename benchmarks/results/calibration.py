@@ -6,18 +6,18 @@ from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.calibration.report import calibration
-from benchmarks.compare import compare
-from benchmarks.events import RowStarted, RunFailed
-from benchmarks.plan import BenchSpec
-from benchmarks.results.images import BACKBONES, SOURCES, cache_of, embedded
-from benchmarks.results.page import write_page
-from benchmarks.results.parts import Part
-from benchmarks.results.winners import first_round, last_round
-from benchmarks.runner import run_bench
-from benchmarks.settings import packaged_bench, parse
-from benchmarks.tuning import ChosenRows, chosen_rows
-from embedcache.extraction.pipeline import usable_cores
+from frostbench.benchmarks.calibration.report import calibration
+from frostbench.benchmarks.compare import compare
+from frostbench.benchmarks.events import RowStarted, RunFailed
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.results.images import BACKBONES, SOURCES, cache_of, embedded
+from frostbench.benchmarks.results.page import write_page
+from frostbench.benchmarks.results.parts import Part
+from frostbench.benchmarks.results.winners import first_round, last_round
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.settings import packaged_bench, parse
+from frostbench.benchmarks.tuning import ChosenRows, chosen_rows
+from frostbench.embedcache.extraction.pipeline import usable_cores
 
 STEPS = ("embed", "train", "report")
 HEADS = ("linear", "mlp")

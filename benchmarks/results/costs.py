@@ -1,4 +1,4 @@
-"""Time and peak memory of one run of each row, each in a process of its own: `python -m benchmarks.results.costs`."""
+"""Time and peak memory of one run of each row: `python -m frostbench.benchmarks.results.costs`, a process for each."""
 
 import json
 import resource
@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.runner import table_to_data
-from embedcache.splits.making import load_or_make_split
-from embedcache.splits.spec import SplitSpec
-from embedcache.table import read_table
-from training.engine import fit
-from training.run import RunSpec
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.runner import table_to_data
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.table import read_table
+from frostbench.training.engine import fit
+from frostbench.training.run import RunSpec
 
 
 def costs(bench: BenchSpec) -> Iterator[tuple[str, float, float]]:
@@ -27,7 +27,7 @@ def costs(bench: BenchSpec) -> Iterator[tuple[str, float, float]]:
     rows = {row.row: row for row in reversed(expand(bench))}
     for name, row in reversed(rows.items()):
         asked = json.dumps({"run": row.specs[0].model_dump(mode="json"), "cache": bench.caches[0]} | split)
-        command = [sys.executable, "-m", "benchmarks.results.costs"]
+        command = [sys.executable, "-m", "frostbench.benchmarks.results.costs"]
         ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
         if ended.returncode:
             raise RuntimeError(f"row {name!r} must train in a process of its own, however: {ended.stderr[-500:]}")

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.charts import WIDTH, Curve, learning_curves
-from benchmarks.record import RunRecord
-from benchmarks.results.parts import Part
-from benchmarks.store import read_record
-from benchmarks.svg import INK, MUTED, SERIES, Scale, figure, line, mark, text, ticks
-from embedcache.splits.making import load_or_make_split
-from embedcache.table import read_table
-from training.losses.vace import scatter_of
+from frostbench.benchmarks.charts import WIDTH, Curve, learning_curves
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.results.parts import Part
+from frostbench.benchmarks.store import read_record
+from frostbench.benchmarks.svg import INK, MUTED, SERIES, Scale, figure, line, mark, text, ticks
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.table import read_table
+from frostbench.training.losses.vace import scatter_of
 
 GATE = (
     ("gate_share", "mean a / alpha"),

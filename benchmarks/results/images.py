@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedcache.backbones import load_backbone
-from embedcache.extraction.events import Finished
-from embedcache.extraction.extract import extract
-from embedcache.items import Listing
-from embedcache.outputs.writing import new_file
-from embedcache.sources.source import list_source
+from frostbench.embedcache.backbones import load_backbone
+from frostbench.embedcache.extraction.events import Finished
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.outputs.writing import new_file
+from frostbench.embedcache.sources.source import list_source
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from benchmarks.calibration.report import CalibrationReport
-from benchmarks.compare import Comparison
-from benchmarks.plan import BenchSpec
-from benchmarks.tuning import ChosenRows
+from frostbench.benchmarks.calibration.report import CalibrationReport
+from frostbench.benchmarks.compare import Comparison
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.tuning import ChosenRows
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from heads.calibrators.isotonic import Isotonic
-from heads.calibrators.matrix import Matrix
-from heads.calibrators.none import NoCalibration
-from heads.calibrators.temperature import Temperature
-from heads.calibrators.vector import Vector
+from frostbench.heads.calibrators.isotonic import Isotonic
+from frostbench.heads.calibrators.matrix import Matrix
+from frostbench.heads.calibrators.none import NoCalibration
+from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.calibrators.vector import Vector
 
 CLASSES, SEEDS, FRESH = 10, 5, 10_000
 SIZES = (100, 300, 1000, 5000)

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.datasets import load_digits
 
-from benchmarks.results.images import SOURCES, Source, cache_of, listing_of
-from embedcache.backbones import load_backbone
-from embedcache.extraction.extract import extract
-from embedcache.items import Listing
-from embedcache.sources.source import list_source
-from embedcache.table import read_table
+from frostbench.benchmarks.results.images import SOURCES, Source, cache_of, listing_of
+from frostbench.embedcache.backbones import load_backbone
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.sources.source import list_source
+from frostbench.embedcache.table import read_table
 
 BACKBONE = "efficientnet_lite0"
 Floats = npt.NDArray[np.float32]

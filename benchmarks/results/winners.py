@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.plan import BenchSpec
-from benchmarks.tuning import Tuned
-from heads.spec import Spec
-from training.run import RunSpec
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.tuning import Tuned
+from frostbench.heads.spec import Spec
+from frostbench.training.run import RunSpec
 
 SEEDS = 2
 """Seeds that a setting is judged by."""

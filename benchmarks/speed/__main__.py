@@ -1,4 +1,4 @@
-"""`python -m benchmarks.speed NAME [--quick]`: one JSON line for each figure; exit status 1 where a goal is missed."""
+"""`python -m frostbench.benchmarks.speed NAME [--quick]`: a JSON line a figure; exit status 1 for a missed goal."""
 
 import argparse
 import sys
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from benchmarks.speed import app, cache, extract, heads, losses, memory, reading, stream
-from benchmarks.speed.harness import Benchmark, Figure, run
+from frostbench.benchmarks.speed import app, cache, extract, heads, losses, memory, reading, stream
+from frostbench.benchmarks.speed.harness import Benchmark, Figure, run
 
 # Another benchmark is a function in a file of its own, and a line here.
 REGISTRY: Mapping[str, Benchmark] = MappingProxyType(
@@ -30,7 +30,7 @@ WITH_IMAGES: Mapping[str, Callable[[bool, Path | None], Iterator[Figure]]] = Map
 
 def main(arguments: Sequence[str] | None = None, registry: Mapping[str, Benchmark] = REGISTRY) -> int:
     """Read the command line and run the benchmark that it names."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m frostbench.benchmarks.speed", description=__doc__)
     parser.add_argument("name", choices=sorted(registry))
     parser.add_argument(
         "--quick",

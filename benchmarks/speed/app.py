@@ -25,8 +25,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.speed.fake_runs import write_fake_jobs, write_fake_runs
-from benchmarks.speed.harness import Figure, figure
+from frostbench.benchmarks.speed.fake_runs import write_fake_jobs, write_fake_runs
+from frostbench.benchmarks.speed.harness import Figure, figure
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Playwright
@@ -40,7 +40,7 @@ PATIENCE_SECONDS = 120.0
 """After which the server, or what the browser waits for, counts as broken."""
 
 STORE = "results"
-COMMAND = (sys.executable, "-m", "app.cli", "app", "--store", STORE)
+COMMAND = (sys.executable, "-m", "frostbench.app.cli", "app", "--store", STORE)
 VERDICT = "[data-testid=verdict][data-role={role}]"
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 

@@ -6,8 +6,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.speed import extract, memory, reading
-from benchmarks.speed.harness import Figure
+from frostbench.benchmarks.speed import extract, memory, reading
+from frostbench.benchmarks.speed.harness import Figure
 
 
 def figures(quick: bool, images: Path | None = None) -> Iterator[Figure]:

@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as Peer
 from torch import Tensor
 
-from benchmarks.speed.harness import Figure, figure, seconds
-from heads.logreg import LogisticRegression, solve_path
+from frostbench.benchmarks.speed.harness import Figure, figure, seconds
+from frostbench.heads.logreg import LogisticRegression, solve_path
 
 SIZES = ((5_000, 384, 10, 16), (10_000, 768, 50, 4), (2_000, 768, 100, 4))
 """Rows, features, classes, strengths."""

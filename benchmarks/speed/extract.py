@@ -7,9 +7,9 @@ cache, and embeds the canary.
 
 - share: against the ideal, which decodes and resizes all images with every core and then runs the forward pass alone.
   Where decoding hides behind the forward pass, ours can come out above it.
-- hf_pipeline, embetter, data_loader, clip_retrieval: against `benchmarks.speed.peers`. The unit tells the least cosine
-  between our vector of an image and the peer's, with our mean vector taken off both, since images are alike to random
-  weights.
+- hf_pipeline, embetter, data_loader, clip_retrieval: against `frostbench.benchmarks.speed.peers`. The unit tells the
+  least cosine between our vector of an image and the peer's, with our mean vector taken off both, since images are
+  alike to random weights.
 - best_peer: against the one of them that took the least time.
 
 All sides multiply in float32, as the peers do by themselves. Where the CPU has bfloat16, our default there:
@@ -27,17 +27,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.speed.harness import Figure, figure, turns
-from benchmarks.speed.peers import Loop, loops
-from benchmarks.speed.photos import photos, pieces
-from benchmarks.speed.subjects import Subject, bundled, random_timm
-from embedcache.decode import PIXEL_LIMIT
-from embedcache.extraction.extract import extract
-from embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
-from embedcache.extraction.together import together
-from embedcache.items import Listing
-from embedcache.storage.store import shard_path
-from embedcache.storage.vectors import read_vectors
+from frostbench.benchmarks.speed.harness import Figure, figure, turns
+from frostbench.benchmarks.speed.peers import Loop, loops
+from frostbench.benchmarks.speed.photos import photos, pieces
+from frostbench.benchmarks.speed.subjects import Subject, bundled, random_timm
+from frostbench.embedcache.decode import PIXEL_LIMIT
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
+from frostbench.embedcache.extraction.together import together
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.storage.store import shard_path
+from frostbench.embedcache.storage.vectors import read_vectors
 
 SHARE_GOAL, BEST_GOAL, ALIKE = 0.9, 2.0, 0.999
 LITE, VIT, VIT_SIZE = "efficientnet_lite0", "vit_small_patch16_dinov3", 224

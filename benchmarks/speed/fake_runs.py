@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pandas as pd
 from pydantic import TypeAdapter
 
-from benchmarks.record import OUTCOMES, DataFacts, Evaluation, RunRecord
-from benchmarks.store import run_folder
-from embedcache.outputs.writing import write_bytes
-from training.run import RunSpec
+from frostbench.benchmarks.record import OUTCOMES, DataFacts, Evaluation, RunRecord
+from frostbench.benchmarks.store import run_folder
+from frostbench.embedcache.outputs.writing import write_bytes
+from frostbench.training.run import RunSpec
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.speed.gpu_extract`: extraction on a CUDA card, as a Markdown table; exit status 2 without one.
+"""`python -m frostbench.benchmarks.speed.gpu_extract`: extraction on a CUDA card as a table; exit status 2 without one.
 
 DINOv3 ViT-S, B and L with 16-pixel patches and random weights, at 224 and 256 pixels, in images per second:
 
@@ -21,16 +21,16 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.speed.peers import Loop, hf_pipeline
-from benchmarks.speed.photos import photos
-from benchmarks.speed.subjects import Subject, number_type, random_timm
-from embedcache.decode import PIXEL_LIMIT
-from embedcache.extraction.extract import extract
-from embedcache.extraction.lanes import Lanes
-from embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
-from embedcache.extraction.shard_rows import ShardRows
-from embedcache.extraction.together import together
-from embedcache.items import Listing
+from frostbench.benchmarks.speed.peers import Loop, hf_pipeline
+from frostbench.benchmarks.speed.photos import photos
+from frostbench.benchmarks.speed.subjects import Subject, number_type, random_timm
+from frostbench.embedcache.decode import PIXEL_LIMIT
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.extraction.lanes import Lanes
+from frostbench.embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
+from frostbench.embedcache.extraction.shard_rows import ShardRows
+from frostbench.embedcache.extraction.together import together
+from frostbench.embedcache.items import Listing
 
 MODELS = ("vit_small_patch16_dinov3", "vit_base_patch16_dinov3", "vit_large_patch16_dinov3")
 SIZES = (224, 256)
@@ -165,7 +165,7 @@ def table(
 
 def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] | None = None) -> int:
     """Measure on the card; 2 where there is none."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.gpu_extract", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m frostbench.benchmarks.speed.gpu_extract", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer images, ViT-S only")
     parser.add_argument("--images", type=Path, help="a source of images, as for embed, instead of made ones")
     chosen = parser.parse_args(arguments)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from benchmarks.speed import cpath, neighbours, stacks
-from benchmarks.speed.harness import Figure
+from frostbench.benchmarks.speed import cpath, neighbours, stacks
+from frostbench.benchmarks.speed.harness import Figure
 
 
 def figures(quick: bool) -> Iterator[Figure]:

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from benchmarks.speed.harness import Figure, compare
-from benchmarks.speed.stacks import ROWS, cosine, seeded, settle, table
-from training.data import Data
-from training.inputs import Moment
-from training.run import RunSpec
-from training.setting import settings_of
-from training.stages import first_stage
+from frostbench.benchmarks.speed.harness import Figure, compare
+from frostbench.benchmarks.speed.stacks import ROWS, cosine, seeded, settle, table
+from frostbench.training.data import Data
+from frostbench.training.inputs import Moment
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
+from frostbench.training.stages import first_stage
 
 CLASSES, BATCH, STEPS = 200, 1024, 4
 LOSSES: tuple[tuple[str, dict[str, Any], float], ...] = (

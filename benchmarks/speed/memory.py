@@ -19,12 +19,12 @@ import psutil
 import torch
 from PIL import Image
 
-from benchmarks.speed.harness import Figure, figure
-from embedcache.extraction.events import BatchDone
-from embedcache.extraction.extract import extract
-from embedcache.extraction.together import Together
-from embedcache.items import Item, make_listing
-from embedcache.recipe import Recipe
+from frostbench.benchmarks.speed.harness import Figure, figure
+from frostbench.embedcache.extraction.events import BatchDone
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.extraction.together import Together
+from frostbench.embedcache.items import Item, make_listing
+from frostbench.embedcache.recipe import Recipe
 
 FEW, MANY, MANY_QUICK = 1_000, 100_000, 10_000
 DIM, SIDE, SHARD_ROWS = 384, 64, 512

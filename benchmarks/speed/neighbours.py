@@ -7,9 +7,9 @@ import torch
 from sklearn.neighbors import KNeighborsClassifier
 from torch.nn.functional import normalize
 
-from benchmarks.speed.harness import Figure, compare
-from heads.knn import Neighbours
-from heads.rows import Rows
+from frostbench.benchmarks.speed.harness import Figure, compare
+from frostbench.heads.knn import Neighbours
+from frostbench.heads.rows import Rows
 
 ROWS, QUERIES, DIM, CLASSES = 20_000, 2_000, 768, 10
 GOAL = 1.0

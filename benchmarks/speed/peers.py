@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import ImageFeatureExtractionPipeline, TimmWrapperConfig, TimmWrapperModel
 from transformers.models.timm_wrapper.image_processing_timm_wrapper import TimmWrapperImageProcessor
 
-from benchmarks.speed.subjects import Subject
-from embedcache.extraction.pipeline import usable_cores
+from frostbench.benchmarks.speed.subjects import Subject
+from frostbench.embedcache.extraction.pipeline import usable_cores
 
 Loop = Callable[[Sequence[Path]], np.ndarray]
 

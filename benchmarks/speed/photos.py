@@ -8,8 +8,8 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-from embedcache.items import Listing
-from embedcache.sources.source import list_folder, list_source
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.sources.source import list_folder, list_source
 
 PHOTOS = ("china.jpg", "flower.jpg")
 WIDTH, HEIGHT = 500, 375

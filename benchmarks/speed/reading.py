@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.speed.harness import Figure, compare
-from embedcache.recipe import Recipe
-from embedcache.storage.store import shard_path, write_shard
-from embedcache.storage.vectors import copy_vectors, read_vectors
+from frostbench.benchmarks.speed.harness import Figure, compare
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.storage.store import shard_path, write_shard
+from frostbench.embedcache.storage.vectors import copy_vectors, read_vectors
 
 ROWS = 100_000
 DIM = 1_024

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from benchmarks.speed.harness import Figure, compare
-from training.data import Data, Part
-from training.inputs import Moment
-from training.run import RunSpec
-from training.setting import settings_of
-from training.stages import Stage, first_stage
+from frostbench.benchmarks.speed.harness import Figure, compare
+from frostbench.training.data import Data, Part
+from frostbench.training.inputs import Moment
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
+from frostbench.training.stages import Stage, first_stage
 
 ROWS, DIM = 20_000, 768
 

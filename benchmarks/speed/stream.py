@@ -21,20 +21,26 @@ import numpy as np
 import psutil
 import torch
 
-from benchmarks.evaluate import part_of
-from benchmarks.speed.harness import Figure, compare, figure
-from embedcache.items import Item
-from embedcache.recipe import Recipe
-from embedcache.storage.files import write_json
-from embedcache.storage.store import FORMAT_VERSION, describe_columns, write_items, write_manifest, write_shard
-from embedcache.table import FeatureTable, read_table
-from training.data import Data
-from training.engine import fit
-from training.events import Failed
-from training.inputs import Moment
-from training.run import RunSpec
-from training.setting import settings_of
-from training.stages import Stage, first_stage
+from frostbench.benchmarks.evaluate import part_of
+from frostbench.benchmarks.speed.harness import Figure, compare, figure
+from frostbench.embedcache.items import Item
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.storage.files import write_json
+from frostbench.embedcache.storage.store import (
+    FORMAT_VERSION,
+    describe_columns,
+    write_items,
+    write_manifest,
+    write_shard,
+)
+from frostbench.embedcache.table import FeatureTable, read_table
+from frostbench.training.data import Data
+from frostbench.training.engine import fit
+from frostbench.training.events import Failed
+from frostbench.training.inputs import Moment
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
+from frostbench.training.stages import Stage, first_stage
 
 DIM, CLASSES, SHARD_ROWS = 1_024, 50, 4_096
 ROWS, ROWS_QUICK, BATCH = 100_000, 40_000, 1_024

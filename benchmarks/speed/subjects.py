@@ -11,8 +11,8 @@ import timm.data
 import torch
 from torch import nn
 
-from embedcache.backbones import Backbone, load_backbone
-from embedcache.backbones.bundled import load_classifier
+from frostbench.embedcache.backbones import Backbone, load_backbone
+from frostbench.embedcache.backbones.bundled import load_classifier
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from embedcache.backbones.assembly import assemble
-from embedcache.backbones.backbone import Backbone as Backbone
-from embedcache.backbones.backbone import NotFiniteError as NotFiniteError
-from embedcache.backbones.backbone import resolve_autocast
-from embedcache.backbones.backbone import resolve_device as resolve_device
-from embedcache.backbones.hashing import weights_sha256 as weights_sha256
-from embedcache.backbones.preparation import Preparation as Preparation
-from embedcache.backbones.providers import load_tower
-from embedcache.backbones.sizing import check_size
+from frostbench.embedcache.backbones.assembly import assemble
+from frostbench.embedcache.backbones.backbone import Backbone as Backbone
+from frostbench.embedcache.backbones.backbone import NotFiniteError as NotFiniteError
+from frostbench.embedcache.backbones.backbone import resolve_autocast
+from frostbench.embedcache.backbones.backbone import resolve_device as resolve_device
+from frostbench.embedcache.backbones.hashing import weights_sha256 as weights_sha256
+from frostbench.embedcache.backbones.preparation import Preparation as Preparation
+from frostbench.embedcache.backbones.providers import load_tower
+from frostbench.embedcache.backbones.sizing import check_size
 
 
 def load_backbone(
@@ -33,9 +33,9 @@ def load_backbone(
     Args:
         provider: "bundled", "timm", "huggingface", "open_clip" or "onnx".
         model: the provider's name of the model; docs/backbones.md has the forms.
-        pooling: which vectors to store, in one pass: names as `embedcache.backbones.pooling` describes them, among
-            those that the model has. By default cls and patch_mean of vision transformers, avg of others, projection
-            of open_clip, output of ONNX.
+        pooling: which vectors to store, in one pass: names as `frostbench.embedcache.backbones.pooling` describes them,
+            among those that the model has. By default cls and patch_mean of vision transformers, avg of others,
+            projection of open_clip, output of ONNX.
         size: side of the square, 32..8192 pixels; by default the model's own.
         weights: file or folder to take the weights from instead of the hub.
         device: where the model runs, such as "cpu" or "cuda"; see `resolve_device`.

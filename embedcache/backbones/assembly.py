@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from embedcache.backbones.backbone import Backbone, Forward, refuse_float16
-from embedcache.backbones.folding import fold_batch_norms
-from embedcache.backbones.pooling import PoolingName, choose_poolings
-from embedcache.backbones.preparation import own_size, resolved_input
-from embedcache.backbones.same_padding import pad_within_convolutions
-from embedcache.backbones.sizing import first_line
-from embedcache.backbones.tower import Features, Tower
-from embedcache.recipe import Recipe
+from frostbench.embedcache.backbones.backbone import Backbone, Forward, refuse_float16
+from frostbench.embedcache.backbones.folding import fold_batch_norms
+from frostbench.embedcache.backbones.pooling import PoolingName, choose_poolings
+from frostbench.embedcache.backbones.preparation import own_size, resolved_input
+from frostbench.embedcache.backbones.same_padding import pad_within_convolutions
+from frostbench.embedcache.backbones.sizing import first_line
+from frostbench.embedcache.backbones.tower import Features, Tower
+from frostbench.embedcache.recipe import Recipe
 
 
 def assemble(

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from embedcache.backbones.backbone import Backbone
-from embedcache.backbones.huggingface import HuggingFaceTower
-from embedcache.backbones.timm_tower import TimmTower
+from frostbench.embedcache.backbones.backbone import Backbone
+from frostbench.embedcache.backbones.huggingface import HuggingFaceTower
+from frostbench.embedcache.backbones.timm_tower import TimmTower
 
 
 @torch.inference_mode()

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from embedcache.backbones.pooling import PoolingName
-from embedcache.backbones.tower import Features, Tower
-from embedcache.preprocess import prepare_image
-from embedcache.recipe import Autocast, Recipe, provenance
+from frostbench.embedcache.backbones.pooling import PoolingName
+from frostbench.embedcache.backbones.tower import Features, Tower
+from frostbench.embedcache.preprocess import prepare_image
+from frostbench.embedcache.recipe import Autocast, Recipe, provenance
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

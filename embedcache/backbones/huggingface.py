@@ -8,11 +8,11 @@ import torch
 from PIL import Image
 from transformers import AutoConfig, AutoImageProcessor, AutoModel
 
-from embedcache.backbones.hashing import weights_sha256
-from embedcache.backbones.pooling import PoolingName, pool_tokens
-from embedcache.backbones.preparation import Preparation, fraction_for, three
-from embedcache.backbones.sizing import check_patches, first_line
-from embedcache.backbones.tower import END, Features, Loaded, Offer
+from frostbench.embedcache.backbones.hashing import weights_sha256
+from frostbench.embedcache.backbones.pooling import PoolingName, pool_tokens
+from frostbench.embedcache.backbones.preparation import Preparation, fraction_for, three
+from frostbench.embedcache.backbones.sizing import check_patches, first_line
+from frostbench.embedcache.backbones.tower import END, Features, Loaded, Offer
 
 # By model type: the name of the final normalisation, and whether the model is a vision transformer.
 _KNOWN = {

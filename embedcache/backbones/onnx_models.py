@@ -10,12 +10,12 @@ import torch
 import yaml
 from torch import nn
 
-from embedcache.backbones.pooling import PoolingName
-from embedcache.backbones.preparation import Preparation
-from embedcache.backbones.sizing import first_line
-from embedcache.backbones.tower import Features, Loaded, Offer
-from embedcache.hashes import file_sha256
-from embedcache.plain_text import read_text
+from frostbench.embedcache.backbones.pooling import PoolingName
+from frostbench.embedcache.backbones.preparation import Preparation
+from frostbench.embedcache.backbones.sizing import first_line
+from frostbench.embedcache.backbones.tower import Features, Loaded, Offer
+from frostbench.embedcache.hashes import file_sha256
+from frostbench.embedcache.plain_text import read_text
 
 
 class OnnxModel(nn.Module):

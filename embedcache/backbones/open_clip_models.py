@@ -14,10 +14,10 @@ from typing import Any
 import open_clip
 from huggingface_hub import hf_hub_download
 
-from embedcache.backbones.open_clip_tower import OpenClipTower
-from embedcache.backbones.preparation import three
-from embedcache.backbones.sizing import first_line
-from embedcache.backbones.tower import Loaded
+from frostbench.embedcache.backbones.open_clip_tower import OpenClipTower
+from frostbench.embedcache.backbones.preparation import three
+from frostbench.embedcache.backbones.sizing import first_line
+from frostbench.embedcache.backbones.tower import Loaded
 
 _CONFIG = "open_clip_config.json"
 _CROPS = {"shortest": "center", "squash": "squash"}

@@ -7,11 +7,11 @@ import torch
 from open_clip.timm_model import TimmModel
 from open_clip.transformer import VisionTransformer
 
-from embedcache.backbones.hashing import weights_sha256
-from embedcache.backbones.pooling import PoolingName, pool_tokens
-from embedcache.backbones.sizing import check_patches
-from embedcache.backbones.timm_tower import TimmTower
-from embedcache.backbones.tower import END, Features, Offer
+from frostbench.embedcache.backbones.hashing import weights_sha256
+from frostbench.embedcache.backbones.pooling import PoolingName, pool_tokens
+from frostbench.embedcache.backbones.sizing import check_patches
+from frostbench.embedcache.backbones.timm_tower import TimmTower
+from frostbench.embedcache.backbones.tower import END, Features, Offer
 
 _PROJECTION = "projection"
 

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 
 import torch
 
-from embedcache.recipe import Pooling, Recipe
+from frostbench.embedcache.recipe import Pooling, Recipe
 
 GEM_P: Final = 3.0
 """The exponent of Radenović et al. (2019) before training."""

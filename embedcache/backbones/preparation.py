@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from embedcache.config import SETTINGS
-from embedcache.preprocess import resize_length
-from embedcache.recipe import Channels, Crop, IntensityRange, Interpolation, Recipe
+from frostbench.embedcache.config import SETTINGS
+from frostbench.embedcache.preprocess import resize_length
+from frostbench.embedcache.recipe import Channels, Crop, IntensityRange, Interpolation, Recipe
 
 ChannelList = Annotated[Channels, Field(strict=False)]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import torch
 
-from embedcache.backbones.preparation import Preparation
-from embedcache.backbones.tower import Loaded
+from frostbench.embedcache.backbones.preparation import Preparation
+from frostbench.embedcache.backbones.tower import Loaded
 
 PROVIDERS = ("bundled", "timm", "huggingface", "open_clip", "onnx")
 
@@ -19,19 +19,19 @@ def load_tower(provider: str, model: str, weights: Path | None, asked: Preparati
         ModuleNotFoundError: a package that the provider needs is not installed.
     """
     if provider == "timm":
-        from embedcache.backbones.timm_models import load_timm
+        from frostbench.embedcache.backbones.timm_models import load_timm
 
         return load_timm(model, weights)
     if provider == "huggingface":
-        from embedcache.backbones.huggingface import load_huggingface
+        from frostbench.embedcache.backbones.huggingface import load_huggingface
 
         return load_huggingface(model, weights, asked)
     if provider == "open_clip":
-        from embedcache.backbones.open_clip_models import load_open_clip
+        from frostbench.embedcache.backbones.open_clip_models import load_open_clip
 
         return load_open_clip(model, weights)
     if provider == "onnx":
-        from embedcache.backbones.onnx_models import load_onnx
+        from frostbench.embedcache.backbones.onnx_models import load_onnx
 
         return load_onnx(model, weights, asked, device)
     return _load_bundled(provider, model, weights)
@@ -46,6 +46,6 @@ def _load_bundled(provider: str, model: str, weights: Path | None) -> Loaded:
         raise ValueError(
             f"bundled models bring their weights, however: {weights} was given. Leave it out, or use timm."
         )
-    from embedcache.backbones.bundled import load_bundled
+    from frostbench.embedcache.backbones.bundled import load_bundled
 
     return load_bundled(model)

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from embedcache.backbones import Backbone, load_backbone
-from embedcache.backbones.pooling import name_of
-from embedcache.backbones.preparation import of_recipe
-from embedcache.recipe import Recipe, differences
+from frostbench.embedcache.backbones import Backbone, load_backbone
+from frostbench.embedcache.backbones.pooling import name_of
+from frostbench.embedcache.backbones.preparation import of_recipe
+from frostbench.embedcache.recipe import Recipe, differences
 
 # What may differ between the columns that one model gives in one pass.
 _OF_A_COLUMN = ("pooling", "layer", "final_norm", "gem_p", "output")

@@ -11,11 +11,11 @@ import numpy as np
 import open_clip
 import torch
 
-from embedcache.backbones.backbone import resolve_device
-from embedcache.backbones.hashing import weights_sha256
-from embedcache.backbones.open_clip_models import create_model, find_source, no_weights
-from embedcache.outputs.places import check_file
-from embedcache.outputs.writing import new_file
+from frostbench.embedcache.backbones.backbone import resolve_device
+from frostbench.embedcache.backbones.hashing import weights_sha256
+from frostbench.embedcache.backbones.open_clip_models import create_model, find_source, no_weights
+from frostbench.embedcache.outputs.places import check_file
+from frostbench.embedcache.outputs.writing import new_file
 
 DEFAULT_TEMPLATES: Final = ("a photo of a {}.",)
 BATCH: Final = 256

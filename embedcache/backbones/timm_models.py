@@ -9,9 +9,9 @@ import timm
 import timm.data
 import timm.models
 
-from embedcache.backbones.sizing import first_line
-from embedcache.backbones.timm_tower import TimmTower
-from embedcache.backbones.tower import Loaded
+from frostbench.embedcache.backbones.sizing import first_line
+from frostbench.embedcache.backbones.timm_tower import TimmTower
+from frostbench.embedcache.backbones.tower import Loaded
 
 
 def load_timm(name: str, weights: Path | None) -> Loaded:

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from embedcache.backbones.hashing import weights_sha256
-from embedcache.backbones.pooling import PoolingName, pool_tokens
-from embedcache.backbones.sizing import set_size
-from embedcache.backbones.tower import END, Features, Offer
+from frostbench.embedcache.backbones.hashing import weights_sha256
+from frostbench.embedcache.backbones.pooling import PoolingName, pool_tokens
+from frostbench.embedcache.backbones.sizing import set_size
+from frostbench.embedcache.backbones.tower import END, Features, Offer
 
 _AVERAGE = ("avg", "fast", "fastavg")
 

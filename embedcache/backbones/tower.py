@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 import torch
 from torch import nn
 
-from embedcache.backbones.pooling import PoolingName
+from frostbench.embedcache.backbones.pooling import PoolingName
 
 Features = Mapping[int | str, torch.Tensor]
 """What a model gives: its final tokens or maps under `END`, those of earlier blocks under -2 and lower, and whatever

@@ -4,22 +4,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from embedcache.checking.findings import Finding, described, edited_recipes, seal_findings, shard_findings
-from embedcache.checking.verify import verify_cache
-from embedcache.extraction.embed_command import embed_command
-from embedcache.hashes import file_sha256
-from embedcache.splits.files import read_split
-from embedcache.storage.damage import is_imported, reading
-from embedcache.storage.files import CacheError
-from embedcache.storage.layout import Layout, lay_out, shard_sizes
-from embedcache.storage.listing import read_items
-from embedcache.storage.locking import holder, is_locked, write_lock
-from embedcache.storage.mark import is_cache
-from embedcache.storage.own import FOLDERS, HOLDER, UPDATE, foreign_passing, names_a_process, partial_files
-from embedcache.storage.staging import committed_names, finish_update, is_committed
-from embedcache.storage.state import read_cache, read_manifest
-from embedcache.storage.store import FILES
-from embedcache.views.sets import list_views, views_folder
+from frostbench.embedcache.checking.findings import Finding, described, edited_recipes, seal_findings, shard_findings
+from frostbench.embedcache.checking.verify import verify_cache
+from frostbench.embedcache.extraction.embed_command import embed_command
+from frostbench.embedcache.hashes import file_sha256
+from frostbench.embedcache.splits.files import read_split
+from frostbench.embedcache.storage.damage import is_imported, reading
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.layout import Layout, lay_out, shard_sizes
+from frostbench.embedcache.storage.listing import read_items
+from frostbench.embedcache.storage.locking import holder, is_locked, write_lock
+from frostbench.embedcache.storage.mark import is_cache
+from frostbench.embedcache.storage.own import FOLDERS, HOLDER, UPDATE, foreign_passing, names_a_process, partial_files
+from frostbench.embedcache.storage.staging import committed_names, finish_update, is_committed
+from frostbench.embedcache.storage.state import read_cache, read_manifest
+from frostbench.embedcache.storage.store import FILES
+from frostbench.embedcache.views.sets import list_views, views_folder
 
 
 def diagnose(cache_dir: Path) -> list[Finding]:

@@ -12,17 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from embedcache.extraction.embed_command import embed_command
-from embedcache.extraction.reopening import drop_shard, read_digests
-from embedcache.hashes import file_sha256
-from embedcache.recipe import Recipe
-from embedcache.storage.damage import MISREAD, is_imported
-from embedcache.storage.files import CacheError
-from embedcache.storage.layout import Layout
-from embedcache.storage.own import PARTIAL, STAGED, is_plain
-from embedcache.storage.sealing import SEALED, check_unchanged, seal
-from embedcache.storage.state import read_shard_bad, read_shard_columns, same_columns
-from embedcache.storage.store import bad_path, finished_shards, shard_name, shard_path
+from frostbench.embedcache.extraction.embed_command import embed_command
+from frostbench.embedcache.extraction.reopening import drop_shard, read_digests
+from frostbench.embedcache.hashes import file_sha256
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.storage.damage import MISREAD, is_imported
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.layout import Layout
+from frostbench.embedcache.storage.own import PARTIAL, STAGED, is_plain
+from frostbench.embedcache.storage.sealing import SEALED, check_unchanged, seal
+from frostbench.embedcache.storage.state import read_shard_bad, read_shard_columns, same_columns
+from frostbench.embedcache.storage.store import bad_path, finished_shards, shard_name, shard_path
 
 
 @dataclass(frozen=True)

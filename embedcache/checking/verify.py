@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from embedcache.canary import APART, apart
-from embedcache.hashes import hash_table
-from embedcache.splits.files import read_split
-from embedcache.storage.damage import MISREAD, reading, remedy
-from embedcache.storage.digests import check_digests, digests_of
-from embedcache.storage.files import CacheError
-from embedcache.storage.layout import bounds, shard_sizes
-from embedcache.storage.listing import effective_groups, read_item_columns, rows_of
-from embedcache.storage.state import (
+from frostbench.embedcache.canary import APART, apart
+from frostbench.embedcache.hashes import hash_table
+from frostbench.embedcache.splits.files import read_split
+from frostbench.embedcache.storage.damage import MISREAD, reading, remedy
+from frostbench.embedcache.storage.digests import check_digests, digests_of
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.layout import bounds, shard_sizes
+from frostbench.embedcache.storage.listing import effective_groups, read_item_columns, rows_of
+from frostbench.embedcache.storage.state import (
     read_quarantine,
     read_recipe,
     read_shard_bad,
@@ -26,10 +26,10 @@ from embedcache.storage.state import (
     read_state,
     same_columns,
 )
-from embedcache.storage.store import bad_path, shard_path
-from embedcache.storage.vectors import read_vectors
-from embedcache.table import read_table
-from embedcache.views.sets import list_views, read_views
+from frostbench.embedcache.storage.store import bad_path, shard_path
+from frostbench.embedcache.storage.vectors import read_vectors
+from frostbench.embedcache.table import read_table
+from frostbench.embedcache.views.sets import list_views, read_views
 
 EmbedCanary = Callable[[], Mapping[str, np.ndarray]]
 

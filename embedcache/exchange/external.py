@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from embedcache.cells import column_texts
-from embedcache.exchange.external_files import read_vector_file
-from embedcache.exchange.external_join import join_rows
-from embedcache.exchange.writing import check_new, write_cache
-from embedcache.items import Item, escape_name
-from embedcache.recipe import Recipe, Storage, unknown_fields
-from embedcache.sources.manifests import EXTRAS, check_headers, ignored_columns, read_extras
-from embedcache.sources.text_tables import read_text_table
-from embedcache.sources.times import check_alike
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.cells import column_texts
+from frostbench.embedcache.exchange.external_files import read_vector_file
+from frostbench.embedcache.exchange.external_join import join_rows
+from frostbench.embedcache.exchange.writing import check_new, write_cache
+from frostbench.embedcache.items import Item, escape_name
+from frostbench.embedcache.recipe import Recipe, Storage, unknown_fields
+from frostbench.embedcache.sources.manifests import EXTRAS, check_headers, ignored_columns, read_extras
+from frostbench.embedcache.sources.text_tables import read_text_table
+from frostbench.embedcache.sources.times import check_alike
+from frostbench.embedcache.storage.files import CacheError
 
 MANIFEST_COLUMNS = ("id", "path", "label", "group", "split", "time")
 BY_POSITION = (

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
-from embedcache.cells import column_texts
-from embedcache.given.vectors import read_vectors
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.cells import column_texts
+from frostbench.embedcache.given.vectors import read_vectors
+from frostbench.embedcache.storage.files import CacheError
 
 
 def read_vector_file(path: Path, column: str) -> dict[str, np.ndarray]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from embedcache.exchange.external_files import read_vector_keys
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.exchange.external_files import read_vector_keys
+from frostbench.embedcache.storage.files import CacheError
 
 
 def join_rows(vectors: Path, manifest: Path, cells: Mapping[str, Sequence[str | None]]) -> np.ndarray | None:

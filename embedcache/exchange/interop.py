@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from embedcache.outputs.places import check_file
-from embedcache.outputs.writing import new_file, new_folder
-from embedcache.storage.files import CacheError
-from embedcache.table import FeatureTable, read_table
+from frostbench.embedcache.outputs.places import check_file
+from frostbench.embedcache.outputs.writing import new_file, new_folder
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import FeatureTable, read_table
 
 LIST_ROWS = 8_192
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from embedcache.given.classes import told_of_classes
-from embedcache.given.vectors import check_finite
-from embedcache.items import Item, group_notes, natural_key
-from embedcache.names import check_names
-from embedcache.outputs.places import check_folder
-from embedcache.outputs.writing import new_folder
-from embedcache.recipe import Recipe, Storage
-from embedcache.storage import store
-from embedcache.storage.files import CacheError
-from embedcache.storage.listing import check_unique
-from embedcache.storage.vectors import LITTLE
+from frostbench.embedcache.given.classes import told_of_classes
+from frostbench.embedcache.given.vectors import check_finite
+from frostbench.embedcache.items import Item, group_notes, natural_key
+from frostbench.embedcache.names import check_names
+from frostbench.embedcache.outputs.places import check_folder
+from frostbench.embedcache.outputs.writing import new_folder
+from frostbench.embedcache.recipe import Recipe, Storage
+from frostbench.embedcache.storage import store
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.listing import check_unique
+from frostbench.embedcache.storage.vectors import LITTLE
 
 SHARD_ROWS = 65_536
 LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32")}
@@ -53,7 +53,7 @@ def write_cache(
     Args:
         cache_dir: a new or empty folder.
         items: [N] the rows.
-        arrays: vectors [N, D] by column, as `embedcache.given.vectors.read_vectors` gives them.
+        arrays: vectors [N, D] by column, as `frostbench.embedcache.given.vectors.read_vectors` gives them.
         model: what made the vectors, in the user's words.
         source: what they came from.
         class_names: all classes in order; None takes those of the items, in natural order.

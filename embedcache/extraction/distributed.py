@@ -17,18 +17,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from embedcache.extraction.events import BatchDone, Embedder, ShardDone, Started
-from embedcache.extraction.extract import Job, embed_shards
-from embedcache.extraction.opening import check_backbone
-from embedcache.extraction.reopening import Todo
-from embedcache.extraction.together import Together, together
-from embedcache.items import Listing
-from embedcache.remarks import Remarks
-from embedcache.storage.files import write_parquet
-from embedcache.storage.layout import bounds, shard_sizes
-from embedcache.storage.listing import read_items_between
-from embedcache.storage.staging import finish_update, scratch
-from embedcache.storage.store import finished_shards, read_bad, read_json, read_keys
+from frostbench.embedcache.extraction.events import BatchDone, Embedder, ShardDone, Started
+from frostbench.embedcache.extraction.extract import Job, embed_shards
+from frostbench.embedcache.extraction.opening import check_backbone
+from frostbench.embedcache.extraction.reopening import Todo
+from frostbench.embedcache.extraction.together import Together, together
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.remarks import Remarks
+from frostbench.embedcache.storage.files import write_parquet
+from frostbench.embedcache.storage.layout import bounds, shard_sizes
+from frostbench.embedcache.storage.listing import read_items_between
+from frostbench.embedcache.storage.staging import finish_update, scratch
+from frostbench.embedcache.storage.store import finished_shards, read_bad, read_json, read_keys
 
 MakeBackbone = Callable[[], Embedder | Mapping[str, Embedder] | Together]
 """Loads the backbone; what it refers to must be importable on every machine. Weights do not travel."""
@@ -44,7 +44,7 @@ class DistributedError(ValueError):
 
 @dataclass(frozen=True)
 class RayEngine:
-    """Embeds shards by Ray actors; an engine of `embedcache.extraction.extract.extract`.
+    """Embeds shards by Ray actors; an engine of `frostbench.embedcache.extraction.extract.extract`.
 
     Attributes:
         make: loads the backbone in each actor.

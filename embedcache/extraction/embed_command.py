@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from embedcache.decode import PIXEL_LIMIT
-from embedcache.recipe import Recipe
+from frostbench.embedcache.decode import PIXEL_LIMIT
+from frostbench.embedcache.recipe import Recipe
 
 _OPTIONS = {"group_regex": "--group-regex", "time_regex": "--time-regex"}
 _OPTIONS |= {"image_column": "--image-column", "label_column": "--label-column"}

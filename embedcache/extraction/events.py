@@ -7,12 +7,12 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from embedcache.recipe import Recipe
-from embedcache.remarks import NOTHING, Remarks
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.remarks import NOTHING, Remarks
 
 
 class Embedder(Protocol):
-    """One model as extraction sees it; `embedcache.backbones.Backbone` is one."""
+    """One model as extraction sees it; `frostbench.embedcache.backbones.Backbone` is one."""
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:

@@ -9,21 +9,30 @@ from pathlib import Path
 
 from PIL import ImageFile
 
-from embedcache.decode import PIXEL_LIMIT
-from embedcache.extraction.events import BatchDone, Embedder, Event, Finished, PartFinished, ShardDone, Started, Stopped
-from embedcache.extraction.lanes import Lanes, lanes_for
-from embedcache.extraction.opening import check_place, open_cache
-from embedcache.extraction.parts import Part, as_part, finish_part, open_shared, reopen_part
-from embedcache.extraction.pipeline import decode_ahead, usable_cores
-from embedcache.extraction.reopening import Todo, reopen
-from embedcache.extraction.shard_rows import ShardRows
-from embedcache.extraction.together import Together, together
-from embedcache.items import Listing
-from embedcache.remarks import Remarks
-from embedcache.storage.layout import Layout
-from embedcache.storage.locking import part_lock, write_lock
-from embedcache.storage.merging import replace_rows
-from embedcache.storage.store import read_bad, read_json, write_manifest
+from frostbench.embedcache.decode import PIXEL_LIMIT
+from frostbench.embedcache.extraction.events import (
+    BatchDone,
+    Embedder,
+    Event,
+    Finished,
+    PartFinished,
+    ShardDone,
+    Started,
+    Stopped,
+)
+from frostbench.embedcache.extraction.lanes import Lanes, lanes_for
+from frostbench.embedcache.extraction.opening import check_place, open_cache
+from frostbench.embedcache.extraction.parts import Part, as_part, finish_part, open_shared, reopen_part
+from frostbench.embedcache.extraction.pipeline import decode_ahead, usable_cores
+from frostbench.embedcache.extraction.reopening import Todo, reopen
+from frostbench.embedcache.extraction.shard_rows import ShardRows
+from frostbench.embedcache.extraction.together import Together, together
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.remarks import Remarks
+from frostbench.embedcache.storage.layout import Layout
+from frostbench.embedcache.storage.locking import part_lock, write_lock
+from frostbench.embedcache.storage.merging import replace_rows
+from frostbench.embedcache.storage.store import read_bad, read_json, write_manifest
 
 
 class QuarantineError(ValueError):
@@ -86,7 +95,8 @@ def extract(
         strict: raise after the cache is complete if something is in the quarantine.
         update: bring an existing cache to this listing, where it holds another one.
         part: which of how many parts, counted from 0; None embeds everything.
-        engine: who embeds the shards; by default this process. `embedcache.extraction.distributed` has another.
+        engine: who embeds the shards; by default this process. `frostbench.embedcache.extraction.distributed` has
+            another.
         stop: asked after each batch; True ends the extraction.
 
     Yields:

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import torch
 
-from embedcache.backbones.backbone import Backbone
-from embedcache.extraction.together import Together
+from frostbench.embedcache.backbones.backbone import Backbone
+from frostbench.embedcache.extraction.together import Together
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from embedcache.canary import APART, apart, canary_image, canary_sha256
-from embedcache.extraction.events import Embedder
-from embedcache.extraction.together import Together, together
-from embedcache.extraction.updating import adopt_listing
-from embedcache.items import Listing, escape_name
-from embedcache.recipe import Recipe, differences
-from embedcache.storage.layout import Layout, cut, lay_out
-from embedcache.storage.mark import remove_partial
-from embedcache.storage.own import HOLDER, LOCK, PARTIAL, PARTS, check_links, entries
-from embedcache.storage.staging import finish_update
-from embedcache.storage.state import read_cache, same_columns
-from embedcache.storage.store import (
+from frostbench.embedcache.canary import APART, apart, canary_image, canary_sha256
+from frostbench.embedcache.extraction.events import Embedder
+from frostbench.embedcache.extraction.together import Together, together
+from frostbench.embedcache.extraction.updating import adopt_listing
+from frostbench.embedcache.items import Listing, escape_name
+from frostbench.embedcache.recipe import Recipe, differences
+from frostbench.embedcache.storage.layout import Layout, cut, lay_out
+from frostbench.embedcache.storage.mark import remove_partial
+from frostbench.embedcache.storage.own import HOLDER, LOCK, PARTIAL, PARTS, check_links, entries
+from frostbench.embedcache.storage.staging import finish_update
+from frostbench.embedcache.storage.state import read_cache, same_columns
+from frostbench.embedcache.storage.store import (
     FORMAT_VERSION,
     READABLE_VERSIONS,
     CacheError,

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from embedcache.extraction.reopening import Todo, drop_damaged, drop_shard, find_damaged
-from embedcache.storage.layout import Layout
-from embedcache.storage.locking import busy_parts, gate
-from embedcache.storage.mark import remove_partial
-from embedcache.storage.own import UPDATE
-from embedcache.storage.store import finished_shards, shard_name, write_manifest
+from frostbench.embedcache.extraction.reopening import Todo, drop_damaged, drop_shard, find_damaged
+from frostbench.embedcache.storage.layout import Layout
+from frostbench.embedcache.storage.locking import busy_parts, gate
+from frostbench.embedcache.storage.mark import remove_partial
+from frostbench.embedcache.storage.own import UPDATE
+from frostbench.embedcache.storage.store import finished_shards, shard_name, write_manifest
 
 Opened = TypeVar("Opened")
 

@@ -7,11 +7,11 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from embedcache.decode import DecodeError, ElsewhereError, decode_image
-from embedcache.extraction.together import Prepared, Together
-from embedcache.items import Item
-from embedcache.remarks import NOTHING, Remarks
-from embedcache.sources.reading import read_item
+from frostbench.embedcache.decode import DecodeError, ElsewhereError, decode_image
+from frostbench.embedcache.extraction.together import Prepared, Together
+from frostbench.embedcache.items import Item
+from frostbench.embedcache.remarks import NOTHING, Remarks
+from frostbench.embedcache.sources.reading import read_item
 
 
 @dataclass(frozen=True)

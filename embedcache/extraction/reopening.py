@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from embedcache.extraction.pipeline import content_digest
-from embedcache.hashes import file_sha256
-from embedcache.items import Item
-from embedcache.storage.damage import MISREAD
-from embedcache.storage.layout import Layout
-from embedcache.storage.state import same_columns
-from embedcache.storage.store import (
+from frostbench.embedcache.extraction.pipeline import content_digest
+from frostbench.embedcache.hashes import file_sha256
+from frostbench.embedcache.items import Item
+from frostbench.embedcache.storage.damage import MISREAD
+from frostbench.embedcache.storage.layout import Layout
+from frostbench.embedcache.storage.state import same_columns
+from frostbench.embedcache.storage.store import (
     bad_path,
     finished_shards,
     read_about,

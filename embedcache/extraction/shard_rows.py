@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from embedcache.backbones.backbone import NotFiniteError
-from embedcache.extraction.lanes import Lanes
-from embedcache.extraction.pipeline import Decoded, Failed, Outcome
-from embedcache.extraction.together import Together
-from embedcache.items import escape_name
-from embedcache.remarks import Remarks
-from embedcache.storage.store import write_shard
+from frostbench.embedcache.backbones.backbone import NotFiniteError
+from frostbench.embedcache.extraction.lanes import Lanes
+from frostbench.embedcache.extraction.pipeline import Decoded, Failed, Outcome
+from frostbench.embedcache.extraction.together import Together
+from frostbench.embedcache.items import escape_name
+from frostbench.embedcache.remarks import Remarks
+from frostbench.embedcache.storage.store import write_shard
 
 LARGEST = 65504.0
 """The largest finite float16."""

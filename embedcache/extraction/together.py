@@ -9,16 +9,16 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from embedcache.backbones.backbone import NotFiniteError
-from embedcache.extraction.events import Embedder
-from embedcache.recipe import Recipe
+from frostbench.embedcache.backbones.backbone import NotFiniteError
+from frostbench.embedcache.extraction.events import Embedder
+from frostbench.embedcache.recipe import Recipe
 
 Prepared = tuple[torch.Tensor, ...]
 """An image as each way of preparing wants it, uint8 [3, S, S]; sizes may differ."""
 
 
 class Alteration(Protocol):
-    """What is done to decoded images before they are embedded; `embedcache.views` makes views of them so."""
+    """What is done to decoded images before they are embedded; `frostbench.embedcache.views` makes views of them so."""
 
     @property
     def text(self) -> str:

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from embedcache.extraction.reopening import drop_damaged
-from embedcache.items import Item, Listing
-from embedcache.storage.damage import reading
-from embedcache.storage.files import CacheError, write_json
-from embedcache.storage.layout import Layout, cut, lay_out, shard_sizes
-from embedcache.storage.listing import read_items, write_items
-from embedcache.storage.merging import stage_kept
-from embedcache.storage.staging import commit, staged
-from embedcache.storage.store import FORMAT_VERSION, finished_shards
+from frostbench.embedcache.extraction.reopening import drop_damaged
+from frostbench.embedcache.items import Item, Listing
+from frostbench.embedcache.storage.damage import reading
+from frostbench.embedcache.storage.files import CacheError, write_json
+from frostbench.embedcache.storage.layout import Layout, cut, lay_out, shard_sizes
+from frostbench.embedcache.storage.listing import read_items, write_items
+from frostbench.embedcache.storage.merging import stage_kept
+from frostbench.embedcache.storage.staging import commit, staged
+from frostbench.embedcache.storage.store import FORMAT_VERSION, finished_shards
 
 HOW = "Give the option --update (in Python update=True)"
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from embedcache.cells import UNKNOWN_WORDS
-from embedcache.given.columns import Cell, first_missing, kept_type, read_cells
-from embedcache.items import natural_key
+from frostbench.embedcache.cells import UNKNOWN_WORDS
+from frostbench.embedcache.given.columns import Cell, first_missing, kept_type, read_cells
+from frostbench.embedcache.items import natural_key
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from embedcache.cells import whole
-from embedcache.names import is_blank
+from frostbench.embedcache.cells import whole
+from frostbench.embedcache.names import is_blank
 
 Cell = str | int | bool | None
 """One value of a column; None where it is missing."""

@@ -1,12 +1,12 @@
 """What vectors are good for at once: neighbours, duplicates, leaks, label suspects, balance, and a map."""
 
-from embedcache.index.balance import Balance, balance
-from embedcache.index.duplicates import Duplicates, duplicates
-from embedcache.index.groups import NEAR, near_groups
-from embedcache.index.leaks import Leaks, leaks
-from embedcache.index.maps import load_or_make_map, make_map, map_path
-from embedcache.index.neighbours import Neighbours, image_neighbours, neighbours
-from embedcache.index.suspects import Suspects, suspects
+from frostbench.embedcache.index.balance import Balance, balance
+from frostbench.embedcache.index.duplicates import Duplicates, duplicates
+from frostbench.embedcache.index.groups import NEAR, near_groups
+from frostbench.embedcache.index.leaks import Leaks, leaks
+from frostbench.embedcache.index.maps import load_or_make_map, make_map, map_path
+from frostbench.embedcache.index.neighbours import Neighbours, image_neighbours, neighbours
+from frostbench.embedcache.index.suspects import Suspects, suspects
 
 __all__ = [
     "NEAR",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from embedcache.index.rows import Numbers
-from embedcache.splits.cuts import merge_groups
-from embedcache.table import FeatureTable
+from frostbench.embedcache.index.rows import Numbers
+from frostbench.embedcache.splits.cuts import merge_groups
+from frostbench.embedcache.table import FeatureTable
 
 MANY_ABOVE = 100
 FEW_BELOW = 20
@@ -39,7 +39,7 @@ def balance(table: FeatureTable, roles: np.ndarray | None = None, least: int = 5
 
     Args:
         table: its vectors are not looked at.
-        roles: str [N], as `embedcache.splits.making.Split.roles`; None counts no roles.
+        roles: str [N], as `frostbench.embedcache.splits.making.Split.roles`; None counts no roles.
         least: classes with fewer rows, or groups, than this are warned of.
 
     Raises:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from embedcache.index.groups import NEAR, content_pairs, distinct, joined
-from embedcache.index.pairs import MARGIN, Pairs
-from embedcache.index.rows import Numbers, UnitRows, column_of
-from embedcache.index.search import Method
-from embedcache.table import FeatureTable
+from frostbench.embedcache.index.groups import NEAR, content_pairs, distinct, joined
+from frostbench.embedcache.index.pairs import MARGIN, Pairs
+from frostbench.embedcache.index.rows import Numbers, UnitRows, column_of
+from frostbench.embedcache.index.search import Method
+from frostbench.embedcache.table import FeatureTable
 
 MOST_MEMBERS = 2000
 """Of a larger group so many members, evenly spaced, are compared with each other to tell how wide it is."""

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from embedcache.index.pairs import Pairs, near_pairs
-from embedcache.index.rows import Numbers, column_of
-from embedcache.index.search import Method
-from embedcache.table import FeatureTable
+from frostbench.embedcache.index.pairs import Pairs, near_pairs
+from frostbench.embedcache.index.rows import Numbers, column_of
+from frostbench.embedcache.index.search import Method
+from frostbench.embedcache.table import FeatureTable
 
 NEAR = 0.98
 """Default cosine from which two images are near-copies.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from embedcache.recipe import Recipe
+from frostbench.embedcache.recipe import Recipe
 
 BATCH = 64
 
@@ -21,8 +21,8 @@ def embed_images(
     """
     import torch
 
-    from embedcache.backbones.rebuild import rebuild
-    from embedcache.decode import DecodeError, decode_file
+    from frostbench.embedcache.backbones.rebuild import rebuild
+    from frostbench.embedcache.decode import DecodeError, decode_file
 
     backbone = rebuild({column: recipe}, weights=weights, device=device)
     background = recipe.alpha_background or (255, 255, 255)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from embedcache.index.groups import NEAR, content_pairs, distinct
-from embedcache.index.pairs import Pairs
-from embedcache.index.rows import Numbers, Vectors, column_of
-from embedcache.index.search import Method
-from embedcache.table import FeatureTable
+from frostbench.embedcache.index.groups import NEAR, content_pairs, distinct
+from frostbench.embedcache.index.pairs import Pairs
+from frostbench.embedcache.index.rows import Numbers, Vectors, column_of
+from frostbench.embedcache.index.search import Method
+from frostbench.embedcache.table import FeatureTable
 
 HELD_OUT = ("select", "calibrate", "test")
 
@@ -70,7 +70,7 @@ def leaks(
 
     Args:
         table: in memory or on disk.
-        roles: str [N], as `embedcache.splits.making.Split.roles`.
+        roles: str [N], as `frostbench.embedcache.splits.making.Split.roles`.
         threshold: cosine from which images are near-copies.
         column: whose vectors count; the first by name if left out.
         method: exact, ivf, or by the number of rows.

@@ -11,12 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.index.rows import UnitRows, column_of
-from embedcache.outputs.places import is_refused
-from embedcache.storage.damage import MISREAD
-from embedcache.storage.files import CacheError, write_parquet
-from embedcache.storage.own import check_links
-from embedcache.table import FeatureTable
+from frostbench.embedcache.index.rows import UnitRows, column_of
+from frostbench.embedcache.outputs.places import is_refused
+from frostbench.embedcache.storage.damage import MISREAD
+from frostbench.embedcache.storage.files import CacheError, write_parquet
+from frostbench.embedcache.storage.own import check_links
+from frostbench.embedcache.table import FeatureTable
 
 MapMethod = Literal["pca", "umap"]
 BLOCK_ROWS = 16_384

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from embedcache.index.images import embed_images
-from embedcache.index.rows import Numbers, UnitRows, column_of
-from embedcache.index.search import Found, Method, nearest
-from embedcache.items import escape_name
-from embedcache.table import FeatureTable
+from frostbench.embedcache.index.images import embed_images
+from frostbench.embedcache.index.rows import Numbers, UnitRows, column_of
+from frostbench.embedcache.index.search import Found, Method, nearest
+from frostbench.embedcache.items import escape_name
+from frostbench.embedcache.table import FeatureTable
 
 
 @dataclass(frozen=True, eq=False)

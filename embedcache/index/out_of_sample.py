@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from embedcache.index.rows import Numbers, UnitRows
-from embedcache.index.search import Method, nearest
+from frostbench.embedcache.index.rows import Numbers, UnitRows
+from frostbench.embedcache.index.search import Method, nearest
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from embedcache.index.rows import Numbers, UnitRows, Vectors
-from embedcache.index.search import QUERY_ROWS, Method, inverted_file, is_exact
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.index.rows import Numbers, UnitRows, Vectors
+from frostbench.embedcache.index.search import QUERY_ROWS, Method, inverted_file, is_exact
+from frostbench.embedcache.storage.files import CacheError
 
 MARGIN = 0.005
 """How far from the threshold a pair's cosine counts as near it."""

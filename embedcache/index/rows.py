@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from embedcache.storage.files import CacheError
-from embedcache.storage.stored import StoredColumn
-from embedcache.table import FeatureTable
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.stored import StoredColumn
+from frostbench.embedcache.table import FeatureTable
 
 Vectors = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from embedcache.index.rows import Numbers, UnitRows, Vectors
+from frostbench.embedcache.index.rows import Numbers, UnitRows, Vectors
 
 Method = Literal["auto", "exact", "ivf"]
 EXACT_PAIRS = 100_000**2

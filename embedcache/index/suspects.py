@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from embedcache.index.confident import confident_classes, normalised_margin, self_confidence
-from embedcache.index.groups import NEAR, joined_groups, near_groups
-from embedcache.index.out_of_sample import Floats, neighbour_agreement, ridge_probabilities
-from embedcache.index.rows import Numbers, column_of
-from embedcache.index.search import Method
-from embedcache.splits.cuts import merge_groups
-from embedcache.splits.folds import cut
-from embedcache.storage.files import CacheError
-from embedcache.table import FeatureTable
+from frostbench.embedcache.index.confident import confident_classes, normalised_margin, self_confidence
+from frostbench.embedcache.index.groups import NEAR, joined_groups, near_groups
+from frostbench.embedcache.index.out_of_sample import Floats, neighbour_agreement, ridge_probabilities
+from frostbench.embedcache.index.rows import Numbers, column_of
+from frostbench.embedcache.index.search import Method
+from frostbench.embedcache.splits.cuts import merge_groups
+from frostbench.embedcache.splits.folds import cut
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import FeatureTable
 
 
 @dataclass(frozen=True, eq=False)

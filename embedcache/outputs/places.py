@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from embedcache.outputs.leftovers import beside, clear_leftovers
+from frostbench.embedcache.outputs.leftovers import beside, clear_leftovers
 
 TRIAL = "frostbench-trial"
 """Name of an empty file that is made and deleted to see whether a folder can be written."""

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from embedcache.outputs.places import OutputError
-from embedcache.outputs.spreadsheets import write_csv
-from embedcache.outputs.writing import new_file
+from frostbench.embedcache.outputs.places import OutputError
+from frostbench.embedcache.outputs.spreadsheets import write_csv
+from frostbench.embedcache.outputs.writing import new_file
 
 TABLES = (".csv", ".json", ".parquet")
 
@@ -14,7 +14,8 @@ TABLES = (".csv", ".json", ".parquet")
 def write_frame(frame: pd.DataFrame, out: Path) -> None:
     """Write a table as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
 
-    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see `embedcache.outputs.spreadsheets`.
+    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see
+    `frostbench.embedcache.outputs.spreadsheets`.
 
     Raises:
         OutputError: it has another ending.

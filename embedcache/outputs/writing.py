@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from embedcache.outputs.leftovers import beside, clear_leftovers, create_locked, mark_of
-from embedcache.outputs.places import check_new_folder
+from frostbench.embedcache.outputs.leftovers import beside, clear_leftovers, create_locked, mark_of
+from frostbench.embedcache.outputs.places import check_new_folder
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.items import Item, Listing, escape_name, make_listing
-from embedcache.sources.image_columns import (
+from frostbench.embedcache.items import Item, Listing, escape_name, make_listing
+from frostbench.embedcache.sources.image_columns import (
     as_labels,
     choose_column,
     class_names_in,
@@ -17,7 +17,7 @@ from embedcache.sources.image_columns import (
     image_columns,
     label_columns,
 )
-from embedcache.sources.manifests import other_columns, read_extras
+from frostbench.embedcache.sources.manifests import other_columns, read_extras
 
 LARGEST_GROUP = 2**31
 SPLIT_NAME = re.compile(r"(train|test|valid|validation|val|dev)-[0-9]+-of-[0-9]+")

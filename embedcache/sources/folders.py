@@ -5,9 +5,18 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from embedcache.items import Item, Listing, escape_name, make_listing
-from embedcache.sources.walking import LeftOut, counted, entries, file_key, followed, is_image, relative_name, walk
-from embedcache.splits.role_names import role_called
+from frostbench.embedcache.items import Item, Listing, escape_name, make_listing
+from frostbench.embedcache.sources.walking import (
+    LeftOut,
+    counted,
+    entries,
+    file_key,
+    followed,
+    is_image,
+    relative_name,
+    walk,
+)
+from frostbench.embedcache.splits.role_names import role_called
 
 
 @dataclass

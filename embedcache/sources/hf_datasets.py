@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from embedcache.items import Item, Listing, escape_name, make_listing
-from embedcache.sources.image_columns import as_labels, choose_column, holds_images
-from embedcache.sources.manifests import other_columns, read_extras
-from embedcache.sources.members import open_stream
+from frostbench.embedcache.items import Item, Listing, escape_name, make_listing
+from frostbench.embedcache.sources.image_columns import as_labels, choose_column, holds_images
+from frostbench.embedcache.sources.manifests import other_columns, read_extras
+from frostbench.embedcache.sources.members import open_stream
 
 
 def is_saved_dataset(folder: Path) -> bool:

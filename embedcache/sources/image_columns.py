@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from embedcache.cells import as_texts
+from frostbench.embedcache.cells import as_texts
 
 LABEL_NAMES = ("label", "labels")
 

@@ -6,10 +6,10 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
-from embedcache.cells import column_texts, known_cells
-from embedcache.items import Item, Listing, escape_name, make_listing, misspelt_headers
-from embedcache.sources.text_tables import TextTable, read_text_table
-from embedcache.sources.times import as_time
+from frostbench.embedcache.cells import column_texts, known_cells
+from frostbench.embedcache.items import Item, Listing, escape_name, make_listing, misspelt_headers
+from frostbench.embedcache.sources.text_tables import TextTable, read_text_table
+from frostbench.embedcache.sources.times import as_time
 
 COLUMNS = ("path", "label", "group", "split", "time")
 REQUIRED = ("path", "label")

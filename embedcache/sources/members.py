@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from embedcache.decode import DecodeError
+from frostbench.embedcache.decode import DecodeError
 
 KEPT = 6
 """Row groups in memory, and lists of their edges; threads that decode in the listing's order are in two or three."""

@@ -1,8 +1,8 @@
 """The bytes of an item's image, whether it is a file of its own or lies in one with many others."""
 
-from embedcache.decode import DecodeError, read_image_file
-from embedcache.items import Item
-from embedcache.sources.members import read_member
+from frostbench.embedcache.decode import DecodeError, read_image_file
+from frostbench.embedcache.items import Item
+from frostbench.embedcache.sources.members import read_member
 
 
 def read_item(item: Item) -> bytes:

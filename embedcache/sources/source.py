@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from embedcache.items import Item as Item
-from embedcache.items import Listing as Listing
-from embedcache.sources.bytes_in_parquet import holds_encoded_images, list_parquet, parquet_files
-from embedcache.sources.folders import list_folder as list_folder
-from embedcache.sources.hf_datasets import is_saved_dataset, list_dataset
-from embedcache.sources.manifests import list_manifest as list_manifest
-from embedcache.sources.ufg import is_ufg, list_ufg
+from frostbench.embedcache.items import Item as Item
+from frostbench.embedcache.items import Listing as Listing
+from frostbench.embedcache.sources.bytes_in_parquet import holds_encoded_images, list_parquet, parquet_files
+from frostbench.embedcache.sources.folders import list_folder as list_folder
+from frostbench.embedcache.sources.hf_datasets import is_saved_dataset, list_dataset
+from frostbench.embedcache.sources.manifests import list_manifest as list_manifest
+from frostbench.embedcache.sources.ufg import is_ufg, list_ufg
 
 
 def list_source(

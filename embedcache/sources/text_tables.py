@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from embedcache.plain_text import read_text
+from frostbench.embedcache.plain_text import read_text
 
 
 @dataclass(frozen=True)

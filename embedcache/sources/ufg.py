@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from embedcache.cells import column_texts
-from embedcache.items import Item, Listing, escape_name, make_listing
-from embedcache.plain_text import read_text
-from embedcache.sources.text_tables import read_text_table
+from frostbench.embedcache.cells import column_texts
+from frostbench.embedcache.items import Item, Listing, escape_name, make_listing
+from frostbench.embedcache.plain_text import read_text
+from frostbench.embedcache.sources.text_tables import read_text_table
 
 PARTS = {"train": "train", "train_val": "train", "test": "test"}
 """Names of lists, without their suffix, and the split of their rows."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from embedcache.items import IMAGE_SUFFIXES, escape_name
+from frostbench.embedcache.items import IMAGE_SUFFIXES, escape_name
 
 FileKey = tuple[int, int]
 

@@ -1,11 +1,11 @@
-"""Cutting rows into roles by whole groups: the arithmetic behind `embedcache.splits.making`."""
+"""Cutting rows into roles by whole groups: the arithmetic behind `frostbench.embedcache.splits.making`."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from embedcache.splits.folds import advice, cut
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.splits.folds import advice, cut
+from frostbench.embedcache.storage.files import CacheError
 
 
 def merge_groups(groups: np.ndarray, content: np.ndarray) -> np.ndarray:

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
-from embedcache.splits.spec import SplitSpec
-from embedcache.storage.damage import reading, remedy
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.storage.damage import reading, remedy
+from frostbench.embedcache.storage.files import CacheError
 
 SPLIT_KEY = b"embedcache.split"
 

@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 
-from embedcache.splits.spec import SplitSpec
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.storage.files import CacheError
 
 MOST_ADVISED = 5
 """Folds that are advised where they are possible."""

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from embedcache.cells import column_texts
-from embedcache.sources.text_tables import read_text_table
-from embedcache.splits.role_names import ROLE_OF, role_called
-from embedcache.splits.spec import SplitSpec
-from embedcache.storage.files import CacheError
-from embedcache.table import FeatureTable
+from frostbench.embedcache.cells import column_texts
+from frostbench.embedcache.sources.text_tables import read_text_table
+from frostbench.embedcache.splits.role_names import ROLE_OF, role_called
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import FeatureTable
 
 
 def start_roles(table: FeatureTable, spec: SplitSpec) -> np.ndarray:

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from embedcache.hashes import file_sha256
-from embedcache.outputs.places import is_refused
-from embedcache.splits.cuts import cut_roles, keep_classes_in_train, merge_groups
-from embedcache.splits.files import SPLIT_KEY, hash_facts
-from embedcache.splits.files import SplitReport as SplitReport
-from embedcache.splits.files import hash_roles as hash_roles
-from embedcache.splits.files import read_split as read_split
-from embedcache.splits.folds import advice, make_folds, single_groups, small_classes, unlearnt
-from embedcache.splits.given_roles import read_roles, start_roles
-from embedcache.splits.near_copies import near_column, near_in_cache, with_near_copies
-from embedcache.splits.role_names import ROLES as ROLES
-from embedcache.splits.spec import SplitSpec as SplitSpec
-from embedcache.splits.time_cuts import cut_by_time
-from embedcache.storage.files import CacheError, write_parquet
-from embedcache.storage.own import check_links
-from embedcache.table import FeatureTable
+from frostbench.embedcache.hashes import file_sha256
+from frostbench.embedcache.outputs.places import is_refused
+from frostbench.embedcache.splits.cuts import cut_roles, keep_classes_in_train, merge_groups
+from frostbench.embedcache.splits.files import SPLIT_KEY, hash_facts
+from frostbench.embedcache.splits.files import SplitReport as SplitReport
+from frostbench.embedcache.splits.files import hash_roles as hash_roles
+from frostbench.embedcache.splits.files import read_split as read_split
+from frostbench.embedcache.splits.folds import advice, make_folds, single_groups, small_classes, unlearnt
+from frostbench.embedcache.splits.given_roles import read_roles, start_roles
+from frostbench.embedcache.splits.near_copies import near_column, near_in_cache, with_near_copies
+from frostbench.embedcache.splits.role_names import ROLES as ROLES
+from frostbench.embedcache.splits.spec import SplitSpec as SplitSpec
+from frostbench.embedcache.splits.time_cuts import cut_by_time
+from frostbench.embedcache.storage.files import CacheError, write_parquet
+from frostbench.embedcache.storage.own import check_links
+from frostbench.embedcache.table import FeatureTable
 
 UNKEPT = "The cache cannot be written, so this split is not kept; another scikit-learn may cut other rows."
 SPLITS = {"given": "The given split", "time": "The split by time", "grouped_stratified": "The split from the file"}
@@ -99,7 +99,7 @@ def _groups(
     if spec.duplicates is None:
         return groups, []
     if near is None:
-        from embedcache.index.groups import near_groups
+        from frostbench.embedcache.index.groups import near_groups
 
         near = near_groups(table, spec.duplicates)
     groups, note = with_near_copies(groups, near[order], spec.duplicates)

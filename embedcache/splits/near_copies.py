@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from embedcache.storage.files import CacheError
-from embedcache.table import FeatureTable, read_state, read_table
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import FeatureTable, read_state, read_table
 
 
 def with_near_copies(groups: np.ndarray, near: np.ndarray, threshold: float) -> tuple[np.ndarray, str]:
     """Groups [N] joined where they share near-copies [N], and a sentence that says how many those are."""
-    from embedcache.index.groups import joined_groups
+    from frostbench.embedcache.index.groups import joined_groups
 
     counts = np.unique(near, return_counts=True)[1]
     several = counts[counts > 1]
@@ -43,7 +43,7 @@ def near_in_cache(cache_dir: Path, table: FeatureTable, threshold: float) -> np.
     Raises:
         CacheError: the table has other rows than the cache.
     """
-    from embedcache.index.groups import near_groups
+    from frostbench.embedcache.index.groups import near_groups
 
     whole = read_table(cache_dir, [near_column(cache_dir)[0]], stored=True)
     if whole.ids.tolist() != table.ids.tolist():

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from embedcache.config import SETTINGS
+from frostbench.embedcache.config import SETTINGS
 
 CUT = ("select", "calibrate")
 """Roles that cross-validation has no rows for."""

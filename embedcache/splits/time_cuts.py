@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.files import CacheError
 
 
 def cut_by_time(

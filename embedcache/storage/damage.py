@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import ValidationError
 
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.files import CacheError
 
 MISREAD = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError),

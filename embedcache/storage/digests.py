@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from embedcache.hashes import file_sha256
-from embedcache.storage.damage import reading, remedy
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.hashes import file_sha256
+from frostbench.embedcache.storage.damage import reading, remedy
+from frostbench.embedcache.storage.files import CacheError
 
 SETTLED_NS = 2_000_000_000
 """A file that was written less than this long ago is not remembered: its next change may bear the same times."""

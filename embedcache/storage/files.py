@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.outputs.writing import new_file, write_bytes
-from embedcache.outputs.writing import sync as sync
+from frostbench.embedcache.outputs.writing import new_file, write_bytes
+from frostbench.embedcache.outputs.writing import sync as sync
 
 ROWS_PER_GROUP = 32_768
 

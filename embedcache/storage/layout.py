@@ -6,8 +6,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
-from embedcache.items import Item
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.items import Item
+from frostbench.embedcache.storage.files import CacheError
 
 
 def cut(n: int, shard_rows: int) -> list[int]:

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.sources.source import Item
-from embedcache.storage.files import CacheError, write_parquet
+from frostbench.embedcache.sources.source import Item
+from frostbench.embedcache.storage.files import CacheError, write_parquet
 
 ITEMS_SCHEMA = pa.schema(
     [

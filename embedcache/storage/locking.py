@@ -9,9 +9,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from embedcache.outputs.places import is_refused
-from embedcache.storage.files import CacheError, write_json
-from embedcache.storage.own import (
+from frostbench.embedcache.outputs.places import is_refused
+from frostbench.embedcache.storage.files import CacheError, write_json
+from frostbench.embedcache.storage.own import (
     HOLDER,
     LOCK,
     PART_FILE,

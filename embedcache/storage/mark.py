@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from embedcache.outputs.leftovers import remove_abandoned
-from embedcache.storage.files import CacheError
-from embedcache.storage.own import is_plain, partial_files
-from embedcache.storage.staging import committed_names, is_committed, staged
-from embedcache.storage.state import read_cache
+from frostbench.embedcache.outputs.leftovers import remove_abandoned
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.own import is_plain, partial_files
+from frostbench.embedcache.storage.staging import committed_names, is_committed, staged
+from frostbench.embedcache.storage.state import read_cache
 
 
 def is_cache(cache_dir: Path) -> bool:

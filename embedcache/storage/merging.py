@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.items import Item, escape_name
-from embedcache.storage.files import write_json, write_parquet
-from embedcache.storage.staging import commit, scratch, staged
-from embedcache.storage.store import METADATA_KEY, bad_path, read_bad, read_keys, shard_path
+from frostbench.embedcache.items import Item, escape_name
+from frostbench.embedcache.storage.files import write_json, write_parquet
+from frostbench.embedcache.storage.staging import commit, scratch, staged
+from frostbench.embedcache.storage.store import METADATA_KEY, bad_path, read_bad, read_keys, shard_path
 
 Bad = list[dict[str, Any]]
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Literal
 
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.files import CacheError
 
 LOCK = "lock"
 HOLDER = "lock.json"

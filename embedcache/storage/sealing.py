@@ -5,10 +5,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from embedcache.hashes import file_sha256
-from embedcache.storage.damage import is_imported, reading
-from embedcache.storage.digests import sha256_now
-from embedcache.storage.files import CacheError, read_json, write_json
+from frostbench.embedcache.hashes import file_sha256
+from frostbench.embedcache.storage.damage import is_imported, reading
+from frostbench.embedcache.storage.digests import sha256_now
+from frostbench.embedcache.storage.files import CacheError, read_json, write_json
 
 SEALED: Mapping[str, str] = MappingProxyType({"cache.json": "cache_sha256", "views.parquet": "views_sha256"})
 """Files whose SHA-256 stands in the manifest, and under which key; manifests of earlier versions lack them."""

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from embedcache.storage.files import CacheError, read_json, sync, write_json
-from embedcache.storage.own import STAGED, UPDATE, check_own, entries, is_plain, remove_passing
+from frostbench.embedcache.storage.files import CacheError, read_json, sync, write_json
+from frostbench.embedcache.storage.own import STAGED, UPDATE, check_own, entries, is_plain, remove_passing
 
 COMMIT = "commit.json"
 _BY_HAND = "Delete {} by hand, and run the embed command again."

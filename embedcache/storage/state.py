@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from embedcache.recipe import Recipe
-from embedcache.storage import store
-from embedcache.storage.damage import is_imported, reading, remedy
-from embedcache.storage.digests import sha256_now
-from embedcache.storage.files import CacheError
-from embedcache.storage.layout import shard_sizes
-from embedcache.storage.listing import read_item_columns
-from embedcache.storage.sealing import check_unchanged
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.storage import store
+from frostbench.embedcache.storage.damage import is_imported, reading, remedy
+from frostbench.embedcache.storage.digests import sha256_now
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.layout import shard_sizes
+from frostbench.embedcache.storage.listing import read_item_columns
+from frostbench.embedcache.storage.sealing import check_unchanged
 
 
 class _Strict(BaseModel):

@@ -15,21 +15,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.hashes import file_sha256, hash_rows, hash_table
-from embedcache.recipe import Recipe
-from embedcache.storage.files import CacheError as CacheError
-from embedcache.storage.files import read_json as read_json
-from embedcache.storage.files import write_json as write_json
-from embedcache.storage.files import write_parquet as write_parquet
-from embedcache.storage.layout import bounds, shard_sizes
-from embedcache.storage.listing import check_unique as check_unique
-from embedcache.storage.listing import effective_groups, read_item_columns, rows_of
-from embedcache.storage.listing import read_items as read_items
-from embedcache.storage.listing import write_items as write_items
-from embedcache.storage.own import SHARD_FILE
-from embedcache.storage.own import partial_files as partial_files
-from embedcache.storage.sealing import seals_of
-from embedcache.storage.vectors import LITTLE
+from frostbench.embedcache.hashes import file_sha256, hash_rows, hash_table
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.storage.files import CacheError as CacheError
+from frostbench.embedcache.storage.files import read_json as read_json
+from frostbench.embedcache.storage.files import write_json as write_json
+from frostbench.embedcache.storage.files import write_parquet as write_parquet
+from frostbench.embedcache.storage.layout import bounds, shard_sizes
+from frostbench.embedcache.storage.listing import check_unique as check_unique
+from frostbench.embedcache.storage.listing import effective_groups, read_item_columns, rows_of
+from frostbench.embedcache.storage.listing import read_items as read_items
+from frostbench.embedcache.storage.listing import write_items as write_items
+from frostbench.embedcache.storage.own import SHARD_FILE
+from frostbench.embedcache.storage.own import partial_files as partial_files
+from frostbench.embedcache.storage.sealing import seals_of
+from frostbench.embedcache.storage.vectors import LITTLE
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)

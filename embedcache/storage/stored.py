@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.storage.damage import remedy
-from embedcache.storage.digests import check_digest, check_digests
-from embedcache.storage.files import CacheError
-from embedcache.storage.vectors import BATCH_BYTES, check_finite, opened, pieces_of
+from frostbench.embedcache.storage.damage import remedy
+from frostbench.embedcache.storage.digests import check_digest, check_digests
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.vectors import BATCH_BYTES, check_finite, opened, pieces_of
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.storage.damage import reading, remedy
-from embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.damage import reading, remedy
+from frostbench.embedcache.storage.files import CacheError
 
 BATCH_BYTES = 2**19
 

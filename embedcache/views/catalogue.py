@@ -4,10 +4,18 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from embedcache.views.pairs import CutMix, SuperpixelMix
-from embedcache.views.policy import Policy
-from embedcache.views.single import AutoAugment, ColourJitter, Crops, Flip, RandAugment, RandomCrop, TrivialAugment
-from embedcache.views.transplant import Transplant
+from frostbench.embedcache.views.pairs import CutMix, SuperpixelMix
+from frostbench.embedcache.views.policy import Policy
+from frostbench.embedcache.views.single import (
+    AutoAugment,
+    ColourJitter,
+    Crops,
+    Flip,
+    RandAugment,
+    RandomCrop,
+    TrivialAugment,
+)
+from frostbench.embedcache.views.transplant import Transplant
 
 AnyPolicy = Annotated[
     Flip

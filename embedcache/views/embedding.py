@@ -9,25 +9,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from embedcache.decode import PIXEL_LIMIT, decode_bytes
-from embedcache.extraction.events import Embedder, Event, Finished, Started
-from embedcache.extraction.extract import extract
-from embedcache.extraction.together import Together, together
-from embedcache.items import Item, Listing
-from embedcache.recipe import differences
-from embedcache.splits.making import Split
-from embedcache.storage.files import CacheError, read_json, write_parquet
-from embedcache.storage.listing import read_items
-from embedcache.storage.own import check_links
-from embedcache.storage.sealing import seal
-from embedcache.storage.state import read_state
-from embedcache.table import FeatureTable, read_table
-from embedcache.views.making import Maker
-from embedcache.views.planning import PlannedView, Role, labels_of, plan
-from embedcache.views.policy import Policy
-from embedcache.views.saliency import Saliency
-from embedcache.views.sets import FILE, SCHEMA, views_folder
-from embedcache.views.transplant import Transplant
+from frostbench.embedcache.decode import PIXEL_LIMIT, decode_bytes
+from frostbench.embedcache.extraction.events import Embedder, Event, Finished, Started
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.extraction.together import Together, together
+from frostbench.embedcache.items import Item, Listing
+from frostbench.embedcache.recipe import differences
+from frostbench.embedcache.splits.making import Split
+from frostbench.embedcache.storage.files import CacheError, read_json, write_parquet
+from frostbench.embedcache.storage.listing import read_items
+from frostbench.embedcache.storage.own import check_links
+from frostbench.embedcache.storage.sealing import seal
+from frostbench.embedcache.storage.state import read_state
+from frostbench.embedcache.table import FeatureTable, read_table
+from frostbench.embedcache.views.making import Maker
+from frostbench.embedcache.views.planning import PlannedView, Role, labels_of, plan
+from frostbench.embedcache.views.policy import Policy
+from frostbench.embedcache.views.saliency import Saliency
+from frostbench.embedcache.views.sets import FILE, SCHEMA, views_folder
+from frostbench.embedcache.views.transplant import Transplant
 
 
 def make_views(

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from embedcache.decode import DecodeError, ElsewhereError
-from embedcache.items import Item
-from embedcache.sources.reading import read_item
-from embedcache.views.planning import PlannedView
-from embedcache.views.policy import Image, Policy, View
-from embedcache.views.saliency import Saliency
-from embedcache.views.transplant import Transplant
+from frostbench.embedcache.decode import DecodeError, ElsewhereError
+from frostbench.embedcache.items import Item
+from frostbench.embedcache.sources.reading import read_item
+from frostbench.embedcache.views.planning import PlannedView
+from frostbench.embedcache.views.policy import Image, Policy, View
+from frostbench.embedcache.views.saliency import Saliency
+from frostbench.embedcache.views.transplant import Transplant
 
 
 class Maker:
-    """Makes the planned views of a policy; `embedcache.extraction.together.Together` calls it on each decoded image.
+    """Maker of a policy's planned views; `frostbench.embedcache.extraction.together.Together` calls it on each image.
 
     Attributes:
         text: how a recipe states the views.

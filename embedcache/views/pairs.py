@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image as Pictures
 from pydantic import Field
 
-from embedcache.views.policy import Image, Policy, View
+from frostbench.embedcache.views.policy import Image, Policy, View
 
 
 class CutMix(Policy):

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from embedcache.table import FeatureTable
-from embedcache.views.policy import Policy
-from embedcache.views.single import Crops, Flip
-from embedcache.views.transplant import Transplant
+from frostbench.embedcache.table import FeatureTable
+from frostbench.embedcache.views.policy import Policy
+from frostbench.embedcache.views.single import Crops, Flip
+from frostbench.embedcache.views.transplant import Transplant
 
 Role = Literal["train", "eval"]
 """Whose views: training rows, to train on; or rows that select, calibrate and test, to average over."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import BaseModel
 
-from embedcache.config import SETTINGS
+from frostbench.embedcache.config import SETTINGS
 
 Image = np.ndarray
 """Decoded pixels, uint8 [H, W, 3]."""

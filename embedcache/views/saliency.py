@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from embedcache.backbones import Backbone
-from embedcache.backbones.attention import class_attention
-from embedcache.extraction.events import Embedder
-from embedcache.views.policy import Image
-from embedcache.views.transplant import Transplant, occlusion, resampled, squared
+from frostbench.embedcache.backbones import Backbone
+from frostbench.embedcache.backbones.attention import class_attention
+from frostbench.embedcache.extraction.events import Embedder
+from frostbench.embedcache.views.policy import Image
+from frostbench.embedcache.views.transplant import Transplant, occlusion, resampled, squared
 
 KEPT = 256
 """Images whose saliency is remembered: the views of one image follow one another."""

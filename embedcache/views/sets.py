@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedcache.hashes import file_sha256
-from embedcache.storage.damage import reading
-from embedcache.storage.files import CacheError
-from embedcache.storage.state import read_state
-from embedcache.table import FeatureTable, read_table
+from frostbench.embedcache.hashes import file_sha256
+from frostbench.embedcache.storage.damage import reading
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.state import read_state
+from frostbench.embedcache.table import FeatureTable, read_table
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 FILE = "views.parquet"

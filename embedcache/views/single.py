@@ -9,7 +9,7 @@ from PIL import Image as Pictures
 from pydantic import Field, model_validator
 from torchvision.transforms import v2
 
-from embedcache.views.policy import Image, Policy, View
+from frostbench.embedcache.views.policy import Image, Policy, View
 
 Strength = Annotated[float, Field(ge=0, le=10)]
 _DRAWING = threading.Lock()

@@ -8,8 +8,8 @@ import torch
 from PIL import Image as Pictures
 from pydantic import Field
 
-from embedcache.views.pairs import scaled
-from embedcache.views.policy import Image, Policy, View
+from frostbench.embedcache.views.pairs import scaled
+from frostbench.embedcache.views.policy import Image, Policy, View
 
 
 class Transplant(Policy):

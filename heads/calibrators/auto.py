@@ -5,9 +5,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from heads.calibrators.rows import Numbers
-from heads.calibrators.temperature import fit_temperature
-from heads.spec import Spec
+from frostbench.heads.calibrators.rows import Numbers
+from frostbench.heads.calibrators.temperature import fit_temperature
+from frostbench.heads.spec import Spec
 
 LEAST_ROWS = 20
 """Rows below which no temperature is fitted."""

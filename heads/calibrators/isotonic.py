@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heads.calibrators.rows import Numbers, checked, with_rows
-from heads.spec import Spec
+from frostbench.heads.calibrators.rows import Numbers, checked, with_rows
+from frostbench.heads.spec import Spec
 
 SMALLEST = float(torch.finfo(torch.float64).eps)
 """Least probability of a class that can come, so that no single row makes a likelihood infinite."""

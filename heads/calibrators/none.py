@@ -4,8 +4,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from heads.calibrators.rows import Numbers
-from heads.spec import Spec
+from frostbench.heads.calibrators.rows import Numbers
+from frostbench.heads.spec import Spec
 
 
 class NoCalibration(Spec):

@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from heads.calibrators.rows import Numbers, checked
-from heads.spec import Spec
+from frostbench.heads.calibrators.rows import Numbers, checked
+from frostbench.heads.spec import Spec
 
 
 class Temperature(Spec):

@@ -1,10 +1,10 @@
 """What a reader must know of a calibration before trusting it."""
 
-from heads.calibrators.auto import AutoTemperature
-from heads.calibrators.none import NoCalibration
-from heads.calibrators.rows import Calibration
-from heads.calibrators.temperature import Temperature, at_bound
-from heads.posthoc import PosthocSpec
+from frostbench.heads.calibrators.auto import AutoTemperature
+from frostbench.heads.calibrators.none import NoCalibration
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.calibrators.temperature import Temperature, at_bound
+from frostbench.heads.posthoc import PosthocSpec
 
 INSTEAD = "Keep more rows for calibration, or set posthoc.calibration.kind=none"
 

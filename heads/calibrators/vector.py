@@ -6,9 +6,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.calibrators.rows import Numbers, checked, with_rows
-from heads.calibrators.smooth import likelihood, minimum
-from heads.spec import Spec
+from frostbench.heads.calibrators.rows import Numbers, checked, with_rows
+from frostbench.heads.calibrators.smooth import likelihood, minimum
+from frostbench.heads.spec import Spec
 
 
 class Vector(Spec):

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import Spec
+from frostbench.heads.spec import Spec
 
 POINTS = 41
 

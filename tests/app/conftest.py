@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from app.cli import main
+from frostbench.app.cli import main
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def photos(tmp_path_factory):
 
 def embedded(photos, folder, **options):
     """A cache of the photos by the bundled EfficientNet-Lite0."""
-    from app.actions.embedding import embed_listing
-    from embedcache.backbones import load_backbone
-    from embedcache.sources.source import list_folder
+    from frostbench.app.actions.embedding import embed_listing
+    from frostbench.embedcache.backbones import load_backbone
+    from frostbench.embedcache.sources.source import list_folder
 
     embed_listing(list_folder(photos), load_backbone("bundled", "efficientnet_lite0", **options), folder)
     return folder
@@ -91,7 +91,7 @@ seeds: [0, 1]
 @pytest.fixture(scope="session")
 def bundle(cache, tmp_path_factory):
     """A calibrated logistic regression on the photos, exported."""
-    from app.actions.benches import train_one
+    from frostbench.app.actions.benches import train_one
 
     out = tmp_path_factory.mktemp("bundle") / "head"
     overrides = ["head.classifier.kind=logreg", "posthoc.calibration.kind=temperature"]

@@ -1,7 +1,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app
+from frostbench.app.cli import app
 
 
 def run(*arguments: str):
@@ -9,7 +9,9 @@ def run(*arguments: str):
 
 
 def test_backbones_are_listed_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedcache.backbones.catalogue.is_at_hand", lambda known: known.provider == "bundled")
+    monkeypatch.setattr(
+        "frostbench.embedcache.backbones.catalogue.is_at_hand", lambda known: known.provider == "bundled"
+    )
     lines = run().output.splitlines()
     assert lines[0].split() == ["backbone", "dim", "size", "licence", "weights"]
     (lite,) = [line for line in lines if "lite0" in line]

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from app.actions.telling import told
-from app.demo_data import digits, solar_cells
-from heads.export import load
+from frostbench.app.actions.telling import told
+from frostbench.app.demo_data import digits, solar_cells
+from frostbench.heads.export import load
 
 
 def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
@@ -66,12 +66,16 @@ def test_options_are_listed(frostbench):
 
 
 def test_training_and_the_command_line_do_not_import_gradio():
-    assert not imported("gradio", by="app.cli, app.actions.benches, app.actions.embedding, app.actions.demo")
+    assert not imported(
+        "gradio",
+        by="frostbench.app.cli, "
+        "frostbench.app.actions.benches, frostbench.app.actions.embedding, frostbench.app.actions.demo",
+    )
 
 
 def test_help_does_not_wait_for_torch():
-    assert not imported("torch", by="app.cli")
-    assert imported("torch", by="app.actions.benches")
+    assert not imported("torch", by="frostbench.app.cli")
+    assert imported("torch", by="frostbench.app.actions.benches")
 
 
 def imported(name, by):
@@ -146,8 +150,8 @@ def test_train_names_a_simple_head_that_does_better_and_refits_what_it_exports(
 
 
 def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench, bench_file, tmp_path, monkeypatch):
-    import benchmarks.runner as runner
-    from training.events import Failed, Finished
+    import frostbench.benchmarks.runner as runner
+    from frostbench.training.events import Failed, Finished
 
     real = runner.fit
 

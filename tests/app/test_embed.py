@@ -165,8 +165,8 @@ def test_weights_are_of_one_backbone(frostbench, photos, tmp_path):
 
 
 def test_patch_tokens_are_agreed_to(tmp_path, capsys):
-    from app.actions.embedding import _check_room
-    from embedcache.extraction.together import together
+    from frostbench.app.actions.embedding import _check_room
+    from frostbench.embedcache.extraction.together import together
 
     class Tokens:
         recipes, dims, tokens, provenance, batch = {"tokens": None}, {"tokens": 384}, {"tokens": 196}, {}, 8

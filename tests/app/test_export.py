@@ -3,13 +3,13 @@ import json
 import pandas as pd
 import pytest
 
-from heads.export import load
+from frostbench.heads.export import load
 
 
 @pytest.fixture(scope="module")
 def ran(bench_file, tmp_path_factory):
     """The bench with a store of its own, with every run in it."""
-    from app.actions.benches import read_bench_file, run_rows
+    from frostbench.app.actions.benches import read_bench_file, run_rows
 
     own = tmp_path_factory.mktemp("export") / "bench.yaml"
     own.write_text(bench_file.read_text().replace(str(bench_file.parent), str(own.parent)))

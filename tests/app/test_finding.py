@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from app import finding, workspace
-from app.jobs import read
-from app.page.telling import UNREADABLE, fingerprint, told_bench
-from app.page.training import submit_one
-from app.workspace import Workspace
-from benchmarks.plan import BenchSpec
-from benchmarks.runner import run_bench
-from benchmarks.settings import parse
+from frostbench.app import finding, workspace
+from frostbench.app.jobs import read
+from frostbench.app.page.telling import UNREADABLE, fingerprint, told_bench
+from frostbench.app.page.training import submit_one
+from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.settings import parse
 
 SHORT = {"train.schedule.epochs": 2, "train.schedule.min_steps": 0}
 
@@ -37,7 +37,7 @@ def trained(tree):
 
 
 def test_runs_of_another_store_are_taken_over_without_a_worker(here, monkeypatch):
-    monkeypatch.setattr("app.jobs.queue.start", lambda folder, *_: pytest.fail("a worker was started"))
+    monkeypatch.setattr("frostbench.app.jobs.queue.start", lambda folder, *_: pytest.fail("a worker was started"))
     trained(bench())
     asked = bench(store="results")
     job = read(here.store, submit_one("A", asked, here))
@@ -52,7 +52,7 @@ def test_runs_of_another_store_are_taken_over_without_a_worker(here, monkeypatch
 
 def test_what_is_there_in_part_is_taken_over_and_the_rest_trained(here, monkeypatch):
     started = []
-    monkeypatch.setattr("app.jobs.queue.start", lambda folder, *_: started.append(folder.name))
+    monkeypatch.setattr("frostbench.app.jobs.queue.start", lambda folder, *_: started.append(folder.name))
     trained(bench(seeds=(1,)))
     asked = bench(seeds=(0, 1), store="results")
     job = submit_one("A", asked, here)

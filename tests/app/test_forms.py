@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from app.forms import spec_of, tree_of, values_of
-from app.page.form_html import form_html
-from app.rows import Row, other_values, rows_of
-from benchmarks.plan import BenchSpec
-from benchmarks.settings import SettingsError
-from embedcache.splits.making import SplitSpec
-from heads.head import HeadSpec
-from heads.spec import Spec
-from training.run import RunSpec
+from frostbench.app.forms import spec_of, tree_of, values_of
+from frostbench.app.page.form_html import form_html
+from frostbench.app.rows import Row, other_values, rows_of
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.settings import SettingsError
+from frostbench.embedcache.splits.making import SplitSpec
+from frostbench.heads.head import HeadSpec
+from frostbench.heads.spec import Spec
+from frostbench.training.run import RunSpec
 
 SPECS = [RunSpec, SplitSpec, BenchSpec, HeadSpec]
 
@@ -176,7 +176,7 @@ def test_other_values_are_allowed_and_other(row):
 
 
 def test_the_form_names_no_option():
-    from app import forms, rows
+    from frostbench.app import forms, rows
 
     paths = {part for row in rows_of(RunSpec) for part in row.path.split(".")} - {
         "kind",

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from heads.vectors import NOT_FINITE
+from frostbench.heads.vectors import NOT_FINITE
 
 LABELS = np.arange(90) % 3
 
@@ -53,7 +53,7 @@ def test_a_head_of_imported_float32_vectors_predicts_them(frostbench, imported, 
 def test_rows_that_are_not_finite_are_error_rows_of_predict(frostbench, imported, tmp_path, monkeypatch):
     imported()
     assert train(frostbench, tmp_path).status == 0
-    from app.actions import predicting
+    from frostbench.app.actions import predicting
 
     read = predicting.read_table
 

@@ -9,10 +9,14 @@ import pytest
 @pytest.mark.parametrize(
     ("modules", "absent"),
     [
-        ("app.cli", ("gradio", "torch", "pandas")),
-        ("app.jobs, app.worker", ("gradio", "torch", "pandas")),
-        ("app.jobs.training, training.engine, benchmarks.runner", ("gradio", "typer")),
-        ("app.forms, app.sides, app.page.judge, app.page.form_html, app.views.compare", ("gradio", "typer")),
+        ("frostbench.app.cli", ("gradio", "torch", "pandas")),
+        ("frostbench.app.jobs, frostbench.app.worker", ("gradio", "torch", "pandas")),
+        ("frostbench.app.jobs.training, frostbench.training.engine, frostbench.benchmarks.runner", ("gradio", "typer")),
+        (
+            "frostbench.app.forms, frostbench.app.sides, frostbench.app.page.judge, "
+            "frostbench.app.page.form_html, frostbench.app.views.compare",
+            ("gradio", "typer"),
+        ),
     ],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(modules, absent):

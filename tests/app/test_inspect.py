@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app
-from app.frames import WIDE
-from embedcache.recipe import Recipe
-from embedcache.sources.source import Item
-from embedcache.storage import store
+from frostbench.app.cli import app
+from frostbench.app.frames import WIDE
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.sources.source import Item
+from frostbench.embedcache.storage import store
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_files_that_cannot_be_written_are_refused_first(cache: Path, tmp_path: P
 
 
 def test_lines_are_not_cut_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    from app.frames import print_frame
+    from frostbench.app.frames import print_frame
 
     print_frame(pd.DataFrame({"id": ["x" * 300, "[red]y[/red]"], "share": [0.25, 1.0], "odd": [True, False]}), 1)
     out = capsys.readouterr().out

@@ -1,9 +1,9 @@
 """What a job says after each event of its bench."""
 
-from app.jobs.files import Request, Status
-from app.jobs.progress import Progress
-from app.jobs.training import METRICS, after, ended, train
-from benchmarks.events import BenchDone, RunEpoch, RunFailed, RunFold
+from frostbench.app.jobs.files import Request, Status
+from frostbench.app.jobs.progress import Progress
+from frostbench.app.jobs.training import METRICS, after, ended, train
+from frostbench.benchmarks.events import BenchDone, RunEpoch, RunFailed, RunFold
 
 
 def test_a_job_says_how_far_it_is_and_which_seed_failed(tmp_path):
@@ -24,7 +24,7 @@ def test_seeds_that_train_together_are_followed_one_by_one(tmp_path, monkeypatch
 
     told = [epoch(0, 1, 0.3, 1), epoch(1, 1, 0.9, 1), epoch(0, 2, 0.4, 2), epoch(1, 2, 0.1, 1)]
     seen = []
-    monkeypatch.setattr("app.jobs.training.run_bench", lambda *_, **__: iter(told))
+    monkeypatch.setattr("frostbench.app.jobs.training.run_bench", lambda *_, **__: iter(told))
     progress = Progress(tmp_path)
     real = progress.show
     monkeypatch.setattr(progress, "show", lambda status, soon=False: (seen.append(status), real(status, soon=soon)))

@@ -9,21 +9,21 @@ import pytest
 from pages import Page
 from seeing import Halves, write_images
 
-from app.page import form_html as form_page
-from app.page.judge import judge
-from app.page.state import SPLIT_ROWS, first_form, read_form
-from app.page.training import submit
-from app.rows import Row
-from app.sides import CUSTOM, ROWS
-from app.workspace import Workspace
-from benchmarks.settings import preset_names
-from embedcache.extraction.extract import extract
-from embedcache.sources.folders import list_folder
-from embedcache.splits.making import load_or_make_split
-from embedcache.splits.spec import SplitSpec
-from embedcache.table import read_table
-from embedcache.views.catalogue import read_policy
-from embedcache.views.embedding import make_views
+from frostbench.app.page import form_html as form_page
+from frostbench.app.page.judge import judge
+from frostbench.app.page.state import SPLIT_ROWS, first_form, read_form
+from frostbench.app.page.training import submit
+from frostbench.app.rows import Row
+from frostbench.app.sides import CUSTOM, ROWS
+from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.settings import preset_names
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.sources.folders import list_folder
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.table import read_table
+from frostbench.embedcache.views.catalogue import read_policy
+from frostbench.embedcache.views.embedding import make_views
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def reads(monkeypatch):
         found.append(str(path))
         return "0" * 64
 
-    monkeypatch.setattr("heads.text_weights.file_sha256", hashed)
+    monkeypatch.setattr("frostbench.heads.text_weights.file_sha256", hashed)
     return found
 
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from dying_disk import dies, runs_full
 
-from app.actions.benches import read_bench_file, train_one
-from app.demo_data import claim_folder
-from benchmarks.exporting import export_row
-from embedcache.backbones.text import ClassTexts
-from heads.export import BundleError, load
-from heads.removal import remove
+from frostbench.app.actions.benches import read_bench_file, train_one
+from frostbench.app.demo_data import claim_folder
+from frostbench.benchmarks.exporting import export_row
+from frostbench.embedcache.backbones.text import ClassTexts
+from frostbench.heads.export import BundleError, load
+from frostbench.heads.removal import remove
 
 
 def names(folder: Path) -> list[str]:
@@ -75,7 +75,7 @@ def test_training_into_a_bundle_goes_on_after_a_kill_and_a_full_disk(
 ) -> None:
     torch.set_num_threads(1)
     store, out, at = tmp_path / "store", tmp_path / "head", 1
-    monkeypatch.setattr("app.actions.benches.print", lambda *told: None, raising=False)
+    monkeypatch.setattr("frostbench.app.actions.benches.print", lambda *told: None, raising=False)
     if is_trained:
         train(cache, store, None)
     while stops(lambda: train(cache, store, out), at):

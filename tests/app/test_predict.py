@@ -9,13 +9,13 @@ import torch
 from flips import flips
 from PIL import Image
 
-from benchmarks.canary import check_canary
-from benchmarks.inference import open_predictor, predict_images, read_prior
-from embedcache.recipe import Recipe
-from embedcache.table import read_table
-from heads.bundle_files import sealed
-from heads.export import Canary, load
-from heads.trained import TrainedHead
+from frostbench.benchmarks.canary import check_canary
+from frostbench.benchmarks.inference import open_predictor, predict_images, read_prior
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.table import read_table
+from frostbench.heads.bundle_files import sealed
+from frostbench.heads.export import Canary, load
+from frostbench.heads.trained import TrainedHead
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_predictions_are_written_in_three_forms(frostbench, bundle, photos, tmp_
 
 
 def test_a_cache_is_predicted_without_its_backbone(frostbench, bundle, cache, photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.inference.rebuild_all", None)
+    monkeypatch.setattr("frostbench.benchmarks.inference.rebuild_all", None)
     said = frostbench("predict", bundle, cache, "--out", tmp_path / "cached.csv")
     assert said.status == 0, said.err
     table = pd.read_csv(tmp_path / "cached.csv")
@@ -107,7 +107,7 @@ def test_batches_change_no_prediction_and_a_prior_is_applied_once(photos, predic
 
 def test_the_command_tells_how_many_are_done(frostbench, bundle, photos, monkeypatch):
     moves = []
-    monkeypatch.setattr("app.progress.Bar.move", lambda bar, done, total: moves.append((done, total)))
+    monkeypatch.setattr("frostbench.app.progress.Bar.move", lambda bar, done, total: moves.append((done, total)))
     count = len(frostbench("predict", bundle, photos / "digit 8").out.splitlines())
     assert moves == [(0, count), (count, count)]
 
@@ -129,7 +129,7 @@ def test_the_class_prior_moves_the_probabilities(frostbench, bundle, photos, pre
 
 
 def _decoded(path):
-    from embedcache.decode import decode_file
+    from frostbench.embedcache.decode import decode_file
 
     return decode_file(path)
 
@@ -137,7 +137,7 @@ def _decoded(path):
 @pytest.fixture(scope="module")
 def shifted(cache, tmp_path_factory):
     """The same head with decisions that favour the rare class by far."""
-    from app.actions.benches import train_one
+    from frostbench.app.actions.benches import train_one
 
     out = tmp_path_factory.mktemp("shifted") / "head"
     overrides = ["head.classifier.kind=logreg", "posthoc.shift={kind: given, logits: {digit 8: 50}}"]
@@ -167,7 +167,7 @@ def test_decisions_are_those_of_the_bundle_unless_the_largest_probability_is_ask
 
 
 def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_path):
-    from app.actions.benches import train_one
+    from frostbench.app.actions.benches import train_one
 
     shares = {"digit 0": 0.05, "digit 1": 0.05, "digit 8": 0.9}
     base = ["head.classifier.kind=logreg"]
@@ -277,7 +277,7 @@ def test_a_flipped_bit_of_a_cache_is_noticed_by_predict(frostbench, bundle, cach
 def test_an_intensity_range_goes_from_the_command_into_the_bundle(frostbench, tmp_path):
     from PIL import Image
 
-    from app.actions.benches import train_one
+    from frostbench.app.actions.benches import train_one
 
     random = np.random.default_rng(0)
     for name, level in (("dim", 300), ("bright", 3000)):

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from read_only import make_read_only
 
-from benchmarks.api import fit
-from embedcache.checking.doctor import diagnose, treat
-from embedcache.index import load_or_make_map
-from embedcache.splits.making import UNKEPT, SplitSpec, load_or_make_split
-from embedcache.storage.files import CacheError
-from embedcache.storage.locking import is_locked
-from embedcache.table import read_table
+from frostbench.benchmarks.api import fit
+from frostbench.embedcache.checking.doctor import diagnose, treat
+from frostbench.embedcache.index import load_or_make_map
+from frostbench.embedcache.splits.making import UNKEPT, SplitSpec, load_or_make_split
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.locking import is_locked
+from frostbench.embedcache.table import read_table
 
 NUMBERS = [errno.EROFS, errno.EACCES, errno.EPERM]
 

@@ -1,8 +1,8 @@
 """Looks at the test rows are counted by split."""
 
-from app.reveals import count_reveals, note_reveal
-from benchmarks.ab import pair
-from benchmarks.speed.fake_runs import write_fake_runs
+from frostbench.app.reveals import count_reveals, note_reveal
+from frostbench.benchmarks.ab import pair
+from frostbench.benchmarks.speed.fake_runs import write_fake_runs
 
 
 def test_looks_are_counted_and_a_half_written_line_is_none(tmp_path):

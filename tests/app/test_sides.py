@@ -6,10 +6,10 @@ import subprocess
 import pytest
 import yaml
 
-from app.command_lines import both, command_lines, run_of
-from app.forms import values_of
-from app.rows import other_values
-from app.sides import (
+from frostbench.app.command_lines import both, command_lines, run_of
+from frostbench.app.forms import values_of
+from frostbench.app.rows import other_values
+from frostbench.app.sides import (
     ROWS,
     at,
     bench_of,
@@ -25,14 +25,14 @@ from app.sides import (
     with_preset,
     with_switch,
 )
-from app.sides import (
+from frostbench.app.sides import (
     run_of as run_of_side,
 )
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.settings import merge, parse, preset, preset_names, with_changes
-from heads.head import Closed
-from training.conflicts import check
-from training.run import RunSpec
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.settings import merge, parse, preset, preset_names, with_changes
+from frostbench.heads.head import Closed
+from frostbench.training.conflicts import check
+from frostbench.training.run import RunSpec
 
 NAMES = ["Long-tail logit adjustment", "Feature augmentation", "Manifold mixup", "SupCon", "cRT"]
 

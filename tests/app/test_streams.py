@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import main
+from frostbench.app.cli import main
 
 ENCODINGS = ["ascii", "latin-1", "cp437", "cp850", "utf-8"]
 
@@ -65,7 +65,7 @@ def test_help_and_pipes_of_another_encoding():
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path.cwd())}
     for words in (["--help"], ["options"], ["backbones"]):
         said = subprocess.run(
-            [sys.executable, "-m", "app.cli", *words], env=environment, capture_output=True, check=False
+            [sys.executable, "-m", "frostbench.app.cli", *words], env=environment, capture_output=True, check=False
         )
         assert (said.returncode, said.stderr) == (0, b"")
         assert said.stdout.isascii()

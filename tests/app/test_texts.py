@@ -28,9 +28,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def clip_cache(folder, photos, tmp_path_factory):
-    from app.actions.embedding import embed_listing
-    from app.actions.loading import load_backbones
-    from embedcache.sources.source import list_source
+    from frostbench.app.actions.embedding import embed_listing
+    from frostbench.app.actions.loading import load_backbones
+    from frostbench.embedcache.sources.source import list_source
 
     cache = tmp_path_factory.mktemp("clip-cache") / "cache"
     embed_listing(list_source(photos), load_backbones([f"clip=open_clip:local-dir:{folder}"], ()), cache)

@@ -10,23 +10,23 @@ from PIL import Image
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.page.routes import routes
-from app.trial import Trial, decided, probabilities, try_image
-from app.uploads import Uploads
-from app.workspace import Workspace
-from benchmarks.all_runs import read_records
-from benchmarks.inference import Predictor, open_predictor, predict_images
-from heads import plugin_files
-from heads.calibrators.temperature import Temperature
-from heads.ensemble import Ensemble
-from heads.export import load
-from heads.layers import Layers
-from heads.posthoc import PosthocSpec
+from frostbench.app.page.routes import routes
+from frostbench.app.trial import Trial, decided, probabilities, try_image
+from frostbench.app.uploads import Uploads
+from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.all_runs import read_records
+from frostbench.benchmarks.inference import Predictor, open_predictor, predict_images
+from frostbench.heads import plugin_files
+from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.ensemble import Ensemble
+from frostbench.heads.export import load
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import PosthocSpec
 
 
 @pytest.fixture(scope="module")
 def store(cache, tmp_path_factory):
-    from app.actions.benches import train_one
+    from frostbench.app.actions.benches import train_one
 
     out = tmp_path_factory.mktemp("tried") / "results"
     for seed in (0, 1):
@@ -95,8 +95,8 @@ def test_views_of_an_image_are_drawn_by_its_own_name(tmp_path, monkeypatch):
             named.append(name)
             raise ValueError("seen")
 
-    monkeypatch.setattr("app.trial.best_run", lambda store, keys: "key")
-    monkeypatch.setattr("app.trial._predictor", lambda folder, device, plugins: Named())
+    monkeypatch.setattr("frostbench.app.trial.best_run", lambda store, keys: "key")
+    monkeypatch.setattr("frostbench.app.trial._predictor", lambda folder, device, plugins: Named())
     Image.new("RGB", (4, 4)).save(tmp_path / "image", "PNG")
     with pytest.raises(ValueError, match="seen"):
         try_image(tmp_path / "image", "leaf 7.png", tmp_path, {}, "cpu")
@@ -134,17 +134,19 @@ def test_a_file_that_is_no_image_is_told(store, photos):
 def test_an_ensemble_is_not_tried(store, photos, monkeypatch):
     keys = {int(row.seed): row.key for row in read_records(store).itertuples()}
     members = tuple(load(store / "runs" / key / "head").head for key in keys.values())
-    monkeypatch.setattr("app.trial._predictor", lambda folder, device, plugins: Predictor(Ensemble(members), None))
+    monkeypatch.setattr(
+        "frostbench.app.trial._predictor", lambda folder, device, plugins: Predictor(Ensemble(members), None)
+    )
     with pytest.raises(ValueError, match=r"one head is tried at a time, however: run .* is an ensemble"):
         try_image(photos / "digit 8", "digit 8", store, keys, "cpu")
 
 
 def test_a_head_that_is_a_plugin_is_tried_only_where_its_file_was_named(cache, photos, tmp_path, monkeypatch):
-    from app.actions.benches import train_one
+    from frostbench.app.actions.benches import train_one
 
     ran, store, file = tmp_path / "ran", tmp_path / "results", tmp_path / "my_head.py"
     file.write_text(
-        "from typing import Literal\nfrom torch import nn\nfrom heads.spec import Spec\n"
+        "from typing import Literal\nfrom torch import nn\nfrom frostbench.heads.spec import Spec\n"
         "class MyHead(Spec):\n    kind: Literal['my_head'] = 'my_head'\n"
         "    def build(self, dim, classes, generator):\n        return nn.Linear(dim, classes)\n"
         f"open({str(ran)!r}, 'w').close()\n"

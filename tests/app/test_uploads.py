@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.scratch import scratch_folder
-from app.uploads import UploadError, Uploads, plain_name, write_preview
+from frostbench.app.scratch import scratch_folder
+from frostbench.app.uploads import UploadError, Uploads, plain_name, write_preview
 
 
 async def chunks(*parts):
@@ -112,7 +112,7 @@ def test_the_preview_is_what_heads_see_but_smaller(tmp_path):
 HOLD = """
 import sys
 from pathlib import Path
-from app.scratch import scratch_folder
+from frostbench.app.scratch import scratch_folder
 with scratch_folder(Path(sys.argv[1])) as own:
     print(own, flush=True)
     input()

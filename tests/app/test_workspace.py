@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app import workspace
-from app.workspace import Workspace
-from benchmarks.settings import SettingsError
+from frostbench.app import workspace
+from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.settings import SettingsError
 
 
 def made(folder):

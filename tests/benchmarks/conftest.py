@@ -5,11 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import benchmarks.runner as runner
-from embedcache.recipe import Recipe
-from embedcache.sources.source import Item
-from embedcache.storage.files import write_json
-from embedcache.storage.store import FORMAT_VERSION, describe_columns, write_items, write_manifest, write_shard
+import frostbench.benchmarks.runner as runner
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.sources.source import Item
+from frostbench.embedcache.storage.files import write_json
+from frostbench.embedcache.storage.store import (
+    FORMAT_VERSION,
+    describe_columns,
+    write_items,
+    write_manifest,
+    write_shard,
+)
 
 COUNTS = (120, 60, 40, 24, 16, 12)
 NAMES = ("ash", "beech", "cedar", "<img onerror=alert(1)>", "elm & oak", "fir")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from catalogue import CASES, COUNTS, data, trained
 
-from benchmarks.bootstrap import Answers, Frame
-from benchmarks.groups import Groups
-from benchmarks.paired import Paired
-from benchmarks.resampled import resample
+from frostbench.benchmarks.bootstrap import Answers, Frame
+from frostbench.benchmarks.groups import Groups
+from frostbench.benchmarks.paired import Paired
+from frostbench.benchmarks.resampled import resample
 
 SEEDS = 3
 """Runs on each side."""

@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
-from benchmarks.ab import BOTH_RIGHT, BOTH_WRONG, BREAKS, FIXES, pair
-from benchmarks.changes import Change
-from benchmarks.compare import compare
-from benchmarks.plan import BenchSpec
-from benchmarks.record import RunRecord
-from benchmarks.runner import bench_rows, run_bench
-from benchmarks.speed.fake_runs import write_fake_runs
-from benchmarks.store import StoreError, read_outcomes, read_record, run_folder
+from frostbench.benchmarks.ab import BOTH_RIGHT, BOTH_WRONG, BREAKS, FIXES, pair
+from frostbench.benchmarks.changes import Change
+from frostbench.benchmarks.compare import compare
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.runner import bench_rows, run_bench
+from frostbench.benchmarks.speed.fake_runs import write_fake_runs
+from frostbench.benchmarks.store import StoreError, read_outcomes, read_record, run_folder
 
 BASE = {
     "train.schedule": {"epochs": 12, "min_steps": 0, "batch_size": 32},

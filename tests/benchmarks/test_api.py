@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks.api import compare, fit
-from benchmarks.inference import predict_table
-from embedcache.table import read_table
-from heads.export import load, save
-from training.run import RunSpec
+from frostbench.benchmarks.api import compare, fit
+from frostbench.benchmarks.inference import predict_table
+from frostbench.embedcache.table import read_table
+from frostbench.heads.export import load, save
+from frostbench.training.run import RunSpec
 
 QUICK = {"train.schedule.min_steps": 20, "train.schedule.epochs": 2}
 SOLVED = {"head.classifier.kind": "logreg"}

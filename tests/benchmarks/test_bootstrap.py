@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.bootstrap import HIGHER_IS_BETTER, Answers, Frame, metrics_of, point_sums, resampled_sums, sums_of
-from benchmarks.significance import interval
-from training.metrics import all_metrics, brier, confidence
+from frostbench.benchmarks.bootstrap import (
+    HIGHER_IS_BETTER,
+    Answers,
+    Frame,
+    metrics_of,
+    point_sums,
+    resampled_sums,
+    sums_of,
+)
+from frostbench.benchmarks.significance import interval
+from frostbench.training.metrics import all_metrics, brier, confidence
 
 
 def answers(predicted):

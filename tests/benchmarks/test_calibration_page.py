@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from pages import Page
 
-from benchmarks.calibration.charts import RiskCurve, class_gaps, risk_coverage_chart
-from benchmarks.calibration.classes import ClassCalibration
-from benchmarks.calibration.page import write_calibration_page
-from benchmarks.calibration.report import calibration
-from benchmarks.plan import BenchSpec
-from benchmarks.runner import run_bench
+from frostbench.benchmarks.calibration.charts import RiskCurve, class_gaps, risk_coverage_chart
+from frostbench.benchmarks.calibration.classes import ClassCalibration
+from frostbench.benchmarks.calibration.page import write_calibration_page
+from frostbench.benchmarks.calibration.report import calibration
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.runner import run_bench
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.calibration.sides import Rows, both_sides, scaled, source_of
-from embedcache.splits.making import Split, SplitReport
-from heads.calibrators.rows import Calibration
-from heads.posthoc import fit_temperature
-from training.calibration_metrics import calibration_metrics
+from frostbench.benchmarks.calibration.sides import Rows, both_sides, scaled, source_of
+from frostbench.embedcache.splits.making import Split, SplitReport
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.posthoc import fit_temperature
+from frostbench.training.calibration_metrics import calibration_metrics
 
 
 def overconfident(rows=300, classes=4, seed=0, scale=3.0):

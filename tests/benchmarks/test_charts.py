@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from colors import contrast, mixed, rgb
 
-from benchmarks.charts import Curve, Interval, Reliability, forest_plot, learning_curves, reliability_diagram
-from benchmarks.class_charts import class_histogram, confusion_matrix
-from benchmarks.svg import CHART_CSS, Scale, ticks
+from frostbench.benchmarks.charts import Curve, Interval, Reliability, forest_plot, learning_curves, reliability_diagram
+from frostbench.benchmarks.class_charts import class_histogram, confusion_matrix
+from frostbench.benchmarks.svg import CHART_CSS, Scale, ticks
 
 HOSTILE = ["<img onerror=alert(1)>", '"><script>x</script>', "a&b\x00\x1b]", "x" * 300, "雪の結晶", "\u202eflip"]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks.api import fit
-from benchmarks.classified import TOO_LARGE, classified
-from benchmarks.inference import predict_table, write_predictions
-from embedcache.table import read_table
-from heads.ensemble import Ensemble
-from heads.vectors import NOT_FINITE
+from frostbench.benchmarks.api import fit
+from frostbench.benchmarks.classified import TOO_LARGE, classified
+from frostbench.benchmarks.inference import predict_table, write_predictions
+from frostbench.embedcache.table import read_table
+from frostbench.heads.ensemble import Ensemble
+from frostbench.heads.vectors import NOT_FINITE
 
 
 @pytest.fixture(params=["logreg", "knn", "ensemble"])

@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.compare import compare
-from benchmarks.notes import notes_of
-from benchmarks.paired import load
-from benchmarks.plan import BenchSpec
-from benchmarks.runner import bench_rows, run_bench
-from benchmarks.store import StoreError, read_record
-from benchmarks.tables import save, to_text
-from embedcache.outputs.places import OutputError
-from embedcache.splits.making import SplitSpec
-from training.events import Chosen
+from frostbench.benchmarks.compare import compare
+from frostbench.benchmarks.notes import notes_of
+from frostbench.benchmarks.paired import load
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.runner import bench_rows, run_bench
+from frostbench.benchmarks.store import StoreError, read_record
+from frostbench.benchmarks.tables import save, to_text
+from frostbench.embedcache.outputs.places import OutputError
+from frostbench.embedcache.splits.making import SplitSpec
+from frostbench.training.events import Chosen
 
 
 def benches(folder):

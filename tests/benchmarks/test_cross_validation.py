@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.api import fit
-from benchmarks.arrays import cache_of
-from benchmarks.compare import compare
-from benchmarks.events import BenchStopped, RunDone, RunEpoch, RunFold, RunSkipped
-from benchmarks.plan import BenchSpec
-from benchmarks.runner import bench_rows, run_bench
-from benchmarks.settings import SettingsError, parse
-from benchmarks.store import SEAL, read_outcomes, read_record
-from embedcache.splits.making import load_or_make_split
-from embedcache.table import read_table
-from heads.export import load
-from training.metrics import all_metrics
+from frostbench.benchmarks.api import fit
+from frostbench.benchmarks.arrays import cache_of
+from frostbench.benchmarks.compare import compare
+from frostbench.benchmarks.events import BenchStopped, RunDone, RunEpoch, RunFold, RunSkipped
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.runner import bench_rows, run_bench
+from frostbench.benchmarks.settings import SettingsError, parse
+from frostbench.benchmarks.store import SEAL, read_outcomes, read_record
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.table import read_table
+from frostbench.heads.export import load
+from frostbench.training.metrics import all_metrics
 
 CLASSES, DIM = 8, 6
 BASE = {

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.results.defaults import jobs, page, sections
-from benchmarks.results.defaults.cuts import SHARES, cut, few
-from benchmarks.results.defaults.jobs import NOW, Code, Fit, Job, Work, done
-from benchmarks.results.defaults.one_fit import scaled
-from benchmarks.results.defaults.scores import Score, difference, logreg, mean, score
-from benchmarks.results.tables import Table, drawn, drawn_as_clip
+from frostbench.benchmarks.results.defaults import jobs, page, sections
+from frostbench.benchmarks.results.defaults.cuts import SHARES, cut, few
+from frostbench.benchmarks.results.defaults.jobs import NOW, Code, Fit, Job, Work, done
+from frostbench.benchmarks.results.defaults.one_fit import scaled
+from frostbench.benchmarks.results.defaults.scores import Score, difference, logreg, mean, score
+from frostbench.benchmarks.results.tables import Table, drawn, drawn_as_clip
 
 
 def toy(draw: int = 0) -> Table:

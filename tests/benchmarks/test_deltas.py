@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.bootstrap import HIGHER_IS_BETTER, Answers, Frame
-from benchmarks.deltas import chance_verdicts, table_of, verdict_of
-from benchmarks.paired import Paired
-from benchmarks.resampled import resample
+from frostbench.benchmarks.bootstrap import HIGHER_IS_BETTER, Answers, Frame
+from frostbench.benchmarks.deltas import chance_verdicts, table_of, verdict_of
+from frostbench.benchmarks.paired import Paired
+from frostbench.benchmarks.resampled import resample
 
 
 def answers(predicted):

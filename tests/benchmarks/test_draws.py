@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, poisson
 
-from benchmarks.draws import MANY_GROUPS, _Poisson, resamples
+from frostbench.benchmarks.draws import MANY_GROUPS, _Poisson, resamples
 
 
 def drawn(n_groups, count, seed=0, step=100):

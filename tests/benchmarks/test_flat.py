@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
-from benchmarks import all_runs as stored
-from benchmarks.all_runs import count_runs, write_records
-from benchmarks.record import RunRecord
-from benchmarks.speed.fake_runs import write_fake_runs
-from benchmarks.store import read_record, run_folder
+from frostbench.benchmarks import all_runs as stored
+from frostbench.benchmarks.all_runs import count_runs, write_records
+from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.speed.fake_runs import write_fake_runs
+from frostbench.benchmarks.store import read_record, run_folder
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks.api import compare, fit
-from benchmarks.arrays import cache_of
-from embedcache.table import read_table
-from heads.export import load, save
+from frostbench.benchmarks.api import compare, fit
+from frostbench.benchmarks.arrays import cache_of
+from frostbench.embedcache.table import read_table
+from frostbench.heads.export import load, save
 
 SOLVED = {"head.classifier.kind": "logreg"}
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.bootstrap import Frame
-from benchmarks.groups import GAP_GROWTH, OF_GAPS, OF_SEVERAL, Groups, seen
-from training.calibration_metrics import TITLES
+from frostbench.benchmarks.bootstrap import Frame
+from frostbench.benchmarks.groups import GAP_GROWTH, OF_GAPS, OF_SEVERAL, Groups, seen
+from frostbench.training.calibration_metrics import TITLES
 
 
 def frame(*counts):

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 
-from benchmarks.map_chart import HEIGHT, LEGEND, MOST_POINTS, STYLES, WIDTH, map_svg, write_map_page
+from frostbench.benchmarks.map_chart import HEIGHT, LEGEND, MOST_POINTS, STYLES, WIDTH, map_svg, write_map_page
 
 
 def points(n: int, classes: int) -> pd.DataFrame:

@@ -7,13 +7,11 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-import embedcache
-import heads
-import training
-from benchmarks.options import bound, options, options_markdown, variants
-from benchmarks.plan import BenchSpec
-from heads.spec import Spec
-from training.run import RunSpec
+from frostbench import embedcache, heads, training
+from frostbench.benchmarks.options import bound, options, options_markdown, variants
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.heads.spec import Spec
+from frostbench.training.run import RunSpec
 
 ROOTS = {"run": RunSpec, "bench": BenchSpec}
 OPTIONS = [(root, option) for root, spec in ROOTS.items() for option in options(spec)]
@@ -69,7 +67,7 @@ def test_no_spec_is_missing_from_the_catalogue(package):
 
 
 def test_embedcache_settings_have_the_same_configuration():
-    from embedcache.splits.making import SplitSpec
+    from frostbench.embedcache.splits.making import SplitSpec
 
     assert SplitSpec.model_config["extra"] == "forbid"
     assert SplitSpec.model_config["frozen"] is True

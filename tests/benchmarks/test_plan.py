@@ -1,8 +1,8 @@
 import pytest
 
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.settings import SettingsError, load_yaml, parse
-from heads.body import Identity, Mlp
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.settings import SettingsError, load_yaml, parse
+from frostbench.heads.body import Identity, Mlp
 
 
 def bench(**fields):
@@ -109,7 +109,7 @@ def test_options_that_do_not_go_together_name_their_row():
 def test_the_demo_bench_expands():
     from importlib import resources
 
-    spec = parse(BenchSpec, load_yaml(resources.files("configs") / "benches" / "demo.yaml"))
+    spec = parse(BenchSpec, load_yaml(resources.files("frostbench.configs") / "benches" / "demo.yaml"))
     rows = expand(spec)
     assert rows[0].name == "baseline"
     assert len(rows) >= 6

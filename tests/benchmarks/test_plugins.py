@@ -9,19 +9,19 @@ import yaml
 from pydantic import Field
 from typer.testing import CliRunner
 
-from app.cli import app
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.plugins import check_allowed, files_of, places_of, translated
-from benchmarks.runner import bench_rows
-from benchmarks.settings import SettingsError, parse, with_changes
-from heads import plugin_files
-from heads.export import load
-from heads.external import ExternalClassifier
-from heads.plugin_files import PluginError, file_hash
-from heads.spec import Spec
-from training.losses.cross_entropy import CrossEntropy
-from training.losses.external import ExternalLoss
-from training.run import RunSpec
+from frostbench.app.cli import app
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.plugins import check_allowed, files_of, places_of, translated
+from frostbench.benchmarks.runner import bench_rows
+from frostbench.benchmarks.settings import SettingsError, parse, with_changes
+from frostbench.heads import plugin_files
+from frostbench.heads.export import load
+from frostbench.heads.external import ExternalClassifier
+from frostbench.heads.plugin_files import PluginError, file_hash
+from frostbench.heads.spec import Spec
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.external import ExternalLoss
+from frostbench.training.run import RunSpec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(python|yaml)\n# ([\w.]+)\n(.*?)```", PAGE, re.DOTALL)

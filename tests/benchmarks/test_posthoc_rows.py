@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.evaluate import part_of
-from benchmarks.events import RowStarted, RunDone
-from benchmarks.plan import BenchSpec
-from benchmarks.runner import run_bench
-from benchmarks.store import read_outcomes
-from embedcache.splits.making import load_or_make_split
-from embedcache.table import read_table
-from heads.calibrators.rows import Calibration
-from heads.export import load
-from heads.layers import Layers
-from heads.posthoc import PosthocSpec
-from training.crossfit import cross_fitted, folds_of
-from training.metrics import all_metrics
+from frostbench.benchmarks.evaluate import part_of
+from frostbench.benchmarks.events import RowStarted, RunDone
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.store import read_outcomes
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.table import read_table
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.export import load
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import PosthocSpec
+from frostbench.training.crossfit import cross_fitted, folds_of
+from frostbench.training.metrics import all_metrics
 
 DECIDED = {
     "posthoc.calibration.kind": "vector",
@@ -104,10 +104,10 @@ def test_test_rows_move_nothing_that_is_fitted(ran, write_cache, tmp_path):
     chosen = np.flatnonzero(split.roles == "test")
     relabelled = table.labels.copy()
     relabelled[chosen] = (relabelled[chosen] + 1) % len(table.class_names)
-    from benchmarks.evaluate import table_to_data
-    from training.engine import fit
-    from training.events import Finished
-    from training.run import RunSpec
+    from frostbench.benchmarks.evaluate import table_to_data
+    from frostbench.training.engine import fit
+    from frostbench.training.events import Finished
+    from frostbench.training.run import RunSpec
 
     spec = RunSpec.model_validate(done["by_calibrate"].record.full_spec)
     other = table_to_data(replace(table, labels=relabelled), split)

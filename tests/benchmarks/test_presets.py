@@ -5,12 +5,12 @@ import re
 import pytest
 import torch
 
-from benchmarks.options import options
-from benchmarks.settings import parse, preset, preset_names
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Finished
-from training.run import RunSpec
+from frostbench.benchmarks.options import options
+from frostbench.benchmarks.settings import parse, preset, preset_names
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Finished
+from frostbench.training.run import RunSpec
 
 NEUTRAL = {
     "view_sets": (),

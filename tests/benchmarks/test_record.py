@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks.all_runs import count_runs, read_records, write_records
-from benchmarks.evaluate import environment
-from benchmarks.plan import BenchSpec
-from benchmarks.record import OUTCOMES
-from benchmarks.runner import run_bench
-from benchmarks.store import (
+from frostbench.benchmarks.all_runs import count_runs, read_records, write_records
+from frostbench.benchmarks.evaluate import environment
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.record import OUTCOMES
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.store import (
     SEAL,
     StoreError,
     is_finished,
@@ -23,8 +23,8 @@ from benchmarks.store import (
     run_folder,
     save_run,
 )
-from heads.export import load
-from training.metrics import confusion, per_class
+from frostbench.heads.export import load
+from frostbench.training.metrics import confusion, per_class
 
 ROWS = {
     "narrow": {"preset": "full", "head.body.hidden": [8], "train.schedule.epochs": 2, "train.schedule.min_steps": 0}
@@ -116,7 +116,7 @@ def test_a_run_appears_whole_or_not_at_all(store, monkeypatch):
         folder.mkdir()
         raise OSError("disk full")
 
-    monkeypatch.setattr("benchmarks.store.export.fill", failing)
+    monkeypatch.setattr("frostbench.benchmarks.store.export.fill", failing)
     with pytest.raises(OSError, match="disk full"):
         save_run(store, replace(record, key="new"), outcomes, head, None)
     assert not is_finished(store, "new")

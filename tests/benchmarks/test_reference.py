@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.reference.fedlas import cells, column_means, mean_ranks, tables
+from frostbench.benchmarks.reference.fedlas import cells, column_means, mean_ranks, tables
 
 FOUND = tables()
 ONE, TWO = FOUND["table1"], FOUND["table2"]

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.api import fit as fit_in_python
-from benchmarks.evaluate import part_of
-from benchmarks.events import RunDone
-from benchmarks.plan import BenchSpec
-from benchmarks.refit import refitted, refitted_on, repeated
-from benchmarks.runner import run_bench
-from embedcache.splits.making import load_or_make_split
-from embedcache.table import read_table
-from heads.posthoc import NoCalibration, fit_temperature
-from training.data import Data
-from training.engine import fit
-from training.events import Chosen, Failed, Finished
-from training.run import RunSpec
-from training.stage_spec import EarlyStop
+from frostbench.benchmarks.api import fit as fit_in_python
+from frostbench.benchmarks.evaluate import part_of
+from frostbench.benchmarks.events import RunDone
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.refit import refitted, refitted_on, repeated
+from frostbench.benchmarks.runner import run_bench
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.table import read_table
+from frostbench.heads.posthoc import NoCalibration, fit_temperature
+from frostbench.training.data import Data
+from frostbench.training.engine import fit
+from frostbench.training.events import Chosen, Failed, Finished
+from frostbench.training.run import RunSpec
+from frostbench.training.stage_spec import EarlyStop
 
 BASE = {
     "train.schedule.epochs": 6,
@@ -199,7 +199,9 @@ def test_what_cannot_be_refitted_is_refused(ran, monkeypatch):
         refitted([done["by_select"]], table, split)
     with pytest.raises(ValueError, match=rf"run {record.key} diverged at epoch {record.epoch}"):
         refitted([replace(record, reason="diverged")], table, split)
-    monkeypatch.setattr("benchmarks.refit.fit", lambda runs, data: iter([Failed(0, "it diverged in epoch 1.")]))
+    monkeypatch.setattr(
+        "frostbench.benchmarks.refit.fit", lambda runs, data: iter([Failed(0, "it diverged in epoch 1.")])
+    )
     with pytest.raises(ValueError, match=r"seed 0: it diverged in epoch 1\. Export with --no-refit"):
         refitted([record], table, split)
 

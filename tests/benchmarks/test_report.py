@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 from pages import Page
 
-from benchmarks.compare import compare
-from benchmarks.plan import BenchSpec
-from benchmarks.report import write_report
-from benchmarks.runner import bench_rows, run_bench
-from benchmarks.store import as_json, read_record, run_folder
-from benchmarks.tables import to_text
+from frostbench.benchmarks.compare import compare
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.report import write_report
+from frostbench.benchmarks.runner import bench_rows, run_bench
+from frostbench.benchmarks.store import as_json, read_record, run_folder
+from frostbench.benchmarks.tables import to_text
 
 
 @pytest.fixture(scope="module")

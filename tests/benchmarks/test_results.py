@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.results import calibration as results
-from benchmarks.results import page
-from benchmarks.results.images import Source, _folder, _manifest, embedded
-from benchmarks.runner import run_bench
-from benchmarks.settings import packaged_bench, parse
-from benchmarks.tuning import chosen_rows
-from embedcache.table import read_table
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.results import calibration as results
+from frostbench.benchmarks.results import page
+from frostbench.benchmarks.results.images import Source, _folder, _manifest, embedded
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.settings import packaged_bench, parse
+from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.embedcache.table import read_table
 
 SHORT = {"train.schedule.epochs": 3, "train.schedule.min_steps": 0, "train.schedule.batch_size": 32}
 MLP = {"head.body.kind": "mlp", "head.body.hidden": [8]}
@@ -137,14 +137,14 @@ def test_mean_ranks_give_equals_the_better_rank(part):
 
 
 def test_gains_and_scatter_are_those_of_classes(part):
-    from benchmarks.results.curves import _gains, _scatter
+    from frostbench.benchmarks.results.curves import _gains, _scatter
 
     table = read_table(Path(part.chosen.cache))
     assert len(_gains(part)) == len(_scatter(part)) == len(table.class_names)
 
 
 def test_a_run_tells_its_time_and_memory(part):
-    from benchmarks.results.costs import costs
+    from frostbench.benchmarks.results.costs import costs
 
     bench = part.bench.model_copy(update={"toggles": {}, "seeds": (0,)})
     ((name, seconds, mebibytes),) = list(costs(bench))
@@ -162,7 +162,7 @@ def test_what_a_loss_logs_is_in_the_record(part):
 
 
 def test_the_table_of_calibrations_is_that_of_the_documentation(monkeypatch):
-    from benchmarks.results import posthoc
+    from frostbench.benchmarks.results import posthoc
 
     monkeypatch.setattr(posthoc, "SIZES", (300,))
     told = (Path(__file__).parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8").splitlines()

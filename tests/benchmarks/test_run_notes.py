@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from app.actions.telling import told, told_together
-from benchmarks.api import compare, fit
-from benchmarks.events import RunDone
-from benchmarks.record import notes_by_seed
-from benchmarks.store import SEAL, StoreError, read_record, run_folder
-from heads.export import save
+from frostbench.app.actions.telling import told, told_together
+from frostbench.benchmarks.api import compare, fit
+from frostbench.benchmarks.events import RunDone
+from frostbench.benchmarks.record import notes_by_seed
+from frostbench.benchmarks.store import SEAL, StoreError, read_record, run_folder
+from frostbench.heads.export import save
 
 UNSURE = {"train.loss.smoothing.epsilon": 0.5, "posthoc.calibration.kind": "none"}
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from short_benches import bench_of, kinds
 
-from benchmarks.events import (
+from frostbench.benchmarks.events import (
     BenchDone,
     CacheOpened,
     RowStarted,
@@ -14,11 +14,11 @@ from benchmarks.events import (
     RunEpoch,
     RunSkipped,
 )
-from benchmarks.plan import BenchSpec
-from benchmarks.runner import bench_rows, run_bench
-from benchmarks.settings import SettingsError
-from benchmarks.store import is_finished, run_folder
-from embedcache.splits.making import load_or_make_split
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.runner import bench_rows, run_bench
+from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.store import is_finished, run_folder
+from frostbench.embedcache.splits.making import load_or_make_split
 
 
 def test_a_second_run_of_a_bench_trains_nothing(cache, fits):
@@ -120,7 +120,7 @@ def test_the_facts_of_a_run_name_the_classes_that_the_split_treats_apart(cache, 
         known = {"missing": {"test": ("fir",)}, "small": ("elm & oak",), "forced": ("ash",)}
         return replace(split, report=split.report.model_copy(update=known))
 
-    monkeypatch.setattr("benchmarks.streaming.load_or_make_split", told)
+    monkeypatch.setattr("frostbench.benchmarks.streaming.load_or_make_split", told)
     data = kinds(run_bench(bench_of(cache, seeds=(0,))), RunDone)[0].record.data
     assert (data.missing, data.small, data.forced) == ({"test": ("fir",)}, ("elm & oak",), ("ash",))
 

@@ -5,15 +5,15 @@ import os
 import pytest
 from short_benches import bench_of, kinds
 
-from benchmarks.events import (
+from frostbench.benchmarks.events import (
     RunDone,
 )
-from benchmarks.runner import bench_rows, run_bench
-from benchmarks.settings import run_key
-from benchmarks.store import StoreError, is_finished, run_folder
-from embedcache.splits.making import SplitSpec
-from training.engine import ENGINE_VERSION
-from training.run import RunSpec
+from frostbench.benchmarks.runner import bench_rows, run_bench
+from frostbench.benchmarks.settings import run_key
+from frostbench.benchmarks.store import StoreError, is_finished, run_folder
+from frostbench.embedcache.splits.making import SplitSpec
+from frostbench.training.engine import ENGINE_VERSION
+from frostbench.training.run import RunSpec
 
 
 def keys_of(cache, **fields):
@@ -46,7 +46,7 @@ def test_another_split_gives_a_new_key(cache):
 
 def test_a_raised_engine_version_gives_a_new_key(cache, monkeypatch):
     first = keys_of(cache)
-    monkeypatch.setattr("benchmarks.keys.ENGINE_VERSION", ENGINE_VERSION + 1)
+    monkeypatch.setattr("frostbench.benchmarks.keys.ENGINE_VERSION", ENGINE_VERSION + 1)
     second = keys_of(cache)
     assert len(first + second) == len({*first, *second}) == 2
 

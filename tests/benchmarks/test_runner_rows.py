@@ -7,17 +7,17 @@ import pytest
 import torch
 from short_benches import SHORT, bench_of, kinds
 
-from benchmarks.evaluate import table_to_data
-from benchmarks.events import (
+from frostbench.benchmarks.evaluate import table_to_data
+from frostbench.benchmarks.events import (
     RunDone,
 )
-from benchmarks.runner import run_bench
-from benchmarks.store import read_outcomes
-from embedcache.splits.making import SplitSpec, load_or_make_split
-from embedcache.table import read_table
-from heads.export import load
-from training.metrics import all_metrics
-from training.weights import EffectiveWeight
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.store import read_outcomes
+from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split
+from frostbench.embedcache.table import read_table
+from frostbench.heads.export import load
+from frostbench.training.metrics import all_metrics
+from frostbench.training.weights import EffectiveWeight
 
 
 def test_class_weights_may_count_the_groups_of_the_table(cache):
@@ -56,7 +56,7 @@ def test_changed_test_vectors_change_nothing_but_the_test_figures(cache, tmp_pat
         vectors[load_or_make_split(cache, table, SplitSpec()).roles == "test"] *= -1
         return replace(table, columns={"toy": vectors})
 
-    monkeypatch.setattr("benchmarks.streaming.read_table", spoiled)
+    monkeypatch.setattr("frostbench.benchmarks.streaming.read_table", spoiled)
     other = kinds(run_bench(bench_of(cache, seeds=(0,), store=str(tmp_path / "other"))), RunDone)[0].record
     assert other.curve == done.curve
     assert other.evaluations["select"] == done.evaluations["select"]

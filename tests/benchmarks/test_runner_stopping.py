@@ -4,20 +4,20 @@ import pandas as pd
 import pytest
 from short_benches import bench_of, kinds
 
-import benchmarks.runner as runner
-import training.steps as steps
-from benchmarks.all_runs import count_runs, read_records
-from benchmarks.events import (
+import frostbench.benchmarks.runner as runner
+import frostbench.training.steps as steps
+from frostbench.benchmarks.all_runs import count_runs, read_records
+from frostbench.benchmarks.events import (
     BenchStopped,
     RunDone,
     RunEpoch,
     RunFailed,
 )
-from benchmarks.runner import bench_rows, run_bench
-from benchmarks.store import is_finished, run_folder
-from heads.export import load
-from training.checkpoint import Checkpoints
-from training.events import Failed, Finished
+from frostbench.benchmarks.runner import bench_rows, run_bench
+from frostbench.benchmarks.store import is_finished, run_folder
+from frostbench.heads.export import load
+from frostbench.training.checkpoint import Checkpoints
+from frostbench.training.events import Failed, Finished
 
 
 def test_a_run_that_fails_is_told_and_the_others_are_kept(cache):

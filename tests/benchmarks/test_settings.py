@@ -2,8 +2,8 @@ import time
 
 import pytest
 
-from benchmarks.reading import read_yaml
-from benchmarks.settings import (
+from frostbench.benchmarks.reading import read_yaml
+from frostbench.benchmarks.settings import (
     SettingsError,
     load_yaml,
     parse,
@@ -13,11 +13,11 @@ from benchmarks.settings import (
     split_override,
     with_changes,
 )
-from embedcache.splits.making import SplitSpec
-from heads.body import Identity, Mlp
-from training.conflicts import check
-from training.run import RunSpec
-from training.weights import EffectiveWeight, NoWeight
+from frostbench.embedcache.splits.making import SplitSpec
+from frostbench.heads.body import Identity, Mlp
+from frostbench.training.conflicts import check
+from frostbench.training.run import RunSpec
+from frostbench.training.weights import EffectiveWeight, NoWeight
 
 
 class TestParse:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from benchmarks.significance import ALONE_SHARE, LEVEL, PAIRED_SHARE, Doubt, Seeds, holm, interval, judge
-from benchmarks.spread import Moments, Spread
+from frostbench.benchmarks.significance import ALONE_SHARE, LEVEL, PAIRED_SHARE, Doubt, Seeds, holm, interval, judge
+from frostbench.benchmarks.spread import Moments, Spread
 
 
 def side(variance, shared, freedom):

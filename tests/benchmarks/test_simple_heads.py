@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from benchmarks.arrays import cache_of
-from benchmarks.bootstrap import Answers, Frame
-from benchmarks.keys import bench_rows
-from benchmarks.plan import BenchSpec
-from benchmarks.runner import run_bench
-from benchmarks.simple_heads import _best, better_simple_head
-from benchmarks.store import read_record
+from frostbench.benchmarks.arrays import cache_of
+from frostbench.benchmarks.bootstrap import Answers, Frame
+from frostbench.benchmarks.keys import bench_rows
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.simple_heads import _best, better_simple_head
+from frostbench.benchmarks.store import read_record
 
 
 def trained(tmp_path, x, labels, groups=None, **changes):

@@ -10,15 +10,15 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 
-from app import jobs
-from app.command_lines import command_lines
-from benchmarks.ab import pair
-from benchmarks.plan import BenchSpec
-from benchmarks.settings import parse
-from benchmarks.speed import app, harness
-from benchmarks.speed.__main__ import main
-from benchmarks.speed.fake_runs import write_fake_jobs, write_fake_runs
-from benchmarks.speed.harness import Figure, compare, figure, seconds, turns
+from frostbench.app import jobs
+from frostbench.app.command_lines import command_lines
+from frostbench.benchmarks.ab import pair
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.settings import parse
+from frostbench.benchmarks.speed import app, harness
+from frostbench.benchmarks.speed.__main__ import main
+from frostbench.benchmarks.speed.fake_runs import write_fake_jobs, write_fake_runs
+from frostbench.benchmarks.speed.harness import Figure, compare, figure, seconds, turns
 
 
 def fake(*ratios: float, goal: float = 1.0):
@@ -94,7 +94,7 @@ def test_seconds_measures_the_wall_clock() -> None:
 @pytest.mark.slow
 def test_the_command_lists_its_options() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.speed", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "frostbench.benchmarks.speed", "--help"], capture_output=True, text=True, check=True
     )
     assert "--quick" in done.stdout
 
@@ -228,7 +228,7 @@ def test_made_up_runs_judge_other_rows_in_the_test(tmp_path) -> None:
 
 SMALL = """
 import sys
-from benchmarks.speed import __main__, app
+from frostbench.benchmarks.speed import __main__, app
 app.ROWS, app.CLASSES = 400, 5
 sys.exit(__main__.main(["app", "--quick"]))
 """

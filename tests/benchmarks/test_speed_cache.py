@@ -8,12 +8,12 @@ import pytest
 import torch
 from PIL import Image
 
-from benchmarks.speed import cache, extract, gpu_extract, memory, peers, reading
-from benchmarks.speed.__main__ import REGISTRY, WITH_IMAGES, main
-from benchmarks.speed.harness import figure
-from benchmarks.speed.photos import photos, pieces
-from benchmarks.speed.subjects import Subject, random_timm
-from embedcache.sources.source import list_folder
+from frostbench.benchmarks.speed import cache, extract, gpu_extract, memory, peers, reading
+from frostbench.benchmarks.speed.__main__ import REGISTRY, WITH_IMAGES, main
+from frostbench.benchmarks.speed.harness import figure
+from frostbench.benchmarks.speed.photos import photos, pieces
+from frostbench.benchmarks.speed.subjects import Subject, random_timm
+from frostbench.embedcache.sources.source import list_folder
 
 TINY = "test_vit2"
 
@@ -236,7 +236,7 @@ def test_images_are_passed_on_where_they_belong(capsys, monkeypatch: pytest.Monk
         return iter(())
 
     assert set(WITH_IMAGES) == {"cache", "extract"}
-    monkeypatch.setattr("benchmarks.speed.__main__.WITH_IMAGES", {"cache": figures})
+    monkeypatch.setattr("frostbench.benchmarks.speed.__main__.WITH_IMAGES", {"cache": figures})
     assert main(["cache", "--images", "some/where"]) == 0
     assert asked == [Path("some/where")]
     with pytest.raises(SystemExit) as stopped:

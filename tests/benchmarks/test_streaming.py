@@ -8,18 +8,18 @@ import pytest
 import torch
 from flips import flips
 
-import benchmarks.evaluate as evaluating
-from benchmarks.events import BenchDone, BenchEvent, CacheOpened, RowStarted, RunDone, RunSkipped
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.runner import run_bench
-from benchmarks.speed import stream as speed
-from benchmarks.store import read_outcomes
-from benchmarks.streaming import Memory, memory_of, opened_to_train, too_much
-from embedcache.splits.making import SplitSpec, load_or_make_split
-from embedcache.storage.files import CacheError
-from embedcache.table import read_table
-from heads.export import load
-from training.run import RunSpec
+import frostbench.benchmarks.evaluate as evaluating
+from frostbench.benchmarks.events import BenchDone, BenchEvent, CacheOpened, RowStarted, RunDone, RunSkipped
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.speed import stream as speed
+from frostbench.benchmarks.store import read_outcomes
+from frostbench.benchmarks.streaming import Memory, memory_of, opened_to_train, too_much
+from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import read_table
+from frostbench.heads.export import load
+from frostbench.training.run import RunSpec
 
 SHORT = {
     "train.schedule.epochs": 2,
@@ -74,7 +74,7 @@ def with_free(monkeypatch) -> Callable[[int], None]:
     """Sets how many bytes seem to be free."""
 
     def free(count: int) -> None:
-        monkeypatch.setattr("benchmarks.streaming.free_on", lambda device: count)
+        monkeypatch.setattr("frostbench.benchmarks.streaming.free_on", lambda device: count)
 
     return free
 

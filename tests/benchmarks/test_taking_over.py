@@ -2,10 +2,10 @@
 
 import pytest
 
-from benchmarks import taking_over
-from benchmarks.speed.fake_runs import write_fake_runs
-from benchmarks.store import is_finished, read_outcomes, read_record
-from benchmarks.taking_over import take_over
+from frostbench.benchmarks import taking_over
+from frostbench.benchmarks.speed.fake_runs import write_fake_runs
+from frostbench.benchmarks.store import is_finished, read_outcomes, read_record
+from frostbench.benchmarks.taking_over import take_over
 
 
 @pytest.fixture

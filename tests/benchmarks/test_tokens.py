@@ -8,19 +8,19 @@ import pytest
 import torch
 from seeing import Halves, write_images
 
-from benchmarks.calibration.report import calibration
-from benchmarks.keys import key_of
-from benchmarks.plan import BenchSpec
-from benchmarks.runner import run_bench
-from benchmarks.store import run_folder
-from benchmarks.tuning import chosen_rows
-from embedcache.extraction.extract import extract
-from embedcache.sources.folders import list_folder
-from embedcache.splits.making import load_or_make_split
-from embedcache.splits.spec import SplitSpec
-from embedcache.table import read_table
-from heads.export import load_head
-from training.run import RunSpec
+from frostbench.benchmarks.calibration.report import calibration
+from frostbench.benchmarks.keys import key_of
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.store import run_folder
+from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.sources.folders import list_folder
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.table import read_table
+from frostbench.heads.export import load_head
+from frostbench.training.run import RunSpec
 
 SHORT = {"train.schedule.epochs": 3, "train.schedule.min_steps": 0, "train.schedule.batch_size": 8}
 POOLED = {"columns": ["rows"], "head.body.kind": "attention_pool", "head.body.heads": 1}

@@ -1,4 +1,4 @@
-"""Level and power of verdicts in made-up tables: the quick form of `python -m benchmarks.results verdicts`."""
+"""Level and power of verdicts in made-up tables: a quick `python -m frostbench.benchmarks.results verdicts`."""
 
 import math
 from dataclasses import replace
@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.results.levels import found_of, interval_of
-from benchmarks.results.nulls import BETTER, CLASSES, NULLS, Regime, draw
-from benchmarks.results.old_rule import satterthwaite_p
-from benchmarks.results.verdicts import MARKER, regenerate, write_page
-from benchmarks.significance import Doubt, Seeds
+from frostbench.benchmarks.results.levels import found_of, interval_of
+from frostbench.benchmarks.results.nulls import BETTER, CLASSES, NULLS, Regime, draw
+from frostbench.benchmarks.results.old_rule import satterthwaite_p
+from frostbench.benchmarks.results.verdicts import MARKER, regenerate, write_page
+from frostbench.benchmarks.significance import Doubt, Seeds
 
 TABLES = 80
 

@@ -9,31 +9,31 @@ import pytest
 import torch
 from seeing import Halves, write_images
 
-from benchmarks.evaluate import table_to_data
-from benchmarks.events import RowStarted
-from benchmarks.keys import key_of
-from benchmarks.looking import looks, vectors_of
-from benchmarks.plan import BenchSpec
-from benchmarks.refit import refitted_on
-from benchmarks.runner import run_bench
-from benchmarks.store import read_record, run_folder
-from benchmarks.streaming import memory_of
-from benchmarks.tuning import chosen_rows
-from benchmarks.view_sets import rows_of_pass, with_averaged, with_views
-from embedcache.extraction.extract import extract
-from embedcache.sources.folders import list_folder
-from embedcache.splits.making import load_or_make_split
-from embedcache.splits.spec import SplitSpec
-from embedcache.storage.files import CacheError
-from embedcache.table import read_table
-from embedcache.views.catalogue import read_policy
-from embedcache.views.embedding import make_views
-from embedcache.views.sets import count_views, read_views
-from heads.export import load, load_head, save
-from heads.trained import view_column
-from training.engine import fit
-from training.events import Finished
-from training.run import RunSpec
+from frostbench.benchmarks.evaluate import table_to_data
+from frostbench.benchmarks.events import RowStarted
+from frostbench.benchmarks.keys import key_of
+from frostbench.benchmarks.looking import looks, vectors_of
+from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.refit import refitted_on
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.store import read_record, run_folder
+from frostbench.benchmarks.streaming import memory_of
+from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.benchmarks.view_sets import rows_of_pass, with_averaged, with_views
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.sources.folders import list_folder
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import read_table
+from frostbench.embedcache.views.catalogue import read_policy
+from frostbench.embedcache.views.embedding import make_views
+from frostbench.embedcache.views.sets import count_views, read_views
+from frostbench.heads.export import load, load_head, save
+from frostbench.heads.trained import view_column
+from frostbench.training.engine import fit
+from frostbench.training.events import Finished
+from frostbench.training.run import RunSpec
 
 SHORT = {"train.schedule.epochs": 3, "train.schedule.min_steps": 0, "train.schedule.batch_size": 8}
 
@@ -244,8 +244,8 @@ def test_views_for_another_split_are_refused(place):
 
 
 def test_images_are_predicted_with_their_views(place, bench):
-    from embedcache.decode import decode_file
-    from embedcache.extraction.together import together
+    from frostbench.embedcache.decode import decode_file
+    from frostbench.embedcache.extraction.together import together
 
     head = head_of(bench, "averaged")
     table, split = opened(place)
@@ -292,7 +292,7 @@ def test_a_refit_of_views_that_were_made_again_is_refused(place, bench):
 
 def test_a_refit_keeps_to_the_schedule_of_the_run(place, bench, monkeypatch):
     """With a least number of steps, the views' rows decide how many epochs there are."""
-    from benchmarks import refit
+    from frostbench.benchmarks import refit
 
     changes = {"train.schedule.epochs": 9, "train.schedule.min_steps": 40, "view_sets": ["flip", "cut"]}
     spec = {"preset": "plain", "base": SHORT | changes, "seeds": (0,)}
@@ -309,7 +309,7 @@ def test_a_refit_keeps_to_the_schedule_of_the_run(place, bench, monkeypatch):
 
 
 def test_members_that_see_other_views_by_a_name_make_no_ensemble(bench):
-    from heads.ensemble import Ensemble
+    from frostbench.heads.ensemble import Ensemble
 
     head = head_of(bench, "averaged")
     other = {name: dict(how) | {"seed": 7} for name, how in head.views.items()}
@@ -319,7 +319,7 @@ def test_members_that_see_other_views_by_a_name_make_no_ensemble(bench):
 
 def test_a_checkpoint_belongs_to_the_views(place, monkeypatch):
     """Two sets under one name leave checkpoints in two folders."""
-    from benchmarks import runner
+    from frostbench.benchmarks import runner
 
     folders = []
 
@@ -330,6 +330,6 @@ def test_a_checkpoint_belongs_to_the_views(place, monkeypatch):
     spec = {"preset": "plain", "base": SHORT, "toggles": {"row": {"view_sets": ["flip"]}}, "seeds": (0,)}
     for number, name in enumerate(("a", "b")):
         bench = BenchSpec(caches=(str(place / "cache"),), store=str(place / f"kept {name}"), **spec)
-        monkeypatch.setattr("benchmarks.view_sets.fingerprint", lambda *_, n=number: f"{n}" * 64)
+        monkeypatch.setattr("frostbench.benchmarks.view_sets.fingerprint", lambda *_, n=number: f"{n}" * 64)
         list(run_bench(bench))
     assert folders[0].name != folders[1].name

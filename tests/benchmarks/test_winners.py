@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.results.winners import first_round, last_round
-from benchmarks.runner import run_bench
-from benchmarks.tuning import chosen_rows
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.results.winners import first_round, last_round
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.tuning import chosen_rows
 
 SHORT = {"train.schedule.epochs": 2, "train.schedule.min_steps": 0, "train.schedule.batch_size": 32}
 

@@ -8,9 +8,9 @@ import pytest
 from colour_images import list_images, make_images, run
 from updates import BAD
 
-from embedcache.recipe import Recipe
-from embedcache.sources.source import Item
-from embedcache.storage import store
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.sources.source import Item
+from frostbench.embedcache.storage import store
 
 MakeCache = Callable[..., Path]
 
@@ -84,9 +84,9 @@ def make_cache(tmp_path: Path) -> MakeCache:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of few rows, so that small tables have many."""
-    monkeypatch.setattr("embedcache.index.search.QUERY_ROWS", 37)
-    monkeypatch.setattr("embedcache.index.search.BASE_ROWS", 53)
-    monkeypatch.setattr("embedcache.index.pairs.QUERY_ROWS", 41)
+    monkeypatch.setattr("frostbench.embedcache.index.search.QUERY_ROWS", 37)
+    monkeypatch.setattr("frostbench.embedcache.index.search.BASE_ROWS", 53)
+    monkeypatch.setattr("frostbench.embedcache.index.pairs.QUERY_ROWS", 41)
 
 
 @pytest.fixture

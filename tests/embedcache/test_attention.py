@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 from seeing import Halves
 from transformers import DINOv3ViTConfig, DINOv3ViTImageProcessorFast, DINOv3ViTModel
 
-from embedcache.backbones import load_backbone
-from embedcache.backbones.attention import class_attention
-from embedcache.extraction.together import Together
+from frostbench.embedcache.backbones import load_backbone
+from frostbench.embedcache.backbones.attention import class_attention
+from frostbench.embedcache.extraction.together import Together
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from embedcache.decode import DecodeError, decode_bytes, decode_file, read_image_file
+from frostbench.embedcache.decode import DecodeError, decode_bytes, decode_file, read_image_file
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:

@@ -10,12 +10,12 @@ import pytest
 from dying_colours import DyingColours, FailingColours
 from PIL import Image
 
-from embedcache.extraction.distributed import DistributedError, RayEngine, connected
-from embedcache.extraction.events import BatchDone, Finished, ShardDone, Started, Stopped
-from embedcache.extraction.extract import extract
-from embedcache.items import Listing
-from embedcache.sources.folders import list_folder
-from embedcache.storage.listing import read_items, read_items_between, write_items
+from frostbench.embedcache.extraction.distributed import DistributedError, RayEngine, connected
+from frostbench.embedcache.extraction.events import BatchDone, Finished, ShardDone, Started, Stopped
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.sources.folders import list_folder
+from frostbench.embedcache.storage.listing import read_items, read_items_between, write_items
 
 LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
@@ -89,7 +89,7 @@ def test_without_ray_the_line_that_installs_it_is_told(tmp_path: Path, monkeypat
 
 
 def test_a_part_of_a_listing_is_read_as_the_whole_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedcache.storage.files.ROWS_PER_GROUP", 5)
+    monkeypatch.setattr("frostbench.embedcache.storage.files.ROWS_PER_GROUP", 5)
     write_items(tmp_path, make_folder(tmp_path / "images", 18).items)
     everything = read_items(tmp_path)
     for start, stop in ((0, 18), (0, 5), (4, 6), (7, 7), (5, 15), (17, 18)):

@@ -10,16 +10,16 @@ import pytest
 from colour_images import RECIPE, Colours, files_of, list_images, make_images, run
 from typer.testing import CliRunner
 
-from app.commands.cache import app
-from embedcache.checking.doctor import diagnose, treat
-from embedcache.extraction.embed_command import embed_command
-from embedcache.splits.making import SplitSpec, load_or_make_split
-from embedcache.storage import store
-from embedcache.storage.files import CacheError
-from embedcache.storage.locking import write_lock
-from embedcache.storage.sealing import seal
-from embedcache.storage.store import bad_path, read_json, shard_path, write_json
-from embedcache.table import read_table
+from frostbench.app.commands.cache import app
+from frostbench.embedcache.checking.doctor import diagnose, treat
+from frostbench.embedcache.extraction.embed_command import embed_command
+from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split
+from frostbench.embedcache.storage import store
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.locking import write_lock
+from frostbench.embedcache.storage.sealing import seal
+from frostbench.embedcache.storage.store import bad_path, read_json, shard_path, write_json
+from frostbench.embedcache.table import read_table
 
 BAD = frozenset({3, 9, 21})
 

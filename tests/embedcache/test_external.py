@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from embedcache.checking.verify import verify_cache
-from embedcache.exchange.external import BY_POSITION, import_vectors
-from embedcache.storage.store import CacheError
-from embedcache.table import read_table
+from frostbench.embedcache.checking.verify import verify_cache
+from frostbench.embedcache.exchange.external import BY_POSITION, import_vectors
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.embedcache.table import read_table
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 LABELS = ["bee", "ant", "10", "2"]
@@ -113,7 +113,7 @@ def test_ids_come_from_paths_and_given_ids_stay_as_they_are(tmp_path: Path) -> N
 
 
 def test_large_imports_are_cut_into_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedcache.exchange.writing.SHARD_ROWS", 3)
+    monkeypatch.setattr("frostbench.embedcache.exchange.writing.SHARD_ROWS", 3)
     import_vectors(write_npy(tmp_path), manifest(tmp_path), tmp_path / "c", "m")
     assert len(list((tmp_path / "c" / "shards").glob("*.parquet"))) == 2
     np.testing.assert_array_equal(read_table(tmp_path / "c").columns["features"], X.astype(np.float16))
@@ -154,7 +154,7 @@ def test_what_float32_loses_is_warned_of(tmp_path: Path) -> None:
 def test_columns_are_stored_in_a_type_each_and_read_from_memory_and_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("embedcache.exchange.writing.SHARD_ROWS", 3)
+    monkeypatch.setattr("frostbench.embedcache.exchange.writing.SHARD_ROWS", 3)
     offset = 1000 + X * np.float32(0.01)
     torch.save({"plain": torch.from_numpy(X), "offset": torch.from_numpy(offset)}, tmp_path / "x.pt")
     report = import_vectors(tmp_path / "x.pt", manifest(tmp_path), tmp_path / "c", "m")
@@ -307,7 +307,7 @@ def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path: Path, monk
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("embedcache.storage.store.write_manifest", no_space)
+        patch.setattr("frostbench.embedcache.storage.store.write_manifest", no_space)
         with pytest.raises(OSError, match="No space"):
             import_vectors(vectors, manifest(tmp_path), target, "m")
     assert list(target.parent.iterdir()) == []

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import ImageFile
 
-from embedcache.extraction import extract as extract_module
-from embedcache.extraction.events import BatchDone, Finished, ShardDone, Started
-from embedcache.extraction.extract import QuarantineError, extract
-from embedcache.extraction.opening import embed_canary
-from embedcache.storage.store import read_bad, read_json
-from embedcache.table import read_table
+from frostbench.embedcache.extraction import extract as extract_module
+from frostbench.embedcache.extraction.events import BatchDone, Finished, ShardDone, Started
+from frostbench.embedcache.extraction.extract import QuarantineError, extract
+from frostbench.embedcache.extraction.opening import embed_canary
+from frostbench.embedcache.storage.store import read_bad, read_json
+from frostbench.embedcache.table import read_table
 
 
 def test_events_and_rows(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import torch
 from colour_images import Colours, make_folder, run
 from PIL import Image
 
-from embedcache.backbones import NotFiniteError
-from embedcache.extraction.extract import extract
-from embedcache.items import Item, make_listing
-from embedcache.sources.folders import list_folder
-from embedcache.storage.store import finished_shards, read_bad
-from embedcache.table import read_table
+from frostbench.embedcache.backbones import NotFiniteError
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.items import Item, make_listing
+from frostbench.embedcache.sources.folders import list_folder
+from frostbench.embedcache.storage.store import finished_shards, read_bad
+from frostbench.embedcache.table import read_table
 
 
 @dataclass

@@ -7,8 +7,8 @@ import pytest
 import torch
 from colour_images import RECIPE, Colours, files_of, make_folder, run
 
-from embedcache.extraction.extract import extract
-from embedcache.storage.store import CacheError
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.storage.store import CacheError
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 from colour_images import files_of, make_folder, run
 from PIL import Image
 
-from embedcache.extraction import pipeline
-from embedcache.extraction.events import ShardDone
-from embedcache.extraction.extract import QuarantineError
-from embedcache.remarks import Remarks
-from embedcache.storage.store import bad_path, read_bad, shard_path
-from embedcache.table import read_table
+from frostbench.embedcache.extraction import pipeline
+from frostbench.embedcache.extraction.events import ShardDone
+from frostbench.embedcache.extraction.extract import QuarantineError
+from frostbench.embedcache.remarks import Remarks
+from frostbench.embedcache.storage.store import bad_path, read_bad, shard_path
+from frostbench.embedcache.table import read_table
 
 
 def test_an_image_too_large_for_memory_is_quarantined_and_tried_again(

@@ -12,10 +12,10 @@ import timm
 import torch
 from colour_images import Colours, files_of, make_folder, run
 
-from embedcache.backbones import load_backbone
-from embedcache.extraction.events import BatchDone, Finished, ShardDone, Started, Stopped
-from embedcache.extraction.extract import extract
-from embedcache.storage.store import finished_shards, read_json
+from frostbench.embedcache.backbones import load_backbone
+from frostbench.embedcache.extraction.events import BatchDone, Finished, ShardDone, Started, Stopped
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.storage.store import finished_shards, read_json
 
 
 @pytest.mark.parametrize("after", range(1, 7))
@@ -62,9 +62,9 @@ CHILD = """
 import sys, time
 from pathlib import Path
 import torch
-from embedcache.backbones import load_backbone
-from embedcache.extraction.extract import extract
-from embedcache.sources.folders import list_folder
+from frostbench.embedcache.backbones import load_backbone
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.sources.folders import list_folder
 torch.set_num_threads(1)
 images, weights, cache, ready = map(Path, sys.argv[1:])
 backbone = load_backbone("timm", "test_resnet", weights=weights, size=64, autocast="float32")

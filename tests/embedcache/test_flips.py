@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from flips import flips
 
-from embedcache.splits.making import SplitSpec, load_or_make_split
-from embedcache.storage.files import CacheError
-from embedcache.table import FeatureTable, read_table
+from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import FeatureTable, read_table
 
 LABELS = ("ant", "bee") * 20
 FILES = ["cache.json", "items.parquet", "shards/part-00000.parquet", "shards/part-00002.parquet"]

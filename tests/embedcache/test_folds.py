@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.model_selection import StratifiedGroupKFold
 
-from embedcache.splits import making
-from embedcache.splits.folds import make_folds, single_groups, small_classes, unlearnt
-from embedcache.splits.making import SplitSpec, load_or_make_split, make_split, read_split, split_path
-from embedcache.storage.store import CacheError
-from embedcache.table import FeatureTable, read_table
+from frostbench.embedcache.splits import making
+from frostbench.embedcache.splits.folds import make_folds, single_groups, small_classes, unlearnt
+from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split, make_split, read_split, split_path
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.embedcache.table import FeatureTable, read_table
 
 LABELS = ("ant", "bee", "ant", "bee") * 10
 
@@ -154,7 +154,7 @@ def follow(table: FeatureTable, told: str, asked: dict[str, Any]) -> None:
 
 def test_an_empty_fold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, groups = np.zeros(12, dtype=np.int64), np.array([0] * 10 + [1, 2])
-    monkeypatch.setattr("embedcache.splits.folds.cut", lambda *_: np.array([0] * 10 + [1, 1]))
+    monkeypatch.setattr("frostbench.embedcache.splits.folds.cut", lambda *_: np.array([0] * 10 + [1, 1]))
     with pytest.raises(CacheError, match=r"3 folds needs rows, however: only 2 got some.*set folds=2 of the split"):
         make_folds(labels, groups, SplitSpec(folds=3))
 
@@ -193,7 +193,7 @@ def test_a_class_of_two_groups_is_never_lost_to_one_fold() -> None:
 
 def test_groups_move_where_a_class_lay_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, groups = np.array([0, 0, 0, 0, 1, 1, 2]), np.array([0, 1, 2, 3, 4, 5, 6])
-    monkeypatch.setattr("embedcache.splits.folds.cut", lambda *_: np.array([0, 0, 1, 1, 0, 0, 1]))
+    monkeypatch.setattr("frostbench.embedcache.splits.folds.cut", lambda *_: np.array([0, 0, 1, 1, 0, 0, 1]))
     folds = make_folds(labels, groups, SplitSpec(folds=2))[0]
     assert sorted(folds[4:6]) == [0, 1]
     assert (folds[[0, 1, 2, 3, 6]] == [0, 0, 1, 1, 1]).all()

@@ -10,14 +10,14 @@ import pytest
 from colour_images import Colours, run
 from PIL import Image
 
-from embedcache.extraction.extract import extract
-from embedcache.items import Listing
-from embedcache.sources import members
-from embedcache.sources.members import RowGroups
-from embedcache.sources.reading import read_item
-from embedcache.sources.source import kind_of, list_source
-from embedcache.storage.store import read_bad
-from embedcache.table import read_table
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.sources import members
+from frostbench.embedcache.sources.members import RowGroups
+from frostbench.embedcache.sources.reading import read_item
+from frostbench.embedcache.sources.source import kind_of, list_source
+from frostbench.embedcache.storage.store import read_bad
+from frostbench.embedcache.table import read_table
 
 HF = (
     b'{"info": {"features": {"picture": {"_type": "Image"}, "kind": {"names": ["dog", "cat"], "_type": "ClassLabel"}}}}'
@@ -146,7 +146,7 @@ def test_hidden_labels_are_refused(tmp_path: Path, kind: list[Any], told: str) -
 
 def test_large_row_groups_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub_file(tmp_path / "a.parquet", range(3))
-    monkeypatch.setattr("embedcache.sources.bytes_in_parquet.LARGEST_GROUP", 100)
+    monkeypatch.setattr("frostbench.embedcache.sources.bytes_in_parquet.LARGEST_GROUP", 100)
     with pytest.raises(ValueError, match=r"at most 100 bytes, however: .* row_group_size=1000"):
         list_source(tmp_path / "a.parquet")
 

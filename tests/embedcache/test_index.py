@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from index_tables import at, table_of
 
-from embedcache import index
-from embedcache.index import pairs
-from embedcache.index.rows import column_of, to_unit
-from embedcache.storage.store import CacheError
-from embedcache.table import read_table
+from frostbench.embedcache import index
+from frostbench.embedcache.index import pairs
+from frostbench.embedcache.index.rows import column_of, to_unit
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.embedcache.table import read_table
 
 
 def test_unknown_ids_and_columns_are_told() -> None:

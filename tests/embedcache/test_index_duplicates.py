@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_tables import at, labelled, table_of
 
-from embedcache import index
-from embedcache.index import pairs
-from embedcache.index.rows import UnitRows
-from embedcache.storage.store import CacheError
+from frostbench.embedcache import index
+from frostbench.embedcache.index import pairs
+from frostbench.embedcache.index.rows import UnitRows
+from frostbench.embedcache.storage.store import CacheError
 
 
 @settings(max_examples=30, deadline=None)

@@ -5,12 +5,12 @@ import pytest
 from index_tables import labelled, table_of
 from sklearn.linear_model import Ridge
 
-from embedcache import index
-from embedcache.index import confident, out_of_sample
-from embedcache.index.balance import FEW_BELOW, MANY_ABOVE
-from embedcache.index.rows import UnitRows, to_unit
-from embedcache.storage.store import CacheError
-from training import metrics
+from frostbench.embedcache import index
+from frostbench.embedcache.index import confident, out_of_sample
+from frostbench.embedcache.index.balance import FEW_BELOW, MANY_ABOVE
+from frostbench.embedcache.index.rows import UnitRows, to_unit
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.training import metrics
 
 
 def random_probabilities(seed: int) -> tuple[np.ndarray, np.ndarray]:

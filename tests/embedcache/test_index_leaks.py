@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from index_tables import at, labelled, table_of
 
-from embedcache import index
-from embedcache.table import FeatureTable
+from frostbench.embedcache import index
+from frostbench.embedcache.table import FeatureTable
 
 
 @pytest.fixture

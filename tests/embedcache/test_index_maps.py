@@ -9,11 +9,11 @@ from index_tables import at, labelled, table_of
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
-from embedcache import index
-from embedcache.index.maps import map_path
-from embedcache.index.rows import to_unit
-from embedcache.storage.store import CacheError
-from embedcache.table import read_table
+from frostbench.embedcache import index
+from frostbench.embedcache.index.maps import map_path
+from frostbench.embedcache.index.rows import to_unit
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.embedcache.table import read_table
 
 
 def test_the_map_is_that_of_scikit_learn_up_to_sign() -> None:
@@ -26,8 +26,8 @@ def test_the_map_is_that_of_scikit_learn_up_to_sign() -> None:
 
 
 def test_a_map_is_made_once_and_kept(make_cache: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from embedcache.checking.verify import verify_cache
-    from embedcache.index import maps
+    from frostbench.embedcache.checking.verify import verify_cache
+    from frostbench.embedcache.index import maps
 
     path = make_cache()
     table = read_table(path)

@@ -7,9 +7,9 @@ import pytest
 from index_tables import RECIPE, at, labelled, table_of
 from sklearn.neighbors import NearestNeighbors
 
-from embedcache import index
-from embedcache.index import search
-from embedcache.index.images import embed_images
+from frostbench.embedcache import index
+from frostbench.embedcache.index import search
+from frostbench.embedcache.index.images import embed_images
 
 
 def test_neighbours_are_those_of_numpy_and_of_scikit_learn(small_blocks: None) -> None:
@@ -80,7 +80,7 @@ def test_images_are_embedded_by_the_recipe_of_the_column(monkeypatch: pytest.Mon
     import torch
     from PIL import Image
 
-    from embedcache.backbones import rebuild
+    from frostbench.embedcache.backbones import rebuild
 
     class Fake:
         def prepare(self, image: np.ndarray) -> torch.Tensor:

@@ -11,13 +11,13 @@ from colour_images import RECIPE, Colours, run
 from PIL import Image
 from pydantic import ValidationError
 
-from embedcache.decode import DecodeError, decode_bytes, decode_image
-from embedcache.extraction.events import Finished
-from embedcache.extraction.together import Together
-from embedcache.recipe import Recipe
-from embedcache.remarks import Remarks
-from embedcache.sources.source import list_source
-from embedcache.table import read_table
+from frostbench.embedcache.decode import DecodeError, decode_bytes, decode_image
+from frostbench.embedcache.extraction.events import Finished
+from frostbench.embedcache.extraction.together import Together
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.remarks import Remarks
+from frostbench.embedcache.sources.source import list_source
+from frostbench.embedcache.table import read_table
 
 TWELVE_BITS = np.array([[0, 1, 8, 1000], [2047, 2048, 4094, 4095]], np.uint16)
 EIGHT = [[0, 0, 0, 62], [127, 128, 255, 255]]

@@ -7,16 +7,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedcache.exchange.interop import export_cache
-from embedcache.storage.store import CacheError
-from embedcache.table import read_table
+from frostbench.embedcache.exchange.interop import export_cache
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.embedcache.table import read_table
 
 GROUPS = ["g", None, "g", None, None, None, "h"]
 FORMAT_DOC = Path(__file__).parents[2] / "docs" / "cache_format.md"
 
 
 def test_list_is_read_by_pandas(make_cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedcache.exchange.interop.LIST_ROWS", 2)
+    monkeypatch.setattr("frostbench.embedcache.exchange.interop.LIST_ROWS", 2)
     path = make_cache(bad=(1,), groups=GROUPS)
     assert export_cache(path, tmp_path / "out" / "x.parquet") == [tmp_path / "out" / "x.parquet"]
     frame = pd.read_parquet(tmp_path / "out" / "x.parquet")

@@ -11,11 +11,11 @@ import torch
 from colour_images import RECIPE, Colours, files_of, list_images, make_images, paint, run
 from PIL import Image
 
-from embedcache.decode import DecodeError, decode_file
-from embedcache.sources.folders import list_folder
-from embedcache.splits.making import SplitSpec, make_split
-from embedcache.storage.store import CacheError, read_bad, read_json
-from embedcache.table import read_table
+from frostbench.embedcache.decode import DecodeError, decode_file
+from frostbench.embedcache.sources.folders import list_folder
+from frostbench.embedcache.splits.making import SplitSpec, make_split
+from frostbench.embedcache.storage.store import CacheError, read_bad, read_json
+from frostbench.embedcache.table import read_table
 
 ROOT = Path(__file__).parents[2]
 TESTS = "tests/embedcache/"

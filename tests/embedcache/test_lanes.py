@@ -11,12 +11,12 @@ import torch
 from PIL import Image
 from seeing import Halves
 
-from embedcache.backbones import Backbone, load_backbone
-from embedcache.extraction.extract import extract
-from embedcache.extraction.lanes import Lanes, lanes_for
-from embedcache.extraction.together import Together, together
-from embedcache.sources.folders import list_folder
-from embedcache.storage.store import shard_path
+from frostbench.embedcache.backbones import Backbone, load_backbone
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.extraction.lanes import Lanes, lanes_for
+from frostbench.embedcache.extraction.together import Together, together
+from frostbench.embedcache.sources.folders import list_folder
+from frostbench.embedcache.storage.store import shard_path
 
 
 @pytest.fixture

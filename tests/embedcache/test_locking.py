@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from embedcache.storage.files import CacheError
-from embedcache.storage.locking import is_locked, write_lock
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.locking import is_locked, write_lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from embedcache.storage.locking import write_lock
+from frostbench.embedcache.storage.locking import write_lock
 with write_lock(Path(sys.argv[1])):
     Path(sys.argv[2]).touch()
     time.sleep(600)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from embedcache.names import alike_names, check_names, is_blank, seen_as
-from embedcache.sources.source import list_source
+from frostbench.embedcache.names import alike_names, check_names, is_blank, seen_as
+from frostbench.embedcache.sources.source import list_source
 
 BLANKS = ["", " ", "\u00a0", "\u200b", "\ufeff", "\u2003\u200d\u2060", "\t", "\u3164", "\u00ad"]
 LOOKS_LIKE_OAK = ["oak", "Oak", " oak ", "oak\u00a0", "oak\u200b", "o\u00adak", "oak\ufe0f", "\ufeffoak", "oak\u200e"]

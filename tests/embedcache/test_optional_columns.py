@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedcache.cells import as_texts, known_cells
-from embedcache.exchange.external import import_vectors
-from embedcache.sources.source import list_source
-from embedcache.table import read_table
+from frostbench.embedcache.cells import as_texts, known_cells
+from frostbench.embedcache.exchange.external import import_vectors
+from frostbench.embedcache.sources.source import list_source
+from frostbench.embedcache.table import read_table
 
 LABELS = ["bee", "ant", "bee", "ant"]
 Entrance = Callable[[Path, dict[str, Any]], tuple[list[str | None], list[str]]]

@@ -9,19 +9,19 @@ import pytest
 from colour_images import Colours, list_images, make_images, run
 from typer.testing import CliRunner
 
-from app.commands.cache import app
-from embedcache.checking.doctor import diagnose, treat
-from embedcache.index.maps import load_or_make_map
-from embedcache.splits.making import SplitSpec, load_or_make_split
-from embedcache.storage.files import CacheError, write_json
-from embedcache.storage.locking import is_locked, part_lock, write_lock
-from embedcache.storage.mark import remove_partial
-from embedcache.storage.own import check_own, partial_files
-from embedcache.storage.state import read_manifest
-from embedcache.storage.store import finished_shards, read_json
-from embedcache.table import read_table
-from embedcache.views.embedding import make_views
-from embedcache.views.single import Flip
+from frostbench.app.commands.cache import app
+from frostbench.embedcache.checking.doctor import diagnose, treat
+from frostbench.embedcache.index.maps import load_or_make_map
+from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split
+from frostbench.embedcache.storage.files import CacheError, write_json
+from frostbench.embedcache.storage.locking import is_locked, part_lock, write_lock
+from frostbench.embedcache.storage.mark import remove_partial
+from frostbench.embedcache.storage.own import check_own, partial_files
+from frostbench.embedcache.storage.state import read_manifest
+from frostbench.embedcache.storage.store import finished_shards, read_json
+from frostbench.embedcache.table import read_table
+from frostbench.embedcache.views.embedding import make_views
+from frostbench.embedcache.views.single import Flip
 
 
 def everything(root: Path) -> dict[str, object]:

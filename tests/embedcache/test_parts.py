@@ -8,24 +8,24 @@ import pytest
 from colour_images import files_of, make_folder
 from dying_colours import DyingColours
 
-from embedcache.checking.doctor import diagnose
-from embedcache.extraction.events import Event, Finished, PartFinished, ShardDone, Started
-from embedcache.extraction.extract import extract
-from embedcache.extraction.parts import parse_part
-from embedcache.items import Listing
-from embedcache.storage import locking
-from embedcache.storage.files import CacheError
-from embedcache.storage.locking import is_locked, part_lock, write_lock
-from embedcache.storage.store import shard_path
+from frostbench.embedcache.checking.doctor import diagnose
+from frostbench.embedcache.extraction.events import Event, Finished, PartFinished, ShardDone, Started
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.extraction.parts import parse_part
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.storage import locking
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.locking import is_locked, part_lock, write_lock
+from frostbench.embedcache.storage.store import shard_path
 
 CHILD = """
 import sys, time
 from pathlib import Path
 from dying_colours import DyingColours
-from embedcache.extraction.extract import extract
-from embedcache.extraction.events import ShardDone
-from embedcache.sources.folders import list_folder
-from embedcache.extraction.parts import parse_part
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.extraction.events import ShardDone
+from frostbench.embedcache.sources.folders import list_folder
+from frostbench.embedcache.extraction.parts import parse_part
 images, cache, part, pause = sys.argv[1:]
 for event in extract(list_folder(Path(images)), DyingColours(), Path(cache), shard_rows=5, part=parse_part(part)):
     if isinstance(event, ShardDone):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from embedcache.recipe import Recipe, differences, provenance, unknown_fields
+from frostbench.embedcache.recipe import Recipe, differences, provenance, unknown_fields
 
 RESOLVED = {
     "provider": "timm",

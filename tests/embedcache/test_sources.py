@@ -8,11 +8,11 @@ import pytest
 from colour_images import run
 from PIL import Image
 
-from embedcache.items import NO_GROUPS, escape_name
-from embedcache.sources.source import Listing, list_folder, list_manifest, list_source
-from embedcache.splits.making import make_split
-from embedcache.splits.spec import SplitSpec
-from embedcache.table import read_table
+from frostbench.embedcache.items import NO_GROUPS, escape_name
+from frostbench.embedcache.sources.source import Listing, list_folder, list_manifest, list_source
+from frostbench.embedcache.splits.making import make_split
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.table import read_table
 
 
 def touch(root: Path, *names: str) -> Path:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.model_selection import StratifiedGroupKFold
 
-from embedcache.splits import making
-from embedcache.splits.cuts import keep_classes_in_train, merge_groups
-from embedcache.splits.making import ROLES, SplitSpec, hash_roles, load_or_make_split, make_split, read_split
-from embedcache.storage.store import CacheError
-from embedcache.table import FeatureTable, read_table
+from frostbench.embedcache.splits import making
+from frostbench.embedcache.splits.cuts import keep_classes_in_train, merge_groups
+from frostbench.embedcache.splits.making import ROLES, SplitSpec, hash_roles, load_or_make_split, make_split, read_split
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.embedcache.table import FeatureTable, read_table
 
 
 def make_table(labels: Any, groups: Any = None, content: Any = None, given_split: Any = None) -> FeatureTable:

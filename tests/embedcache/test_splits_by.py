@@ -11,10 +11,10 @@ import pytest
 from index_tables import labelled, table_of
 from pydantic import ValidationError
 
-from embedcache import index
-from embedcache.splits.making import SplitSpec, load_or_make_split, make_split, split_path
-from embedcache.storage.store import CacheError
-from embedcache.table import FeatureTable, read_table
+from frostbench.embedcache import index
+from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split, make_split, split_path
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.embedcache.table import FeatureTable, read_table
 
 TIME = SplitSpec(source="time")
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedcache.recipe import Recipe
-from embedcache.sources.source import Item
-from embedcache.storage import store
-from embedcache.storage.listing import read_item_columns
-from embedcache.storage.mark import remove_partial
-from embedcache.storage.store import CacheError
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.sources.source import Item
+from frostbench.embedcache.storage import store
+from frostbench.embedcache.storage.listing import read_item_columns
+from frostbench.embedcache.storage.mark import remove_partial
+from frostbench.embedcache.storage.store import CacheError
 
 RECIPE = Recipe(provider="external", model="m")
 

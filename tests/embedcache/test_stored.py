@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedcache.recipe import Recipe
-from embedcache.storage import store
-from embedcache.storage.store import CacheError
-from embedcache.storage.stored import stored_column
-from embedcache.table import read_table
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.storage import store
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.embedcache.storage.stored import stored_column
+from frostbench.embedcache.table import read_table
 
 ROWS = 50
 
@@ -17,8 +17,8 @@ ROWS = 50
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Path], np.ndarray]:
     """Three shards of 29, 0 and 21 rows in row groups of 7, read in batches of 2 rows; and their vectors [50, 3]."""
-    monkeypatch.setattr("embedcache.storage.files.ROWS_PER_GROUP", 7)
-    monkeypatch.setattr("embedcache.storage.stored.BATCH_BYTES", 12)
+    monkeypatch.setattr("frostbench.embedcache.storage.files.ROWS_PER_GROUP", 7)
+    monkeypatch.setattr("frostbench.embedcache.storage.stored.BATCH_BYTES", 12)
     x = np.random.default_rng(0).standard_normal((ROWS, 3)).astype(np.float16)
     for i, part in enumerate((x[:29], x[:0], x[29:])):
         ids = [f"{i}-{k}" for k in range(len(part))]
@@ -67,8 +67,8 @@ def test_a_table_whose_vectors_stay_on_disk_is_the_same_table(make_cache) -> Non
 
 def test_opening_reads_no_vector(make_cache, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make_cache()
-    monkeypatch.setattr("embedcache.storage.stored.StoredColumn.read", None)
-    monkeypatch.setattr("embedcache.table.read_vectors", None)
+    monkeypatch.setattr("frostbench.embedcache.storage.stored.StoredColumn.read", None)
+    monkeypatch.setattr("frostbench.embedcache.table.read_vectors", None)
     assert read_table(path, stored=True).stored["cls"].shape == (7, 4)
 
 

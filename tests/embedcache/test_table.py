@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedcache.hashes import file_sha256
-from embedcache.recipe import Recipe
-from embedcache.storage import digests, store
-from embedcache.storage.sealing import seal
-from embedcache.storage.store import CacheError
-from embedcache.storage.vectors import read_vectors
-from embedcache.table import read_table
+from frostbench.embedcache.hashes import file_sha256
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.storage import digests, store
+from frostbench.embedcache.storage.sealing import seal
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.embedcache.storage.vectors import read_vectors
+from frostbench.embedcache.table import read_table
 
 LABELS = ("ant", "bee", "ant", "cow", "bee", "ant", "cow")
 CONTENT = [hashlib.sha256(f"img/{i:04d}.png".encode()).digest() for i in range(7)]
@@ -255,8 +255,8 @@ def test_verifying_finds_vectors_that_are_not_finite(make_cache, monkeypatch: py
 
 
 def test_one_shard_is_viewed_and_many_row_groups_are_put_in_order(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("embedcache.storage.files.ROWS_PER_GROUP", 7)
-    monkeypatch.setattr("embedcache.storage.vectors.BATCH_BYTES", 12)
+    monkeypatch.setattr("frostbench.embedcache.storage.files.ROWS_PER_GROUP", 7)
+    monkeypatch.setattr("frostbench.embedcache.storage.vectors.BATCH_BYTES", 12)
     recipe = {"cls": Recipe(provider="external", model="m")}
     x = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float16)
     for i, part in enumerate((x[:29], x[29:])):

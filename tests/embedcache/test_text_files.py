@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.settings import SettingsError, load_yaml
-from embedcache.exchange.external import import_vectors
-from embedcache.plain_text import decode_text
-from embedcache.sources.source import list_source
-from embedcache.splits.given_roles import read_roles
-from embedcache.storage.files import CacheError
-from embedcache.table import read_table
+from frostbench.benchmarks.settings import SettingsError, load_yaml
+from frostbench.embedcache.exchange.external import import_vectors
+from frostbench.embedcache.plain_text import decode_text
+from frostbench.embedcache.sources.source import list_source
+from frostbench.embedcache.splits.given_roles import read_roles
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import read_table
 
 ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
 

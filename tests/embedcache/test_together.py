@@ -10,15 +10,15 @@ import torch
 from PIL import Image
 from seeing import recipe
 
-from embedcache.backbones import NotFiniteError
-from embedcache.checking.verify import cache_info, verify_cache
-from embedcache.extraction.extract import extract
-from embedcache.extraction.opening import embed_canary
-from embedcache.extraction.together import Together, together
-from embedcache.preprocess import prepare_image
-from embedcache.recipe import Recipe
-from embedcache.sources.folders import list_folder
-from embedcache.table import read_table
+from frostbench.embedcache.backbones import NotFiniteError
+from frostbench.embedcache.checking.verify import cache_info, verify_cache
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.extraction.opening import embed_canary
+from frostbench.embedcache.extraction.together import Together, together
+from frostbench.embedcache.preprocess import prepare_image
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.sources.folders import list_folder
+from frostbench.embedcache.table import read_table
 
 
 @dataclass

@@ -10,14 +10,14 @@ import torch
 from colour_images import RECIPE, Colours, files_of, list_images, make_images, paint, run, sha_of
 from updates import BAD, assert_same_rows, change
 
-from embedcache.checking.verify import verify_cache
-from embedcache.extraction import pipeline
-from embedcache.extraction.events import Finished, ShardDone, Stopped
-from embedcache.storage import store
-from embedcache.storage.files import CacheError
-from embedcache.storage.sealing import seal
-from embedcache.storage.store import read_json, shard_path
-from embedcache.table import read_table
+from frostbench.embedcache.checking.verify import verify_cache
+from frostbench.embedcache.extraction import pipeline
+from frostbench.embedcache.extraction.events import Finished, ShardDone, Stopped
+from frostbench.embedcache.storage import store
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.storage.sealing import seal
+from frostbench.embedcache.storage.store import read_json, shard_path
+from frostbench.embedcache.table import read_table
 
 
 def test_an_update_embeds_new_and_changed_images_only(world: Path) -> None:

@@ -14,12 +14,12 @@ import torch
 from colour_images import Colours, files_of, list_images, make_images, paint, run
 from updates import BAD, by_id, change
 
-from embedcache.extraction import pipeline
-from embedcache.extraction.events import Finished, Stopped
-from embedcache.extraction.extract import extract
-from embedcache.items import Listing
-from embedcache.storage.files import CacheError
-from embedcache.table import read_table
+from frostbench.embedcache.extraction import pipeline
+from frostbench.embedcache.extraction.events import Finished, Stopped
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.storage.files import CacheError
+from frostbench.embedcache.table import read_table
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from embedcache.checking.verify import cache_info, verify_cache
-from embedcache.splits.making import SplitSpec, load_or_make_split
-from embedcache.storage import store
-from embedcache.storage.sealing import seal
-from embedcache.storage.state import read_quarantine
-from embedcache.storage.store import CacheError
-from embedcache.table import read_table
+from frostbench.embedcache.checking.verify import cache_info, verify_cache
+from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split
+from frostbench.embedcache.storage import store
+from frostbench.embedcache.storage.sealing import seal
+from frostbench.embedcache.storage.state import read_quarantine
+from frostbench.embedcache.storage.store import CacheError
+from frostbench.embedcache.table import read_table
 
 LABELS = ("ant", "bee") * 20
 
@@ -207,7 +207,7 @@ def test_manifest_must_name_every_shard(make_cache) -> None:
 
 
 def test_reading_about_a_cache_does_not_import_scikit_learn() -> None:
-    code = "import sys, embedcache.checking.verify; sys.exit('sklearn' in sys.modules)"
+    code = "import sys, frostbench.embedcache.checking.verify; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

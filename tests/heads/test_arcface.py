@@ -5,8 +5,8 @@ import torch
 from torch.func import vmap
 from torch.nn.functional import cross_entropy
 
-from heads.arcface import ArcFace, widened
-from heads.rows import Rows
+from frostbench.heads.arcface import ArcFace, widened
+from frostbench.heads.rows import Rows
 
 C = torch.tensor([[0.8, 0.3, -0.2]], dtype=torch.float64)
 OWN = torch.tensor([0])

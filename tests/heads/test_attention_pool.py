@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch.func import functional_call, stack_module_state, vmap
 
-from heads.attention_pool import AttentionPool
-from heads.head import HeadSpec
-from heads.trained import Priors, TrainedHead
+from frostbench.heads.attention_pool import AttentionPool
+from frostbench.heads.head import HeadSpec
+from frostbench.heads.trained import Priors, TrainedHead
 
 
 def generator(seed=0):

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from heads.body import Blocks, Identity, Mlp
-from heads.dense import linear_layer
-from heads.preprocess import Standardise
+from frostbench.heads.body import Blocks, Identity, Mlp
+from frostbench.heads.dense import linear_layer
+from frostbench.heads.preprocess import Standardise
 
 
 def only_norm_and_gelu(order):

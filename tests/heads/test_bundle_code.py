@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from heads.bundle_files import sealed
-from heads.ensemble import Ensemble
-from heads.export import BundleError, load, load_head, save
-from heads.external import ExternalClassifier
-from heads.head import HeadSpec
-from heads.plugin_files import PluginError, file_hash
-from heads.trained import Priors, TrainedHead
+from frostbench.heads.bundle_files import sealed
+from frostbench.heads.ensemble import Ensemble
+from frostbench.heads.export import BundleError, load, load_head, save
+from frostbench.heads.external import ExternalClassifier
+from frostbench.heads.head import HeadSpec
+from frostbench.heads.plugin_files import PluginError, file_hash
+from frostbench.heads.trained import Priors, TrainedHead
 
 HEAD = """
 from torch import nn
-from heads.spec import Spec
+from frostbench.heads.spec import Spec
 
 open({ran!r}, "w").close()
 

@@ -4,8 +4,8 @@ import torch
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.functional import cosine_similarity
 
-from heads.cosine import Cosine, CosineLayer, class_means, random_layer, unit_rows
-from heads.rows import Rows
+from frostbench.heads.cosine import Cosine, CosineLayer, class_means, random_layer, unit_rows
+from frostbench.heads.rows import Rows
 
 SEED = 3
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from heads.eigen import eigenbasis
+from frostbench.heads.eigen import eigenbasis
 
 
 @pytest.mark.parametrize("shape", [(50, 7), (7, 50), (1, 3)], ids=["tall", "wide", "one row"])

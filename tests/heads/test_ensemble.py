@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from heads.bundle_files import sealed
-from heads.calibrators.temperature import Temperature
-from heads.ensemble import Ensemble
-from heads.export import BundleError, Canary, load, load_head, save
-from heads.head import HeadSpec
-from heads.layers import Layers
-from heads.posthoc import PosthocSpec
-from heads.trained import Calibration, Priors, TrainedHead
+from frostbench.heads.bundle_files import sealed
+from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.ensemble import Ensemble
+from frostbench.heads.export import BundleError, Canary, load, load_head, save
+from frostbench.heads.head import HeadSpec
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import PosthocSpec
+from frostbench.heads.trained import Calibration, Priors, TrainedHead
 
 NAMES = ("ash", "beech", "cedar")
 COLD = PosthocSpec(calibration=Temperature())

@@ -8,13 +8,13 @@ from flips import flips
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensor_bytes
 
-from heads.bundle_files import digest, sealed
-from heads.calibrators.temperature import Temperature
-from heads.export import BundleError, Canary, load, save
-from heads.head import HeadSpec
-from heads.layers import Layers
-from heads.posthoc import PosthocSpec, fit_temperature
-from heads.trained import Calibration, Priors, TrainedHead
+from frostbench.heads.bundle_files import digest, sealed
+from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.export import BundleError, Canary, load, save
+from frostbench.heads.head import HeadSpec
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import PosthocSpec, fit_temperature
+from frostbench.heads.trained import Calibration, Priors, TrainedHead
 
 COLD = PosthocSpec(calibration=Temperature())
 RECIPES = {"avg": {"hash": "3f9a", "model": "resnet", "size": 224}}
@@ -88,7 +88,7 @@ def exported(folder):
 
 def test_a_head_that_gives_other_logits_is_noticed_by_the_canary(tmp_path, monkeypatch):
     folder = exported(tmp_path / "bundle")
-    monkeypatch.setattr("heads.head.Head.forward", lambda self, x: self.classifier(self.hidden(x)) + 1)
+    monkeypatch.setattr("frostbench.heads.head.Head.forward", lambda self, x: self.classifier(self.hidden(x)) + 1)
     with pytest.raises(BundleError, match="must give the logits it was exported with"):
         load(folder)
 

@@ -4,16 +4,16 @@ import pytest
 import torch
 from torch import nn
 
-from heads.external import ExternalClassifier
-from heads.plugin_files import PluginError, file_hash, run_plugin
-from heads.spec import canonical, numbers, skeleton
+from frostbench.heads.external import ExternalClassifier
+from frostbench.heads.plugin_files import PluginError, file_hash, run_plugin
+from frostbench.heads.spec import canonical, numbers, skeleton
 
 HEAD = """
 from typing import ClassVar, Literal
 import torch
 from pydantic import Field
 from torch import nn
-from heads.spec import SWEPT, Spec
+from frostbench.heads.spec import SWEPT, Spec
 
 class Low(Spec):
     kind: Literal["low"] = "low"

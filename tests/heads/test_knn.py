@@ -7,8 +7,8 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
-from heads.knn import Neighbours
-from heads.rows import Rows
+from frostbench.heads.knn import Neighbours
+from frostbench.heads.rows import Rows
 
 
 def rows_of(x, labels, classes, weight=None):

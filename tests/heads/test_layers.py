@@ -6,13 +6,13 @@ import pytest
 import torch
 from safetensors.torch import load as load_tensors
 
-from heads.bundle_files import sealed
-from heads.ensemble import Ensemble
-from heads.export import BundleError, Canary, load, save
-from heads.head import HeadSpec
-from heads.layers import Layers
-from heads.posthoc import PosthocSpec
-from heads.trained import Calibration, Priors, TrainedHead
+from frostbench.heads.bundle_files import sealed
+from frostbench.heads.ensemble import Ensemble
+from frostbench.heads.export import BundleError, Canary, load, save
+from frostbench.heads.head import HeadSpec
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import PosthocSpec
+from frostbench.heads.trained import Calibration, Priors, TrainedHead
 
 NAMES = ("ash", "beech", "cedar", "elm")
 COUNTS = torch.tensor([70, 20, 10, 0])

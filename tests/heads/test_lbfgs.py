@@ -1,8 +1,8 @@
 import torch
 from torch.nn.functional import cross_entropy
 
-from heads.lbfgs import Problem, minimise
-from heads.line_search import TRIALS, Line, line_search
+from frostbench.heads.lbfgs import Problem, minimise
+from frostbench.heads.line_search import TRIALS, Line, line_search
 
 
 def quadratic(targets):

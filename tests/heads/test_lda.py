@@ -8,10 +8,10 @@ from sklearn.covariance import oas as sklearn_oas
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from heads.cosine import class_means
-from heads.eigen import eigenbasis
-from heads.lda import Lda, ledoit_wolf, oas
-from heads.rows import Rows
+from frostbench.heads.cosine import class_means
+from frostbench.heads.eigen import eigenbasis
+from frostbench.heads.lda import Lda, ledoit_wolf, oas
+from frostbench.heads.rows import Rows
 
 
 def equal_rows(x, labels, classes):

@@ -3,8 +3,8 @@ import torch
 from torch.func import vmap
 from torch.nn.functional import cross_entropy
 
-from heads.ldam import Ldam
-from heads.rows import Rows
+from frostbench.heads.ldam import Ldam
+from frostbench.heads.rows import Rows
 
 C = torch.tensor([[0.6, 0.5, 0.4]], dtype=torch.float64)
 COUNTS = torch.tensor([900, 90, 10])

@@ -5,9 +5,9 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression as Sklearn
 from torch.nn.functional import cross_entropy
 
-import heads.logreg
-from heads.logreg import LogisticRegression, solve_path
-from heads.spec import SWEPT
+import frostbench.heads.logreg
+from frostbench.heads.logreg import LogisticRegression, solve_path
+from frostbench.heads.spec import SWEPT
 
 
 def digits(rows=400):
@@ -118,7 +118,7 @@ def test_a_small_budget_solves_the_heads_by_turns(monkeypatch):
     whole = solve_path(specs, x, mean_losses, 10)
     assert (0, 1, 2, 3, 4) in seen
     seen.clear()
-    monkeypatch.setattr(heads.logreg, "BUDGET_BYTES", 2 * 10 * (64 * 200 + 160 * 65))
+    monkeypatch.setattr(frostbench.heads.logreg, "BUDGET_BYTES", 2 * 10 * (64 * 200 + 160 * 65))
     parts = solve_path(specs, x, mean_losses, 10)
     assert {(0, 1), (2, 3), (4,)} <= seen
     assert max(len(index) for index in seen) == 2

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from heads.mahalanobis import Mahalanobis, shrunk_correlation
-from heads.rows import Rows
+from frostbench.heads.mahalanobis import Mahalanobis, shrunk_correlation
+from frostbench.heads.rows import Rows
 
 COVARIANCE = torch.tensor([[0.04, 0.01], [0.01, 0.09]], dtype=torch.float64)
 

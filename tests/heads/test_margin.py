@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from heads.margin import class_margins, number, own_scores, warmed_up, with_own_changed
+from frostbench.heads.margin import class_margins, number, own_scores, warmed_up, with_own_changed
 
 LIKE = torch.zeros(1, dtype=torch.float64)
 

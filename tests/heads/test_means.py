@@ -3,8 +3,8 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestCentroid
 
-from heads.means import NearestMean
-from heads.rows import Rows
+from frostbench.heads.means import NearestMean
+from frostbench.heads.rows import Rows
 
 
 def rows_of(x, labels, classes, weight=None):

@@ -2,9 +2,9 @@ import pytest
 import torch
 from sklearn.cluster import KMeans
 
-from heads.cosine import unit_rows
-from heads.multi_prototype import Prototype, cluster_centers
-from heads.rows import Rows
+from frostbench.heads.cosine import unit_rows
+from frostbench.heads.multi_prototype import Prototype, cluster_centers
+from frostbench.heads.rows import Rows
 
 
 def generator(seed=0):

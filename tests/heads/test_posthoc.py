@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy
 
-from heads.posthoc import PosthocSpec, at_bound, fit_temperature
+from frostbench.heads.posthoc import PosthocSpec, at_bound, fit_temperature
 
 
 def overconfident(rows=600, classes=4, seed=0):

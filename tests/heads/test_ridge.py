@@ -5,9 +5,9 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge as Sklearn
 from sklearn.linear_model import RidgeCV
 
-from heads.eigen import eigenbasis
-from heads.ridge import GRID, Ridge, leave_one_out, signs
-from heads.rows import Rows
+from frostbench.heads.eigen import eigenbasis
+from frostbench.heads.ridge import GRID, Ridge, leave_one_out, signs
+from frostbench.heads.rows import Rows
 
 
 def rows_of(x, labels, classes, weighted=True):

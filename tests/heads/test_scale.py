@@ -1,6 +1,6 @@
 import pytest
 
-from heads.scale import default_scale, least_scale
+from frostbench.heads.scale import default_scale, least_scale
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from heads.shares import shares_of
+from frostbench.heads.shares import shares_of
 
 NAMES = ("ash", "beech", "cedar")
 

@@ -3,7 +3,7 @@ from typing import Literal
 import pytest
 from pydantic import ValidationError
 
-from heads.spec import Spec, canonical
+from frostbench.heads.spec import Spec, canonical
 
 
 class Leaf(Spec):

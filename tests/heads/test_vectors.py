@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from heads.ensemble import Ensemble
-from heads.export import load, save
-from heads.head import HeadSpec
-from heads.layers import Layers
-from heads.trained import Priors, TrainedHead, view_column
-from heads.vectors import finite_rows
+from frostbench.heads.ensemble import Ensemble
+from frostbench.heads.export import load, save
+from frostbench.heads.head import HeadSpec
+from frostbench.heads.layers import Layers
+from frostbench.heads.trained import Priors, TrainedHead, view_column
+from frostbench.heads.vectors import finite_rows
 
 NAMES = ("ash", "beech", "cedar")
 POOL = {"body": {"kind": "attention_pool", "heads": 2}}

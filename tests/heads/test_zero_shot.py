@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from heads.rows import Rows
-from heads.text_weights import text_weights
-from heads.zero_shot import ZeroShot
+from frostbench.heads.rows import Rows
+from frostbench.heads.text_weights import text_weights
+from frostbench.heads.zero_shot import ZeroShot
 
 NAMES = ("cat", "owl")
 

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from PIL import Image
 
-from embedcache.extraction.events import Event
-from embedcache.extraction.extract import extract
-from embedcache.items import Item, Listing, make_listing
-from embedcache.preprocess import prepare_image
-from embedcache.recipe import Recipe
-from embedcache.sources.folders import list_folder
+from frostbench.embedcache.extraction.events import Event
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.items import Item, Listing, make_listing
+from frostbench.embedcache.preprocess import prepare_image
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.sources.folders import list_folder
 
 RECIPE = Recipe(
     provider="external",

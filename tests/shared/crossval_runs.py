@@ -1,10 +1,10 @@
 """Short runs on 24 rows, cross-validated, and the same by hand."""
 
-from training.crossval import CrossValidated, cross_validate
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Failed, Finished
-from training.run import RunSpec
+from frostbench.training.crossval import CrossValidated, cross_validate
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Failed, Finished
+from frostbench.training.run import RunSpec
 
 CLASSES, EACH, DIM, FOLDS = 4, 6, 6, 3
 SHORT = {"schedule": {"epochs": 7, "min_steps": 0, "batch_size": 8}, "optim": {"kind": "adamw", "lr": 0.05}}

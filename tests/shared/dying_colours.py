@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from colour_images import RECIPE
 
-from embedcache.preprocess import prepare_image
+from frostbench.embedcache.preprocess import prepare_image
 
 
 class DyingColours:

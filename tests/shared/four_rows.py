@@ -2,14 +2,14 @@
 
 import torch
 
-from training.losses.acls import Acls
-from training.losses.brier import Brier
-from training.losses.cpc import Cpc
-from training.losses.entropy import Ecp
-from training.losses.focal import DualFocal, Flsd53
-from training.losses.label_smoothing import LabelSmoothing
-from training.losses.mbls import Mbls
-from training.losses.scores import Scores
+from frostbench.training.losses.acls import Acls
+from frostbench.training.losses.brier import Brier
+from frostbench.training.losses.cpc import Cpc
+from frostbench.training.losses.entropy import Ecp
+from frostbench.training.losses.focal import DualFocal, Flsd53
+from frostbench.training.losses.label_smoothing import LabelSmoothing
+from frostbench.training.losses.mbls import Mbls
+from frostbench.training.losses.scores import Scores
 
 Z = torch.tensor(
     [[2, 0.5, -1, 0], [0.2, 1.5, 0.3, -0.5], [1, 0, 3, -2], [4, -3, 0.5, 1]],

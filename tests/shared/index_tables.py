@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from embedcache.recipe import Recipe
-from embedcache.table import FeatureTable
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.table import FeatureTable
 
 RECIPE = Recipe(provider="external", model="m")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from embedcache.backbones import Backbone
+from frostbench.embedcache.backbones import Backbone
 
 
 def pixels(height: int, width: int, seed: int = 0) -> np.ndarray:

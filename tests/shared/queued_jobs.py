@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.jobs import log_tail, read
-from app.jobs.files import Request, Status, read_process, write_json
-from app.jobs.ids import new_id
-from app.jobs.mark import write_mark
-from app.jobs.process import identity
+from frostbench.app.jobs import log_tail, read
+from frostbench.app.jobs.files import Request, Status, read_process, write_json
+from frostbench.app.jobs.ids import new_id
+from frostbench.app.jobs.mark import write_mark
+from frostbench.app.jobs.process import identity
 
 ENDLESS = {
     "train.schedule.epochs": 100_000,
@@ -30,7 +30,7 @@ DEADLINE = 60
 
 
 def write_cache(folder, rows, dim, classes, scales=(1.0,)):
-    from embedcache.exchange.external import import_vectors
+    from frostbench.embedcache.exchange.external import import_vectors
 
     vectors = np.random.default_rng(0).normal(0, 1, (rows, dim)) * np.resize(scales, dim)
     folder.mkdir()
@@ -83,7 +83,7 @@ def seconds_to(store, job_id, state, act):
 
 
 def records_of(store, job):
-    from benchmarks.store import read_record
+    from frostbench.benchmarks.store import read_record
 
     return {seed: read_record(store, key) for seed, key in job.keys.items()}
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from embedcache.preprocess import prepare_image
-from embedcache.recipe import Recipe
+from frostbench.embedcache.preprocess import prepare_image
+from frostbench.embedcache.recipe import Recipe
 
 FIELDS = {
     "provider": "timm",

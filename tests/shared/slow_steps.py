@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import Spec
-from training.losses.scores import Scores
+from frostbench.heads.spec import Spec
+from frostbench.training.losses.scores import Scores
 
 STEPS = []
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from colour_images import list_images, make_images, paint
 
-from embedcache.checking.verify import verify_cache
-from embedcache.items import Listing
-from embedcache.storage.store import read_bad, read_json, shard_path
-from embedcache.table import FeatureTable, read_table
+from frostbench.embedcache.checking.verify import verify_cache
+from frostbench.embedcache.items import Listing
+from frostbench.embedcache.storage.store import read_bad, read_json, shard_path
+from frostbench.embedcache.table import FeatureTable, read_table
 
 BAD = frozenset({3, 9, 21})
 """Of the first 23 images, which are shards 0-4, 5-9, 10-14, 15-19 and 20-22."""

@@ -1,10 +1,10 @@
 """Runs with VACE, and the temperatures they start with."""
 
-from benchmarks.settings import parse, with_changes
-from training.engine import fit
-from training.events import Finished
-from training.run import RunSpec
-from training.setting import settings_of
+from frostbench.benchmarks.settings import parse, with_changes
+from frostbench.training.engine import fit
+from frostbench.training.events import Finished
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
 
 
 def run_of(**changes):

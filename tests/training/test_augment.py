@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from training.augment import AugmentDraw, Channels, FeatureAugment, channels_of
+from frostbench.training.augment import AugmentDraw, Channels, FeatureAugment, channels_of
 
 X = torch.randn(20_000, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 5, 0]) + torch.tensor(
     [0.0, 10, 7]

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from training.losses.bcl import Bcl
+from frostbench.training.losses.bcl import Bcl
 
 FOUR = torch.tensor([[1, 0], [0.8, 0.6], [0, 1], [-0.6, 0.8]], dtype=torch.float64)
 LABELS = torch.tensor([0, 0, 1, 2])

@@ -7,9 +7,16 @@ from netcal import metrics as netcal
 from sklearn.metrics import log_loss
 from torchmetrics.functional.classification import binary_calibration_error, multiclass_calibration_error
 
-from training.calibration_bins import BinSums, adaptive_ece, bin_of, official_adaptive_ece
-from training.calibration_metrics import HIGHER_IS_BETTER, TITLES, UNDIRECTED, Judged, calibration_metrics, measured
-from training.metrics import all_metrics, confidence_bin
+from frostbench.training.calibration_bins import BinSums, adaptive_ece, bin_of, official_adaptive_ece
+from frostbench.training.calibration_metrics import (
+    HIGHER_IS_BETTER,
+    TITLES,
+    UNDIRECTED,
+    Judged,
+    calibration_metrics,
+    measured,
+)
+from frostbench.training.metrics import all_metrics, confidence_bin
 
 P = torch.tensor(
     [

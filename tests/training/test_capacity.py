@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from training.capacity import Need, need_of, parts_that_fit
-from training.data import Data, Part, Views
-from training.run import RunSpec
+from frostbench.training.capacity import Need, need_of, parts_that_fit
+from frostbench.training.data import Data, Part, Views
+from frostbench.training.run import RunSpec
 
 
 def data(rows: int, dim: int = 10, classes: int = 3) -> Data:

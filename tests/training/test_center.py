@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from training.losses.center import Center, repulsion
+from frostbench.training.losses.center import Center, repulsion
 
 X = torch.tensor([[1, 2], [3, 2], [0, 0]], dtype=torch.float64)
 LABELS = torch.tensor([0, 0, 1])

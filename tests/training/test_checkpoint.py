@@ -9,11 +9,11 @@ import pytest
 import torch
 from flips import flips
 
-from training.checkpoint import Checkpoints
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Epoch, Event, Finished, Noted
-from training.run import RunSpec
+from frostbench.training.checkpoint import Checkpoints
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Event, Finished, Noted
+from frostbench.training.run import RunSpec
 
 MLP = {"body": {"kind": "mlp", "hidden": [8]}}
 TRAIN = {"schedule": {"epochs": 6, "min_steps": 0, "batch_size": 16}, "early_stop": {"patience": 3}, "ema": 0.5}
@@ -207,7 +207,7 @@ def test_a_full_disk_leaves_the_checkpoint_that_was_there(tmp_path: Path, data: 
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("training.checkpoint._write", full)
+    monkeypatch.setattr("frostbench.training.checkpoint._write", full)
     with pytest.raises(OSError, match="No space left"):
         list(fit([run(0.01)], data, checkpoints=keep))
     assert [(path, path.read_bytes()) for path in tmp_path.iterdir()] == [(file, before)]

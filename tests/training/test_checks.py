@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.settings import parse, with_changes
-from training import checks
-from training.checks import check_data
-from training.data import Data, Part, Views
-from training.notes import notes_for
-from training.run import RunSpec
+from frostbench.benchmarks.settings import parse, with_changes
+from frostbench.training import checks
+from frostbench.training.checks import check_data
+from frostbench.training.data import Data, Part, Views
+from frostbench.training.notes import notes_for
+from frostbench.training.run import RunSpec
 
 NAMES = ("ash", "beech", "cedar")
 

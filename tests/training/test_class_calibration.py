@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from training.calibration_metrics import calibration_metrics
-from training.class_calibration import ClassBins
+from frostbench.training.calibration_metrics import calibration_metrics
+from frostbench.training.class_calibration import ClassBins
 
 P = np.array([[0.9, 0.1], [0.8, 0.2], [0.85, 0.15], [0.3, 0.7], [0.2, 0.8], [0.55, 0.45]])
 Y = np.array([0, 0, 1, 1, 1, 0])

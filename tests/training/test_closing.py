@@ -5,12 +5,12 @@ import torch
 from catalogue import BASE, MLP, data, merged
 from sklearn.linear_model import LogisticRegression
 
-from heads.rows import Rows
-from training.closing import POWERS, tau_normalised
-from training.engine import fit
-from training.events import Epoch, Finished
-from training.metrics import decision_metrics
-from training.run import RunSpec
+from frostbench.heads.rows import Rows
+from frostbench.training.closing import POWERS, tau_normalised
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Finished
+from frostbench.training.metrics import decision_metrics
+from frostbench.training.run import RunSpec
 
 ROWS = data()
 COUNTS = torch.tensor([40, 20, 10, 1, 0])

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from app.sides import switches
-from benchmarks.reading import read_yaml
-from benchmarks.settings import parse, preset, preset_names, with_changes
-from training.conflicts import RULES, check
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Finished
-from training.run import RunSpec
+from frostbench.app.sides import switches
+from frostbench.benchmarks.reading import read_yaml
+from frostbench.benchmarks.settings import parse, preset, preset_names, with_changes
+from frostbench.training.conflicts import RULES, check
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Finished
+from frostbench.training.run import RunSpec
 
 CASES = read_yaml(Path(__file__).with_name("conflicts.yaml").read_text(encoding="utf-8"))
 QUICK = {"train.schedule.epochs": 3, "train.schedule.min_steps": 0, "head.body.hidden": [12]}

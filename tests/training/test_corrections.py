@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from benchmarks.settings import parse, preset, with_changes
-from training.corrections import correction_notes
-from training.run import RunSpec
+from frostbench.benchmarks.settings import parse, preset, with_changes
+from frostbench.training.corrections import correction_notes
+from frostbench.training.run import RunSpec
 
 LABELS = torch.arange(3).repeat_interleave(torch.tensor([900, 90, 10]))
 """100 to 1, so that the whole prior spans ln 90 between the largest and the smallest class."""

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from heads.calibrators.rows import Calibration
-from heads.layers import Layers
-from heads.posthoc import PosthocSpec, fit_temperature
-from training.crossfit import cross_fitted, folds_of
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import PosthocSpec, fit_temperature
+from frostbench.training.crossfit import cross_fitted, folds_of
 
 NAMES = ("ash", "beech", "cedar")
 

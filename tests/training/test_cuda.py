@@ -5,11 +5,11 @@ import torch
 from catalogue import CASES, data, trained
 from conformance import three, with_features
 
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Finished
-from training.metrics import decision_metrics
-from training.run import RunSpec
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Finished
+from frostbench.training.metrics import decision_metrics
+from frostbench.training.run import RunSpec
 
 pytestmark = [
     pytest.mark.gpu,

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from training.data import Data, Part
+from frostbench.training.data import Data, Part
 
 
 def part(rows=4, dim=3, labels=None, name="avg"):

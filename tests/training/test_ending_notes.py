@@ -4,11 +4,11 @@ import pytest
 import torch
 from catalogue import BASE, data, merged
 
-from benchmarks.api import fit as fit_in_python
-from training.engine import fit
-from training.events import Epoch
-from training.notes import falling_notes, sureness_notes
-from training.run import RunSpec
+from frostbench.benchmarks.api import fit as fit_in_python
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch
+from frostbench.training.notes import falling_notes, sureness_notes
+from frostbench.training.run import RunSpec
 
 LONG = {"train": {"schedule": {"epochs": 40}}}
 

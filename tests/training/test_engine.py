@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Epoch, Failed, Finished, Started
-from training.metrics import decision_metrics
-from training.rows import train_rows
-from training.run import RunSpec
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Failed, Finished, Started
+from frostbench.training.metrics import decision_metrics
+from frostbench.training.rows import train_rows
+from frostbench.training.run import RunSpec
 
 QUICK = {"train": {"schedule": {"epochs": 6, "min_steps": 0, "batch_size": 32}}}
 FULL = {
@@ -189,7 +189,7 @@ def test_a_run_that_diverges_at_once_is_told_and_later_ones_go_on(long_tail):
 
 
 def test_a_run_that_diverges_later_returns_its_best_epoch(long_tail, monkeypatch):
-    from training import steps
+    from frostbench.training import steps
 
     real = steps._pass
 
@@ -220,7 +220,7 @@ def test_background_classes_leave_the_foreground_metric(long_tail):
 
 
 def test_a_pass_is_cut_short_where_it_takes_long_and_what_it_learnt_is_kept(long_tail, monkeypatch):
-    monkeypatch.setattr("training.steps.SECONDS_BETWEEN_QUESTIONS", -1.0)
+    monkeypatch.setattr("frostbench.training.steps.SECONDS_BETWEEN_QUESTIONS", -1.0)
     asked = []
 
     def stop():

@@ -2,16 +2,16 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from heads.plugin_files import PluginError, run_plugin
-from training.losses.cross_entropy import CrossEntropy
-from training.losses.external import ExternalLoss
-from training.losses.scores import Scores, Targets
+from frostbench.heads.plugin_files import PluginError, run_plugin
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.external import ExternalLoss
+from frostbench.training.losses.scores import Scores, Targets
 
 LOSS = """
 from typing import ClassVar, Literal
 import torch
 from pydantic import Field
-from heads.spec import Spec
+from frostbench.heads.spec import Spec
 
 class Power(Spec):
     kind: Literal["power"] = "power"

@@ -3,13 +3,13 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, one_hot
 from torchvision.ops import sigmoid_focal_loss
 
-from training.data import Data, Part
-from training.losses.cross_entropy import CrossEntropy
-from training.losses.focal import Focal, SigmoidFocal
-from training.losses.scores import Scores, Targets
-from training.run import RunSpec
-from training.setting import settings_of
-from training.weights import EffectiveWeight
+from frostbench.training.data import Data, Part
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.focal import Focal, SigmoidFocal
+from frostbench.training.losses.scores import Scores, Targets
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
+from frostbench.training.weights import EffectiveWeight
 
 Z = torch.tensor([[1.0, 0.5, -0.2]], dtype=torch.float64)
 LAST = Targets(torch.tensor([2]))

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from training.frofa import Brightness, ChannelBrightness, Contrast, FrofaDraw, Posterize, Ranges, ranges_of
+from frostbench.training.frofa import Brightness, ChannelBrightness, Contrast, FrofaDraw, Posterize, Ranges, ranges_of
 
 X = torch.tensor([[-2.0, 0, 1, 6]], dtype=torch.float64)
 RANGES = Ranges(torch.tensor([-3.0, -1, 0, 2]).double(), torch.tensor([1.0, 1, 2, 8]).double())

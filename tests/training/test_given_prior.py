@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from training.engine import fit
-from training.facts import facts_of
-from training.losses.logit_adjustment import LogitAdjustment
-from training.run import RunSpec
-from training.weights import NoWeight
+from frostbench.training.engine import fit
+from frostbench.training.facts import facts_of
+from frostbench.training.losses.logit_adjustment import LogitAdjustment
+from frostbench.training.run import RunSpec
+from frostbench.training.weights import NoWeight
 
 NAMES = ("ash", "beech", "cedar", "elm")
 SCHEDULE = {"epochs": 2, "min_steps": 0}

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from catalogue import BASE, data, merged
 
-from training.engine import fit
-from training.events import Epoch, Finished, Started
-from training.grouping import grouped
-from training.run import RunSpec
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Finished, Started
+from frostbench.training.grouping import grouped
+from frostbench.training.run import RunSpec
 
 ROWS = data()
 
@@ -96,7 +96,7 @@ def test_twins_end_alike():
 
 def test_rows_are_the_same_for_all_that_share_a_stack():
     """Made-up rows come from the seed of the order, so heads of other seeds see the same ones."""
-    from training.rows import train_rows
+    from frostbench.training.rows import train_rows
 
     over = train(oversample={"kind": "gaussian"})
     a, b, c = (train_rows(run(over, tree), ROWS) for tree in ({"seed": 1}, {"seed": 2}, {"order_seed": 4}))

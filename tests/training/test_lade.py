@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from training.losses.lade import Lade
+from frostbench.training.losses.lade import Lade
 
 Z = torch.tensor([[1, 0.5, -0.2], [0.2, 0.8, 0.1], [-0.3, 0.4, 0.9], [2, 0, -1]], dtype=torch.float64)
 LABELS = torch.tensor([0, 1, 2, 0])

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from training.facts import facts_of
-from training.losses.hardmine import HardMine
-from training.losses.label_smoothing import LabelSmoothing
-from training.losses.logit_adjustment import LogitAdjustment
-from training.losses.loss import LossSpec, objective, scores
-from training.weights import EffectiveWeight, InverseWeight, NoWeight
+from frostbench.training.facts import facts_of
+from frostbench.training.losses.hardmine import HardMine
+from frostbench.training.losses.label_smoothing import LabelSmoothing
+from frostbench.training.losses.logit_adjustment import LogitAdjustment
+from frostbench.training.losses.loss import LossSpec, objective, scores
+from frostbench.training.weights import EffectiveWeight, InverseWeight, NoWeight
 
 COUNTS = torch.tensor([900, 90, 10])
 LABELS = torch.arange(3).repeat_interleave(COUNTS)

@@ -4,7 +4,7 @@ import torch
 from sklearn import metrics as sk
 from torchmetrics.functional.classification import multiclass_calibration_error
 
-from training.metrics import (
+from frostbench.training.metrics import (
     all_metrics,
     brier,
     confusion,

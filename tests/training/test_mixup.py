@@ -3,11 +3,11 @@ import torch
 from scipy.stats import beta, kstest
 from torch.nn.functional import cross_entropy
 
-from heads.body import Mlp
-from training.facts import facts_of
-from training.losses.loss import Branch, LossSpec, branched_objective, objective
-from training.mixup import Mix, Mixup, remix_share
-from training.weights import EffectiveWeight, InverseWeight, NoWeight
+from frostbench.heads.body import Mlp
+from frostbench.training.facts import facts_of
+from frostbench.training.losses.loss import Branch, LossSpec, branched_objective, objective
+from frostbench.training.mixup import Mix, Mixup, remix_share
+from frostbench.training.weights import EffectiveWeight, InverseWeight, NoWeight
 
 Z = torch.tensor([[1.0, 0.5, -0.2]], dtype=torch.float64)
 LABELS = torch.arange(3).repeat_interleave(torch.tensor([900, 90, 10]))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from training.ood import SCORES, auroc, resampled_auroc, scores
+from frostbench.training.ood import SCORES, auroc, resampled_auroc, scores
 
 KNOWN = torch.tensor([[3, 0, 0], [2.5, 0.5, 0], [1, 0.8, 0.2]])
 OTHER = torch.tensor([[1.5, 1.4, 1.3], [0.6, 0.1, 0]])

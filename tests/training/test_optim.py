@@ -6,12 +6,12 @@ import pytest
 import torch
 from catalogue import data
 
-from training.average import Average
-from training.optim import AdamW, Schedule, Sgd
-from training.optimisers import SMALL_HEAD, Apart, Together, optimiser_for
-from training.run import RunSpec
-from training.setting import settings_of
-from training.stages import first_stage
+from frostbench.training.average import Average
+from frostbench.training.optim import AdamW, Schedule, Sgd
+from frostbench.training.optimisers import SMALL_HEAD, Apart, Together, optimiser_for
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
+from frostbench.training.stages import first_stage
 
 ADAMS = [AdamW(lr=0.1, weight_decay=0.5), AdamW(lr=0.003, weight_decay=0.0), AdamW(lr=0.02, weight_decay=2.0)]
 SGDS = [

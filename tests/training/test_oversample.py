@@ -4,13 +4,13 @@ import pytest
 import torch
 from catalogue import BASE, data, merged
 
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Epoch, Started
-from training.oversample import GaussianOversample, NoOversample, Smote, wanted_rows
-from training.run import RunSpec
-from training.setting import settings_of
-from training.stages import first_stage
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Started
+from frostbench.training.oversample import GaussianOversample, NoOversample, Smote, wanted_rows
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
+from frostbench.training.stages import first_stage
 
 COUNTS = [60, 20, 9, 4, 2, 1, 0, 9]
 LABELS = torch.arange(8).repeat_interleave(torch.tensor(COUNTS))

@@ -3,9 +3,9 @@
 import pytest
 from catalogue import BASE, MLP, data, merged
 
-from training.engine import fit
-from training.events import Epoch
-from training.run import RunSpec
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch
+from frostbench.training.run import RunSpec
 
 # Nothing is learnt at this rate, so the first epoch stays the best.
 STILL = {

@@ -6,19 +6,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from heads.calibrators.rows import Calibration
-from heads.decisions.thresholds import CoordinateAscent
-from heads.layers import Layers
-from heads.posthoc import PosthocSpec, fit_temperature
-from training.checks import check_data
-from training.crossfit import cross_fitted, folds_of
-from training.crossval import CrossValidated, cross_validate
-from training.data import Part
-from training.engine import fit
-from training.events import Failed, Finished
-from training.metrics import all_metrics
-from training.notes import posthoc_notes
-from training.run import RunSpec
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.decisions.thresholds import CoordinateAscent
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import PosthocSpec, fit_temperature
+from frostbench.training.checks import check_data
+from frostbench.training.crossfit import cross_fitted, folds_of
+from frostbench.training.crossval import CrossValidated, cross_validate
+from frostbench.training.data import Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Failed, Finished
+from frostbench.training.metrics import all_metrics
+from frostbench.training.notes import posthoc_notes
+from frostbench.training.run import RunSpec
 
 LOGREG = {"head": {"classifier": {"kind": "logreg", "tolerance": 1e-3}}}
 NAMES = ("ash", "beech", "cedar", "elm")

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.samplers import ClassBatches, class_shares, draw_rows
+from frostbench.training.samplers import ClassBatches, class_shares, draw_rows
 
 COUNTS = torch.tensor([900, 90, 10])
 LABELS = torch.arange(3).repeat_interleave(COUNTS)[torch.randperm(1000, generator=torch.Generator().manual_seed(5))]

@@ -8,12 +8,12 @@ from catalogue import BASE, CASES, DIM, MLP, data, merged, small, trained
 from conformance import ROWS, of, with_features
 from crossval_runs import run as crossval_run
 
-from heads.preprocess import Standardise, length_in_units
-from heads.zero_shot import ZeroShot
-from training.crossval import cross_validate
-from training.data import Data, Part
-from training.rows import train_rows
-from training.run import RunSpec
+from frostbench.heads.preprocess import Standardise, length_in_units
+from frostbench.heads.zero_shot import ZeroShot
+from frostbench.training.crossval import cross_validate
+from frostbench.training.data import Data, Part
+from frostbench.training.rows import train_rows
+from frostbench.training.run import RunSpec
 
 FACTORS = (1e-4, 1e4)
 EXACT = (2.0**-13, 2.0**13)

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from training.data import Part
-from training.engine import fit
-from training.events import Epoch, Failed, Finished, Started
-from training.metrics import decision_metrics
-from training.run import RunSpec
+from frostbench.training.data import Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Failed, Finished, Started
+from frostbench.training.metrics import decision_metrics
+from frostbench.training.run import RunSpec
 
 MLP = {"preprocess": {"center": True, "std": True}, "body": {"kind": "mlp", "hidden": [16, 8]}}
 COUNTS = torch.tensor([120, 40, 15, 5])
@@ -125,7 +125,7 @@ def test_epochs_that_lose_more_of_the_frequent_classes_than_allowed_are_not_kept
 
 @pytest.mark.parametrize("second", [{}, {"init": "keep"}, {"kind": "lws"}])
 def test_the_first_stage_is_the_result_where_no_epoch_keeps_to_the_limit(long_tail, monkeypatch, second):
-    monkeypatch.setattr("training.stages._floor", lambda *_: 2.0)
+    monkeypatch.setattr("frostbench.training.stages._floor", lambda *_: 2.0)
     first, both = ended(long_tail, run()), ended(long_tail, losing(0, **second))
     assert both.chosen.epochs == (first.epoch, 0)
     assert both.epoch == first.epoch
@@ -247,7 +247,7 @@ class TestStop:
 
 @pytest.mark.parametrize(("spoiled", "wanted"), [(4, 1 / 180 * COUNTS), (9, torch.full((4,), 0.25))])
 def test_a_run_that_diverges_ends_in_that_stage_with_its_best(long_tail, monkeypatch, spoiled, wanted):
-    from training import steps
+    from frostbench.training import steps
 
     real, calls = steps._pass, []
 
@@ -263,7 +263,7 @@ def test_a_run_that_diverges_ends_in_that_stage_with_its_best(long_tail, monkeyp
 
 
 def test_a_second_stage_that_diverges_at_once_names_its_learning_rate(long_tail, monkeypatch):
-    from training import steps
+    from frostbench.training import steps
 
     real, calls = steps._pass, []
 

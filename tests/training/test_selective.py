@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from training.selective import areas, risk_coverage
+from frostbench.training.selective import areas, risk_coverage
 
 SURE = np.array([0.9, 0.8, 0.7, 0.6])
 RIGHT = np.array([True, False, True, False])

@@ -10,7 +10,7 @@ import relplot
 from scipy.fft import dct
 from scipy.optimize import brentq
 
-from training.smooth_ece import CELLS, cell_of, smooth_ece, smooth_ece_of, smoothed
+from frostbench.training.smooth_ece import CELLS, cell_of, smooth_ece, smooth_ece_of, smoothed
 
 
 def rows(count, exponent, seed=0):

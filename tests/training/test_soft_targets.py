@@ -5,14 +5,14 @@ import torch
 from catalogue import BASE, members, merged, options, small
 from torch.nn.functional import cross_entropy, one_hot
 
-from heads.arcface import ArcFace
-from training.engine import fit
-from training.events import Finished
-from training.facts import facts_of
-from training.losses.label_smoothing import LabelSmoothing
-from training.losses.loss import Branch, LossSpec, branched_objective, objective
-from training.run import RunSpec
-from training.weights import NoWeight
+from frostbench.heads.arcface import ArcFace
+from frostbench.training.engine import fit
+from frostbench.training.events import Finished
+from frostbench.training.facts import facts_of
+from frostbench.training.losses.label_smoothing import LabelSmoothing
+from frostbench.training.losses.loss import Branch, LossSpec, branched_objective, objective
+from frostbench.training.run import RunSpec
+from frostbench.training.weights import NoWeight
 
 LABELS = torch.arange(5).repeat_interleave(torch.tensor([40, 20, 10, 1, 0]))
 FIRST, SECOND = torch.tensor([0, 1, 2, 3, 0, 1]), torch.tensor([1, 1, 3, 0, 2, 0])

@@ -7,17 +7,17 @@ import torch
 from catalogue import BASE, CASES, MLP, NOT_TRAINED, data, merged, nested, options, trained, walked
 from conformance import three
 
-from heads.head import Closed
-from heads.spec import numbers
-from training.data import Part
-from training.engine import never
-from training.events import Epoch
-from training.grouping import grouped
-from training.run import RunSpec
-from training.second import Crt, Lws
-from training.setting import settings_of
-from training.stages import first_stage, second_stage
-from training.steps import Ended, run_stage
+from frostbench.heads.head import Closed
+from frostbench.heads.spec import numbers
+from frostbench.training.data import Part
+from frostbench.training.engine import never
+from frostbench.training.events import Epoch
+from frostbench.training.grouping import grouped
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Crt, Lws
+from frostbench.training.setting import settings_of
+from frostbench.training.stages import first_stage, second_stage
+from frostbench.training.steps import Ended, run_stage
 
 STEPPED = [name for name, run in CASES.items() if not isinstance(run.head.classifier, Closed)]
 EXACT, SINGLE = data(torch.float64), data(torch.float32)
@@ -135,7 +135,7 @@ class TestCatalogue:
 
         from pydantic import Field
 
-        from heads.spec import SWEPT, Spec
+        from frostbench.heads.spec import SWEPT, Spec
 
         class Old(Spec):
             kind: Literal["old"] = "old"

@@ -4,16 +4,16 @@ import pytest
 import torch
 from catalogue import BASE, MLP, data, merged
 
-from heads.dense import Dense, linear_layer
-from heads.spec import with_numbers
-from training.engine import fit, never
-from training.events import Epoch, Failed, Finished, Started
-from training.grouping import grouped
-from training.metrics import preference
-from training.run import RunSpec
-from training.setting import settings_of
-from training.stages import first_stage
-from training.steps import Ended, run_stage
+from frostbench.heads.dense import Dense, linear_layer
+from frostbench.heads.spec import with_numbers
+from frostbench.training.engine import fit, never
+from frostbench.training.events import Epoch, Failed, Finished, Started
+from frostbench.training.grouping import grouped
+from frostbench.training.metrics import preference
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
+from frostbench.training.stages import first_stage
+from frostbench.training.steps import Ended, run_stage
 
 LONG = {"train": {"schedule": {"epochs": 12}, "optim": {"lr": 0.1}}}
 ROWS = data()

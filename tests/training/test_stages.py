@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from training.data import Part
-from training.engine import fit
-from training.events import Epoch, Finished
-from training.losses.supcon import SupCon
-from training.metrics import decision_metrics
-from training.randomness import generator
-from training.run import RunSpec
+from frostbench.training.data import Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Finished
+from frostbench.training.losses.supcon import SupCon
+from frostbench.training.metrics import decision_metrics
+from frostbench.training.randomness import generator
+from frostbench.training.run import RunSpec
 
 MLP = {
     "head": {"preprocess": {"center": True, "std": True}, "body": {"kind": "mlp", "hidden": [16, 8]}},

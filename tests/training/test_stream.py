@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-from heads.preprocess import Standardise, length_in_units, moments
-from training.batches import Shuffled, batches_of
-from training.capacity import need_of, parts_that_fit
-from training.checkpoint import Checkpoints
-from training.crossval import cross_validate
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Epoch, Finished
-from training.frofa import ranges_in, ranges_of
-from training.run import RunSpec
-from training.samplers import draw_rows
-from training.stream import StreamedRows, streamed
-from training.streamable import needs_all_rows
+from frostbench.heads.preprocess import Standardise, length_in_units, moments
+from frostbench.training.batches import Shuffled, batches_of
+from frostbench.training.capacity import need_of, parts_that_fit
+from frostbench.training.checkpoint import Checkpoints
+from frostbench.training.crossval import cross_validate
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Finished
+from frostbench.training.frofa import ranges_in, ranges_of
+from frostbench.training.run import RunSpec
+from frostbench.training.samplers import draw_rows
+from frostbench.training.stream import StreamedRows, streamed
+from frostbench.training.streamable import needs_all_rows
 
 COUNTS = [120, 40, 15, 5]
 SAMPLER = {"kind": "shuffled", "buffer_rows": 48, "block_rows": 16}

@@ -5,12 +5,12 @@ import torch
 from catalogue import merged
 from crossval_runs import run as crossval_run
 
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Epoch, Finished
-from training.metrics import NOTHING, all_metrics, preference, preferred
-from training.pooled import HeldOut, pooled
-from training.run import RunSpec
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Finished
+from frostbench.training.metrics import NOTHING, all_metrics, preference, preferred
+from frostbench.training.pooled import HeldOut, pooled
+from frostbench.training.run import RunSpec
 
 BASE = {
     "train": {

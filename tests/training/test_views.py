@@ -6,16 +6,16 @@ import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
 
-from heads.head import Core
-from training.data import Data, Part
-from training.engine import fit
-from training.events import Epoch, Finished
-from training.losses.consistency import Consistency
-from training.rows import train_rows
-from training.run import RunSpec
-from training.setting import settings_of
-from training.stack import Stack
-from training.views import averaged, images_per_class, rows_of_first_views, rows_of_images
+from frostbench.heads.head import Core
+from frostbench.training.data import Data, Part
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Finished
+from frostbench.training.losses.consistency import Consistency
+from frostbench.training.rows import train_rows
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
+from frostbench.training.stack import Stack
+from frostbench.training.views import averaged, images_per_class, rows_of_first_views, rows_of_images
 
 NAMES = ("ash", "beech", "cedar", "elm")
 COUNTS = torch.tensor([24, 12, 6, 4])
@@ -55,7 +55,7 @@ class TestBatches:
     def steps(self, monkeypatch, spec, data):
         """The row numbers of each step."""
         found = []
-        step = "training.stack.Stack.step"
+        step = "frostbench.training.stack.Stack.step"
         plain = Stack.step
 
         def spy(self, rows, *others):

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from training.facts import facts_of
-from training.weights import (
+from frostbench.training.facts import facts_of
+from frostbench.training.weights import (
     ConstantSchedule,
     DeferredSchedule,
     EffectiveWeight,

@@ -6,8 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import Spec, Tier
-from training.losses.scores import Scores, Targets
+from frostbench.heads.spec import Spec, Tier
+from frostbench.training.losses.scores import Scores, Targets
 
 
 class AdaFocal(Spec):

@@ -7,8 +7,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from heads.spec import SWEPT, Spec, Tier
-from training.losses.supcon import MlpProjector, ProjectorSpec
+from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.training.losses.supcon import MlpProjector, ProjectorSpec
 
 
 class Bcl(Spec):

@@ -4,8 +4,8 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from heads.spec import Spec, Tier
-from training.losses.scores import Scores, Targets
+from frostbench.heads.spec import Spec, Tier
+from frostbench.training.losses.scores import Scores, Targets
 
 
 class Brier(Spec):

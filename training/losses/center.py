@@ -6,8 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.cosine import unit_rows
-from heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.cosine import unit_rows
+from frostbench.heads.spec import SWEPT, Spec, Tier
 
 
 class Center(Spec):

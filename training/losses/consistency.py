@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.spec import SWEPT, Spec, Tier
 
 
 class Consistency(Spec):

@@ -7,8 +7,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from heads.spec import SWEPT, Spec, Tier
-from training.losses.scores import Scores, Targets
+from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.training.losses.scores import Scores, Targets
 
 CLASSES_AT_ONCE = 16
 """Classes that are compared with all others at a time, so that memory is no [N, C, C]."""

@@ -4,8 +4,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from heads.spec import Spec
-from training.losses.scores import Scores, Targets
+from frostbench.heads.spec import Spec
+from frostbench.training.losses.scores import Scores, Targets
 
 
 class CrossEntropy(Spec):

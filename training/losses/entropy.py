@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import SWEPT, Spec, Tier
-from training.losses.scores import Scores, Targets
+from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.training.losses.scores import Scores, Targets
 
 
 class Ecp(Spec):

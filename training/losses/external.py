@@ -6,10 +6,10 @@ import torch
 from pydantic import Field, JsonValue, model_validator
 from torch import Tensor
 
-from heads.plugin_files import PluginError, not_stackable, plugin, stackable
-from heads.spec import FILE, Spec, Tier
-from heads.text_weights import with_file_hash
-from training.losses.scores import Scores, Targets
+from frostbench.heads.plugin_files import PluginError, not_stackable, plugin, stackable
+from frostbench.heads.spec import FILE, Spec, Tier
+from frostbench.heads.text_weights import with_file_hash
+from frostbench.training.losses.scores import Scores, Targets
 
 
 class Plugin(Protocol):
@@ -31,7 +31,7 @@ class ExternalLoss(Spec):
     file: str = Field(default="", max_length=1000, json_schema_extra=FILE)
     """The .py file, relative to the current directory."""
     name: str = Field(default="", max_length=200)
-    """The class in that file, a heads.spec.Spec that is called with scores and targets."""
+    """The class in that file, a frostbench.heads.spec.Spec that is called with scores and targets."""
     sha256: str = Field(default="", max_length=64)
     """SHA-256 of the file; left empty, it is taken from the file."""
     options: dict[str, JsonValue] = Field(default_factory=dict, max_length=100)

@@ -7,10 +7,10 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from heads.dense import Dense, linear_layer
-from heads.spec import SWEPT, Spec
-from training.losses.mbls import margin_penalty
-from training.losses.scores import Scores
+from frostbench.heads.dense import Dense, linear_layer
+from frostbench.heads.spec import SWEPT, Spec
+from frostbench.training.losses.mbls import margin_penalty
+from frostbench.training.losses.scores import Scores
 
 OFFICIAL = (20.0, 100.0)
 """Mean and deviation of the norms before the first batch, in the official code."""

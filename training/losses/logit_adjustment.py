@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import SWEPT, Spec
+from frostbench.heads.spec import SWEPT, Spec
 
 ClassName = Annotated[str, Field(min_length=1, max_length=1000)]
 Share = Annotated[float, Field(gt=0)]

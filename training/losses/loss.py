@@ -8,32 +8,32 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import SWEPT, Spec
-from training.facts import Facts
-from training.losses.acls import Acls
-from training.losses.adafocal import AdaFocal
-from training.losses.bcl import Bcl
-from training.losses.brier import Brier
-from training.losses.center import Center
-from training.losses.consistency import Consistency
-from training.losses.cpc import Cpc
-from training.losses.crl import Crl
-from training.losses.cross_entropy import CrossEntropy
-from training.losses.entropy import Ecp
-from training.losses.external import ExternalLoss
-from training.losses.fedlas import Fedlas
-from training.losses.focal import DualFocal, Flsd53, Focal, SigmoidFocal
-from training.losses.hardmine import HardMine
-from training.losses.label_smoothing import LabelSmoothing
-from training.losses.lade import Lade
-from training.losses.logit_adjustment import LogitAdjustment
-from training.losses.mbls import Mbls
-from training.losses.mdca import Mdca
-from training.losses.mmce import Mmce
-from training.losses.scores import PointLoss, Scores
-from training.losses.supcon import SupCon
-from training.losses.vace import Vace
-from training.weights import ClassWeightSpec, ConstantSchedule, NoWeight, WeightScheduleSpec
+from frostbench.heads.spec import SWEPT, Spec
+from frostbench.training.facts import Facts
+from frostbench.training.losses.acls import Acls
+from frostbench.training.losses.adafocal import AdaFocal
+from frostbench.training.losses.bcl import Bcl
+from frostbench.training.losses.brier import Brier
+from frostbench.training.losses.center import Center
+from frostbench.training.losses.consistency import Consistency
+from frostbench.training.losses.cpc import Cpc
+from frostbench.training.losses.crl import Crl
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.entropy import Ecp
+from frostbench.training.losses.external import ExternalLoss
+from frostbench.training.losses.fedlas import Fedlas
+from frostbench.training.losses.focal import DualFocal, Flsd53, Focal, SigmoidFocal
+from frostbench.training.losses.hardmine import HardMine
+from frostbench.training.losses.label_smoothing import LabelSmoothing
+from frostbench.training.losses.lade import Lade
+from frostbench.training.losses.logit_adjustment import LogitAdjustment
+from frostbench.training.losses.mbls import Mbls
+from frostbench.training.losses.mdca import Mdca
+from frostbench.training.losses.mmce import Mmce
+from frostbench.training.losses.scores import PointLoss, Scores
+from frostbench.training.losses.supcon import SupCon
+from frostbench.training.losses.vace import Vace
+from frostbench.training.weights import ClassWeightSpec, ConstantSchedule, NoWeight, WeightScheduleSpec
 
 PointSpec = Annotated[
     CrossEntropy

@@ -5,8 +5,8 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import SWEPT, Spec
-from training.losses.scores import Scores, Targets
+from frostbench.heads.spec import SWEPT, Spec
+from frostbench.training.losses.scores import Scores, Targets
 
 Reduction = Literal["mean", "sum"]
 

@@ -7,8 +7,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from heads.dense import linear_layer
-from heads.spec import SWEPT, Spec
+from frostbench.heads.dense import linear_layer
+from frostbench.heads.spec import SWEPT, Spec
 
 
 class NoProjector(Spec):

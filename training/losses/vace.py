@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heads.spec import SWEPT, Spec
+from frostbench.heads.spec import SWEPT, Spec
 
 
 class Vace(Spec):

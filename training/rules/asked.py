@@ -1,17 +1,17 @@
 """Questions about a run that several rules ask."""
 
-from heads.body import Identity
-from heads.head import Closed, Fitted, Placed
-from heads.knn import Neighbours
-from heads.lda import Lda
-from heads.logreg import LogisticRegression
-from heads.mahalanobis import Mahalanobis
-from heads.means import NearestMean
-from heads.zero_shot import ZeroShot
-from training.batches import Shuffled
-from training.run import RunSpec
-from training.second import Crt, Lws, NoSecondStage, Refit
-from training.weights import ConstantSchedule, InverseWeight, NoWeight, PowerWeight
+from frostbench.heads.body import Identity
+from frostbench.heads.head import Closed, Fitted, Placed
+from frostbench.heads.knn import Neighbours
+from frostbench.heads.lda import Lda
+from frostbench.heads.logreg import LogisticRegression
+from frostbench.heads.mahalanobis import Mahalanobis
+from frostbench.heads.means import NearestMean
+from frostbench.heads.zero_shot import ZeroShot
+from frostbench.training.batches import Shuffled
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Crt, Lws, NoSecondStage, Refit
+from frostbench.training.weights import ConstantSchedule, InverseWeight, NoWeight, PowerWeight
 
 WIDEST_SCALE = 30.0
 """Largest scale that a cosine head takes from its number of classes."""

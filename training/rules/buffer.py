@@ -1,9 +1,9 @@
 """Rules of the buffer in which rows are shuffled."""
 
-from training.batches import Shuffled
-from training.rules.asked import is_solved
-from training.rules.rule import Rule
-from training.run import RunSpec
+from frostbench.training.batches import Shuffled
+from frostbench.training.rules.asked import is_solved
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
 
 
 def _is_one_block(run: RunSpec) -> bool:

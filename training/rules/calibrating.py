@@ -1,14 +1,22 @@
 """Rules of losses and terms that are there for the calibration of what is predicted."""
 
-from training.losses.acls import Acls
-from training.losses.cpc import Cpc
-from training.losses.entropy import Ecp
-from training.losses.focal import DualFocal, SigmoidFocal
-from training.losses.mbls import Mbls
-from training.losses.mmce import Mmce
-from training.rules.asked import is_adjusted, is_fitted, is_logreg, is_mixed, is_solved, is_weighted, largest_logit
-from training.rules.rule import Rule
-from training.run import RunSpec
+from frostbench.training.losses.acls import Acls
+from frostbench.training.losses.cpc import Cpc
+from frostbench.training.losses.entropy import Ecp
+from frostbench.training.losses.focal import DualFocal, SigmoidFocal
+from frostbench.training.losses.mbls import Mbls
+from frostbench.training.losses.mmce import Mmce
+from frostbench.training.rules.asked import (
+    is_adjusted,
+    is_fitted,
+    is_logreg,
+    is_mixed,
+    is_solved,
+    is_weighted,
+    largest_logit,
+)
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
 
 
 def _has_terms(run: RunSpec) -> bool:

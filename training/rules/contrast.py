@@ -1,13 +1,13 @@
 """Rules of the terms beside the point loss: supcon, bcl, center and lade."""
 
-from training.losses.bcl import Bcl
-from training.losses.center import Center
-from training.losses.lade import Lade
-from training.losses.loss import LossSpec
-from training.losses.supcon import SupCon
-from training.rules.asked import is_bare, is_mixed, is_solved, is_weighted
-from training.rules.rule import Rule
-from training.run import RunSpec
+from frostbench.training.losses.bcl import Bcl
+from frostbench.training.losses.center import Center
+from frostbench.training.losses.lade import Lade
+from frostbench.training.losses.loss import LossSpec
+from frostbench.training.losses.supcon import SupCon
+from frostbench.training.rules.asked import is_bare, is_mixed, is_solved, is_weighted
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
 
 Term = SupCon | Bcl | Center | Lade
 

@@ -1,16 +1,16 @@
 """Rules of cosine and margin classifiers."""
 
-from heads.arcface import ArcFace
-from heads.body import Identity
-from heads.cosine import Cosine
-from heads.head import Margined
-from heads.ldam import Ldam
-from heads.multi_prototype import Prototype
-from heads.preprocess import Standardise
-from training.losses.focal import SigmoidFocal
-from training.rules.asked import is_bare_cosine, is_mixed
-from training.rules.rule import Rule
-from training.run import RunSpec
+from frostbench.heads.arcface import ArcFace
+from frostbench.heads.body import Identity
+from frostbench.heads.cosine import Cosine
+from frostbench.heads.head import Margined
+from frostbench.heads.ldam import Ldam
+from frostbench.heads.multi_prototype import Prototype
+from frostbench.heads.preprocess import Standardise
+from frostbench.training.losses.focal import SigmoidFocal
+from frostbench.training.rules.asked import is_bare_cosine, is_mixed
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
 
 
 def _starts_from_file(run: RunSpec) -> bool:

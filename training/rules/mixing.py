@@ -1,12 +1,12 @@
 """Rules of what changes training rows: mixup, augmentation, frofa and oversampling."""
 
-from heads.attention_pool import AttentionPool
-from training.frofa import NoFrofa, Posterize
-from training.mixup import Mixup
-from training.oversample import NoOversample
-from training.rules.asked import is_bare, is_mixed, is_solved
-from training.rules.rule import Rule
-from training.run import RunSpec
+from frostbench.heads.attention_pool import AttentionPool
+from frostbench.training.frofa import NoFrofa, Posterize
+from frostbench.training.mixup import Mixup
+from frostbench.training.oversample import NoOversample
+from frostbench.training.rules.asked import is_bare, is_mixed, is_solved
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
 
 
 def _changes_nothing(run: RunSpec) -> bool:

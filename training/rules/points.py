@@ -1,19 +1,27 @@
 """Rules of the loss of a sample and of which samples count."""
 
-from heads.posthoc import NoCalibration
-from training.losses.brier import Brier
-from training.losses.cross_entropy import CrossEntropy
-from training.losses.entropy import Ecp
-from training.losses.focal import DualFocal, Flsd53, Focal, SigmoidFocal
-from training.losses.hardmine import HardMine
-from training.losses.label_smoothing import LabelSmoothing
-from training.losses.logit_adjustment import LogitAdjustment
-from training.rules.asked import is_adjusted, is_fitted, is_logreg, is_mixed, is_shifted, is_solved, reads_loss_last
-from training.rules.rule import Rule
-from training.run import RunSpec
-from training.samplers import ClassBatches
-from training.second import Crt, Refit
-from training.stage_spec import EarlyStop
+from frostbench.heads.posthoc import NoCalibration
+from frostbench.training.losses.brier import Brier
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.entropy import Ecp
+from frostbench.training.losses.focal import DualFocal, Flsd53, Focal, SigmoidFocal
+from frostbench.training.losses.hardmine import HardMine
+from frostbench.training.losses.label_smoothing import LabelSmoothing
+from frostbench.training.losses.logit_adjustment import LogitAdjustment
+from frostbench.training.rules.asked import (
+    is_adjusted,
+    is_fitted,
+    is_logreg,
+    is_mixed,
+    is_shifted,
+    is_solved,
+    reads_loss_last,
+)
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
+from frostbench.training.samplers import ClassBatches
+from frostbench.training.second import Crt, Refit
+from frostbench.training.stage_spec import EarlyStop
 
 
 def _is_focal(run: RunSpec) -> bool:

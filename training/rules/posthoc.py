@@ -1,10 +1,10 @@
 """Rules of what follows training: calibration, the prior of the deployment and decisions."""
 
-from heads.decisions.shift import GivenShift, NoShift, WantedShift
-from heads.decisions.thresholds import CoordinateAscent
-from training.rules.asked import is_adjusted, is_shifted
-from training.rules.rule import Rule
-from training.run import RunSpec
+from frostbench.heads.decisions.shift import GivenShift, NoShift, WantedShift
+from frostbench.heads.decisions.thresholds import CoordinateAscent
+from frostbench.training.rules.asked import is_adjusted, is_shifted
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
 
 
 def _has_thresholds(run: RunSpec) -> bool:

@@ -1,10 +1,10 @@
 """Rules of the class prior: what corrects it, and what corrects it twice."""
 
-from heads.arcface import ArcFace
-from heads.knn import Neighbours
-from heads.ldam import Ldam
-from training.oversample import NoOversample
-from training.rules.asked import (
+from frostbench.heads.arcface import ArcFace
+from frostbench.heads.knn import Neighbours
+from frostbench.heads.ldam import Ldam
+from frostbench.training.oversample import NoOversample
+from frostbench.training.rules.asked import (
     balances_again,
     draws_evenly,
     is_adjusted,
@@ -21,10 +21,10 @@ from training.rules.asked import (
     sees_evenly,
     weighs_evenly,
 )
-from training.rules.rule import Rule
-from training.run import RunSpec
-from training.samplers import ClassBatches
-from training.second import NoSecondStage, Refit, TauNorm
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
+from frostbench.training.samplers import ClassBatches
+from frostbench.training.second import NoSecondStage, Refit, TauNorm
 
 
 def _by_raw(run: RunSpec) -> bool:

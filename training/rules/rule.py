@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from training.run import RunSpec
+from frostbench.training.run import RunSpec
 
 Applies = Callable[[RunSpec], bool]
 

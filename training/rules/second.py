@@ -1,11 +1,11 @@
 """Rules of the second stage."""
 
-from heads.linear import Linear
-from training.losses.cross_entropy import CrossEntropy
-from training.rules.asked import is_adjusted, is_bare, is_solved, is_weighted, reads_loss_last
-from training.rules.rule import Rule
-from training.run import RunSpec
-from training.second import Crt, Lws, Refit, TauNorm
+from frostbench.heads.linear import Linear
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.rules.asked import is_adjusted, is_bare, is_solved, is_weighted, reads_loss_last
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Crt, Lws, Refit, TauNorm
 
 
 def _calibrates(run: RunSpec) -> bool:

@@ -1,12 +1,12 @@
 """Rules of the losses that remember something: FeDLaS, AdaFocal and CRL."""
 
-from heads.body import Identity
-from training.losses.adafocal import AdaFocal
-from training.losses.cross_entropy import CrossEntropy
-from training.losses.fedlas import Fedlas
-from training.rules.asked import is_adjusted, is_fitted, is_mixed, is_solved, largest_logit
-from training.rules.rule import Rule
-from training.run import RunSpec
+from frostbench.heads.body import Identity
+from frostbench.training.losses.adafocal import AdaFocal
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.fedlas import Fedlas
+from frostbench.training.rules.asked import is_adjusted, is_fitted, is_mixed, is_solved, largest_logit
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
 
 
 def _fedlas(run: RunSpec) -> Fedlas:

@@ -1,22 +1,22 @@
 """Rules of classifiers without gradient steps."""
 
-from heads.body import Identity
-from heads.mahalanobis import Mahalanobis
-from heads.means import NearestMean
-from heads.preprocess import Standardise
-from heads.zero_shot import ZeroShot
-from training.frofa import NoFrofa
-from training.losses.cross_entropy import CrossEntropy
-from training.losses.label_smoothing import LabelSmoothing
-from training.losses.logit_adjustment import LogitAdjustment
-from training.optim import AdamW, Schedule
-from training.oversample import NoOversample
-from training.rules.asked import is_fitted, is_logreg, is_mixed, is_resampled, is_solved, is_weighted
-from training.rules.rule import Rule
-from training.run import RunSpec
-from training.second import NoSecondStage
-from training.stage_spec import EarlyStop
-from training.weights import ConstantSchedule
+from frostbench.heads.body import Identity
+from frostbench.heads.mahalanobis import Mahalanobis
+from frostbench.heads.means import NearestMean
+from frostbench.heads.preprocess import Standardise
+from frostbench.heads.zero_shot import ZeroShot
+from frostbench.training.frofa import NoFrofa
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.label_smoothing import LabelSmoothing
+from frostbench.training.losses.logit_adjustment import LogitAdjustment
+from frostbench.training.optim import AdamW, Schedule
+from frostbench.training.oversample import NoOversample
+from frostbench.training.rules.asked import is_fitted, is_logreg, is_mixed, is_resampled, is_solved, is_weighted
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
+from frostbench.training.second import NoSecondStage
+from frostbench.training.stage_spec import EarlyStop
+from frostbench.training.weights import ConstantSchedule
 
 
 def _stops_early(run: RunSpec) -> bool:

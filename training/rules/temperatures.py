@@ -1,11 +1,11 @@
 """Rules of VACE: temperatures of the classes."""
 
-from heads.linear import Linear
-from training.losses.vace import Vace
-from training.rules.asked import is_fitted, is_logreg, is_solved
-from training.rules.rule import Rule
-from training.run import RunSpec
-from training.second import NoSecondStage
+from frostbench.heads.linear import Linear
+from frostbench.training.losses.vace import Vace
+from frostbench.training.rules.asked import is_fitted, is_logreg, is_solved
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
+from frostbench.training.second import NoSecondStage
 
 
 def _vace(run: RunSpec) -> Vace:

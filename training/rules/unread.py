@@ -1,15 +1,15 @@
 """Rules of options that nothing reads beside the others chosen."""
 
-from heads.lda import Lda
-from heads.ridge import Ridge
-from training.optim import Schedule
-from training.rules.asked import closed_classifiers, is_adjusted, is_fitted, is_solved, is_weighted
-from training.rules.rule import Rule
-from training.run import RunSpec
-from training.samplers import ClassBatches
-from training.second import NoSecondStage, Refit
-from training.stage_spec import EarlyStop
-from training.weights import ConstantSchedule, DeferredSchedule, EffectiveWeight, PowerWeight
+from frostbench.heads.lda import Lda
+from frostbench.heads.ridge import Ridge
+from frostbench.training.optim import Schedule
+from frostbench.training.rules.asked import closed_classifiers, is_adjusted, is_fitted, is_solved, is_weighted
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
+from frostbench.training.samplers import ClassBatches
+from frostbench.training.second import NoSecondStage, Refit
+from frostbench.training.stage_spec import EarlyStop
+from frostbench.training.weights import ConstantSchedule, DeferredSchedule, EffectiveWeight, PowerWeight
 
 
 def _unread_beta(weight: object) -> bool:

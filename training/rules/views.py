@@ -1,10 +1,10 @@
 """Rules of several views of an image."""
 
-from training.batches import Shuffled
-from training.oversample import NoOversample
-from training.rules.asked import is_mixed, is_solved
-from training.rules.rule import Rule
-from training.run import RunSpec
+from frostbench.training.batches import Shuffled
+from frostbench.training.oversample import NoOversample
+from frostbench.training.rules.asked import is_mixed, is_solved
+from frostbench.training.rules.rule import Rule
+from frostbench.training.run import RunSpec
 
 
 def _is_consistent(run: RunSpec) -> bool:

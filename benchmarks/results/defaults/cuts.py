@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.results.tables import Table
+from frostbench.benchmarks.results.tables import Table
 
 Roles = npt.NDArray[np.str_]
 SHARES = {"select": 0.15, "calibrate": 0.1, "test": 0.15}

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.results.tables import Table
-from embedcache.extraction.pipeline import usable_cores
+from frostbench.benchmarks.results.tables import Table
+from frostbench.embedcache.extraction.pipeline import usable_cores
 
 HERE = Path(__file__).resolve()
 NOW = HERE.parents[3]

@@ -1,7 +1,7 @@
 """Fit the heads that a list names and keep what each says of the test rows.
 
 This file is run by its path, with the product's code that PYTHONPATH names: today's or that of an older checkout. So it
-may use numpy and `benchmarks.api.fit` alone, and of that only what both have.
+may use numpy and `frostbench.benchmarks.api.fit` alone, and of that only what both have.
 """
 
 import json
@@ -18,7 +18,7 @@ def main(table: Path, jobs: Path, out: Path) -> None:
 
     Args:
         table: .npz with x [N, D] and labels [N] from 0.
-        jobs: JSON list of jobs; see `benchmarks.results.defaults.jobs.Job`.
+        jobs: JSON list of jobs; see `frostbench.benchmarks.results.defaults.jobs.Job`.
         out: folder; NAME.npz of each job holds p [M, C] of its test rows, and metrics of those that chose the epoch.
     """
     with np.load(table) as arrays:
@@ -34,7 +34,7 @@ def main(table: Path, jobs: Path, out: Path) -> None:
 
 def fitted(x: Any, labels: Any, job: dict[str, Any]) -> dict[str, Any]:
     """The head of a job, by what it says."""
-    from benchmarks.api import fit
+    from frostbench.benchmarks.api import fit
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

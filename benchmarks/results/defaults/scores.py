@@ -10,9 +10,9 @@ import torch
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.results.defaults.cuts import Roles
-from benchmarks.results.tables import Table
-from training.metrics import all_metrics
+from frostbench.benchmarks.results.defaults.cuts import Roles
+from frostbench.benchmarks.results.tables import Table
+from frostbench.training.metrics import all_metrics
 
 Floats = npt.NDArray[np.float64]
 STRENGTHS = tuple(10.0**k for k in range(-3, 3))

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.results.defaults.cuts import Roles, cut, few
-from benchmarks.results.defaults.jobs import Code, Fit, Job, Work, done
-from benchmarks.results.defaults.scores import Difference, Score, difference, logreg, mean, score
-from benchmarks.results.tables import Table
+from frostbench.benchmarks.results.defaults.cuts import Roles, cut, few
+from frostbench.benchmarks.results.defaults.jobs import Code, Fit, Job, Work, done
+from frostbench.benchmarks.results.defaults.scores import Difference, Score, difference, logreg, mean, score
+from frostbench.benchmarks.results.tables import Table
 
 LENGTHS: tuple[float | None, ...] = (None, 1, 10, 50, 300)
 """Lengths that every vector is brought to; None leaves it as it is."""

@@ -8,7 +8,7 @@ from queued_jobs import (
     write_cache,
 )
 
-from app.jobs.process import process_of
+from frostbench.app.jobs.process import process_of
 
 
 @pytest.fixture(scope="session")

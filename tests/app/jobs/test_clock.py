@@ -8,10 +8,10 @@ import psutil
 import pytest
 from queued_jobs import another_process, bench_of, made_by_hand, this_process
 
-from app.jobs import cancel, process, read, submit
-from app.jobs.files import read_asked, write_json
-from app.jobs.ids import is_id, new_id
-from app.jobs.process import ask_to_stop, identity, process_of
+from frostbench.app.jobs import cancel, process, read, submit
+from frostbench.app.jobs.files import read_asked, write_json
+from frostbench.app.jobs.ids import is_id, new_id
+from frostbench.app.jobs.process import ask_to_stop, identity, process_of
 
 HOUR = 3600.0
 
@@ -41,7 +41,7 @@ def test_a_living_job_lives_when_the_clock_is_set(tmp_path, shifted):
 
 def test_a_job_that_was_asked_to_stop_has_its_time_when_the_clock_is_set(tmp_path, shifted, monkeypatch):
     killed = []
-    monkeypatch.setattr("app.jobs.state.kill", killed.append)
+    monkeypatch.setattr("frostbench.app.jobs.state.kill", killed.append)
     folder = made_by_hand(tmp_path, this_process(), state="running")
     cancel(tmp_path, folder.name)
     shifted()
@@ -60,7 +60,7 @@ def test_a_job_that_is_being_started_is_not_lost_when_the_clock_is_set(tmp_path,
 
 
 def test_a_job_is_younger_than_one_from_before_the_clock_was_set_back(store, cache, monkeypatch):
-    monkeypatch.setattr("app.jobs.queue.start", lambda folder, *_: None)
+    monkeypatch.setattr("frostbench.app.jobs.queue.start", lambda folder, *_: None)
     first = submit(store, "A", bench_of(cache))
     monkeypatch.setattr(time, "time", lambda: 1e9)
     second = submit(store, "B", bench_of(cache))

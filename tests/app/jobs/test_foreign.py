@@ -7,15 +7,15 @@ from dataclasses import asdict
 import pytest
 from queued_jobs import bench_of, is_in, made_by_hand, records_of, this_process, wait_for
 
-from app import worker
-from app.jobs import JobError, advance, cancel, jobs, listed, mark, queue, read, submit
-from app.jobs.files import DEEPEST_FILE, Request, Status, is_started, write_json
-from app.jobs.mark import is_own, write_mark
-from app.jobs.plugged import plugins_of
-from app.jobs.process import start
-from app.page.listing import answer
-from app.page.training import attach
-from app.workspace import Workspace
+from frostbench.app import worker
+from frostbench.app.jobs import JobError, advance, cancel, jobs, listed, mark, queue, read, submit
+from frostbench.app.jobs.files import DEEPEST_FILE, Request, Status, is_started, write_json
+from frostbench.app.jobs.mark import is_own, write_mark
+from frostbench.app.jobs.plugged import plugins_of
+from frostbench.app.jobs.process import start
+from frostbench.app.page.listing import answer
+from frostbench.app.page.training import attach
+from frostbench.app.workspace import Workspace
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_a_worker_is_given_the_plugins_with_their_whole_paths(tmp_path, monkeypa
             return 0
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("app.jobs.process.subprocess.Popen", Started)
+    monkeypatch.setattr("frostbench.app.jobs.process.subprocess.Popen", Started)
     folder = made_by_hand(tmp_path)
     start(folder, Request("A", "", {}, 1, "cpu", 0.0), ["theirs.py"])
     assert calls[0][-2:] == [str(folder), str(plugin)]

@@ -20,13 +20,13 @@ from queued_jobs import (
     wait_until,
 )
 
-from app import worker
-from app.jobs import JobError, advance, cancel, jobs, listed, queue, read, submit, submit_found
-from app.jobs.ending import write_end
-from app.jobs.files import Status, is_started, read_request, write_json
-from app.jobs.ids import new_id
-from app.jobs.progress import Progress
-from app.jobs.state import settled
+from frostbench.app import worker
+from frostbench.app.jobs import JobError, advance, cancel, jobs, listed, queue, read, submit, submit_found
+from frostbench.app.jobs.ending import write_end
+from frostbench.app.jobs.files import Status, is_started, read_request, write_json
+from frostbench.app.jobs.ids import new_id
+from frostbench.app.jobs.progress import Progress
+from frostbench.app.jobs.state import settled
 
 
 @pytest.fixture
@@ -191,8 +191,8 @@ def test_on_a_full_disk_a_job_says_so(tmp_path, started, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("app.jobs.ending.write_json", full)
-    monkeypatch.setattr("app.jobs.progress.write_json", full)
+    monkeypatch.setattr("frostbench.app.jobs.ending.write_json", full)
+    monkeypatch.setattr("frostbench.app.jobs.progress.write_json", full)
     monkeypatch.setattr(worker, "write_process", full)
     monkeypatch.setattr(worker, "_call_next", lambda *_: None)
     assert worker.main(folder) == 1
@@ -205,7 +205,9 @@ def test_on_a_full_disk_a_job_says_so(tmp_path, started, monkeypatch):
 def test_the_longest_last_words_fit_into_their_room(tmp_path, started, monkeypatch):
     folder = tmp_path / "jobs" / asked(tmp_path, 1)[0]
     size = (folder / "end.json").stat().st_size
-    monkeypatch.setattr("app.jobs.ending.write_json", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    monkeypatch.setattr(
+        "frostbench.app.jobs.ending.write_json", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
+    )
     write_end(folder, Status(state="failed", message="\N{GRINNING FACE}" * 2000, warnings=("x" * 9000,), ended=1.5))
     assert (folder / "end.json").stat().st_size == size
     write_json(folder / "process.json", another_process())
@@ -224,7 +226,7 @@ def test_a_status_that_cannot_be_written_ends_the_job_once(tmp_path, started):
 def test_many_waiting_jobs_cost_one_process_and_each_gets_its_turn(store, cache):
     """The server that took them is gone, and the first worker is killed."""
     script = (
-        "import sys, json; from pathlib import Path; from app.jobs import submit\n"
+        "import sys, json; from pathlib import Path; from frostbench.app.jobs import submit\n"
         "for bench in json.loads(sys.argv[2]): print(submit(Path(sys.argv[1]), 'A', bench), flush=True)"
     )
     benches = [bench_of(cache, ENDLESS), *(bench_of(cache, seeds=(seed,)) for seed in range(4))]

@@ -23,18 +23,18 @@ from queued_jobs import (
 )
 from slow_steps import slow_bench
 
-from app.jobs import cancel, curves, eta_seconds, read, submit
-from app.jobs.process import process_of
+from frostbench.app.jobs import cancel, curves, eta_seconds, read, submit
+from frostbench.app.jobs.process import process_of
 
 
 @pytest.mark.slow
 def test_a_job_outlives_the_killed_process_that_asked_for_it_and_cancelling_keeps_its_best(store, cache):
-    from benchmarks.all_runs import count_runs, write_records
-    from benchmarks.store import is_finished
-    from heads.export import load
+    from frostbench.benchmarks.all_runs import count_runs, write_records
+    from frostbench.benchmarks.store import is_finished
+    from frostbench.heads.export import load
 
     script = (
-        "import sys, json; from pathlib import Path; from app.jobs import submit\n"
+        "import sys, json; from pathlib import Path; from frostbench.app.jobs import submit\n"
         "print(submit(Path(sys.argv[1]), 'A', json.loads(sys.argv[2])), flush=True)\n"
         "sys.stdin.read()"
     )

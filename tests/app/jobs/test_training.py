@@ -20,9 +20,9 @@ from queued_jobs import (
     wait_until,
 )
 
-from app.jobs import JobError, cancel, curves, jobs, log_tail, newest, read, submit
-from app.jobs.files import Request, Status, write_json
-from app.jobs.progress import Progress
+from frostbench.app.jobs import JobError, cancel, curves, jobs, log_tail, newest, read, submit
+from frostbench.app.jobs.files import Request, Status, write_json
+from frostbench.app.jobs.progress import Progress
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_an_exception_is_told_in_one_line_and_logged(store, cache, tmp_path, mon
     ],
 )
 def test_a_bench_that_cannot_be_trained_is_refused(tmp_path, cache, fields, told):
-    from app.jobs.training import train
+    from frostbench.app.jobs.training import train
 
     bench = bench_of(cache) | {"store": str(tmp_path)} | fields
     with pytest.raises((ValueError, OSError), match=told):
@@ -128,6 +128,7 @@ def test_a_job_needs_a_side_and_a_slot(tmp_path, side, slots):
 
 def test_nothing_heavy_is_imported_before_a_job_has_its_turn():
     heavy = ("torch", "pandas", "numpy", "gradio", "pyarrow", "pydantic")
-    script = f"import sys, app.jobs, app.worker; print([name for name in {heavy} if name in sys.modules])"
+    script = "import sys, frostbench.app.jobs, frostbench.app.worker; "
+    script += f"print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path("/"))
     assert done.stdout.strip() == "[]"

@@ -56,7 +56,7 @@ class Server:
     def start(self) -> None:
         log = (self.folder / "server.log").open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "app", "--port", str(self.port)],
+            [sys.executable, "-m", "frostbench.app.cli", "app", "--port", str(self.port)],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -92,9 +92,9 @@ def free_port() -> int:
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
     """A folder with images of three classes and their cache; a careless page would run or split some of their names."""
-    from app.actions.embedding import embed_listing
-    from embedcache.backbones import load_backbone
-    from embedcache.sources.source import list_folder
+    from frostbench.app.actions.embedding import embed_listing
+    from frostbench.embedcache.backbones import load_backbone
+    from frostbench.embedcache.sources.source import list_folder
 
     root = tmp_path_factory.mktemp("page")
     x, y = load_digits(return_X_y=True)
@@ -118,7 +118,7 @@ def served(digits, folder):
     yield server
     server.kill()
     for each in psutil.process_iter(["cmdline", "cwd"]):
-        if each.info["cwd"] == str(folder) and "app.worker" in (each.info["cmdline"] or []):
+        if each.info["cwd"] == str(folder) and "frostbench.app.worker" in (each.info["cmdline"] or []):
             each.kill()
 
 

@@ -12,7 +12,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from app.page.doors import STALE, TOKEN, Doors, refusal_of, script_with
+from frostbench.app.page.doors import STALE, TOKEN, Doors, refusal_of, script_with
 
 HERE = "127.0.0.1:7860"
 OWN = {"host": HERE, "origin": f"http://{HERE}", "sec-fetch-site": "same-origin", TOKEN: "secret"}

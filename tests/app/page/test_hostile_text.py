@@ -8,17 +8,17 @@ from pages import Page
 from playwright.sync_api import expect
 from queued_jobs import made_by_hand, this_process
 
-from app.jobs import Job, curves, read
-from app.jobs.files import Process, Request, Status, write_json
-from app.page.layout import title_html
-from app.page.pieces import difference_html, reasons_html
-from app.page.progress import lines_html, progress_html
-from app.page.state import CACHE_ROW, ROWS, first_form, view
-from app.page.trying import answers_html
-from app.trial import Trial
-from app.workspace import Workspace
-from benchmarks.store import StoreError, run_folder
-from heads.layers import Layers
+from frostbench.app.jobs import Job, curves, read
+from frostbench.app.jobs.files import Process, Request, Status, write_json
+from frostbench.app.page.layout import title_html
+from frostbench.app.page.pieces import difference_html, reasons_html
+from frostbench.app.page.progress import lines_html, progress_html
+from frostbench.app.page.state import CACHE_ROW, ROWS, first_form, view
+from frostbench.app.page.trying import answers_html
+from frostbench.app.trial import Trial
+from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.store import StoreError, run_folder
+from frostbench.heads.layers import Layers
 
 EVIL = "\"'><img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 LONG = 90_000

@@ -61,7 +61,7 @@ def test_runs_of_the_command_line_are_found_at_once_and_used(server, browse):
     bench = {"name": "ab", "caches": ["digits"], "preset": "plain", "base": changes, "store": "elsewhere/kept"}
     bench |= {"toggles": {"B": {"train.loss.logit_adjustment.tau": 1.0}}}
     (server.folder / "ab.yaml").write_text(json.dumps(bench))
-    command = [sys.executable, "-m", "app.cli", "bench", "run", "ab.yaml"]
+    command = [sys.executable, "-m", "frostbench.app.cli", "bench", "run", "ab.yaml"]
     subprocess.run(command, cwd=server.folder, check=True, capture_output=True)
     page = browse()
     expect(page.get_by_test_id("jobs")).to_contain_text("6 in elsewhere/kept", timeout=LONG)

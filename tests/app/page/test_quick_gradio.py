@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from app.page.quick_gradio import MODULE, WRITER
+from frostbench.app.page.quick_gradio import MODULE, WRITER
 
 # In a process of its own: gradio is imported once in each.
 SCRIPT = """
@@ -13,7 +13,7 @@ parsed = []
 real = ast.get_source_segment
 ast.get_source_segment = lambda *given, **named: parsed.append(given) or real(*given, **named)
 before = list(sys.meta_path)
-from app.page import quick_gradio
+from frostbench.app.page import quick_gradio
 quick_gradio.MODULE, quick_gradio.WRITER = sys.argv[1:]
 quick_gradio.import_gradio()
 import gradio as gr

@@ -10,11 +10,11 @@ from PIL import Image
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.page.export import downloads_html
-from app.page.routes import routes
-from app.page.trying import EMPTY, UNTRAINED, answered
-from app.uploads import Uploads
-from app.workspace import Workspace
+from frostbench.app.page.export import downloads_html
+from frostbench.app.page.routes import routes
+from frostbench.app.page.trying import EMPTY, UNTRAINED, answered
+from frostbench.app.uploads import Uploads
+from frostbench.app.workspace import Workspace
 
 
 @pytest.fixture

@@ -9,15 +9,15 @@ import pytest
 from hostile_pairs import HOSTILE, QUOTES, with_line
 from pages import Page
 
-from app.views.compare import compare_html, impossible_html
-from app.views.confusion import confusion_change_html, confusion_html
-from app.views.delta_table import delta_table_html
-from app.views.facts import costs_html, notes_html, options_diff_html
-from app.views.per_class import per_class_html
-from app.views.reliability import reliability_html
-from app.views.verdict import verdict_html
-from app.views.words import change
-from benchmarks.changes import Change
+from frostbench.app.views.compare import compare_html, impossible_html
+from frostbench.app.views.confusion import confusion_change_html, confusion_html
+from frostbench.app.views.delta_table import delta_table_html
+from frostbench.app.views.facts import costs_html, notes_html, options_diff_html
+from frostbench.app.views.per_class import per_class_html
+from frostbench.app.views.reliability import reliability_html
+from frostbench.app.views.verdict import verdict_html
+from frostbench.app.views.words import change
+from frostbench.benchmarks.changes import Change
 
 PIECES = {
     "verdict": verdict_html,

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from pages import Page
 
-from app.views.facts import costs_html, notes_html, options_diff_html
-from app.views.reliability import reliability_html
-from benchmarks.changes import Change
+from frostbench.app.views.facts import costs_html, notes_html, options_diff_html
+from frostbench.app.views.reliability import reliability_html
+from frostbench.benchmarks.changes import Change
 
 
 class TestReliability:

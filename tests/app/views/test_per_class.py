@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from pages import Page
 
-from app.views.compare import compare_html
-from app.views.confusion import confusion_change_html, confusion_html
-from app.views.per_class import MOST, per_class_html
-from benchmarks.class_deltas import CellChange
+from frostbench.app.views.compare import compare_html
+from frostbench.app.views.confusion import confusion_change_html, confusion_html
+from frostbench.app.views.per_class import MOST, per_class_html
+from frostbench.benchmarks.class_deltas import CellChange
 
 
 class TestPerClass:

@@ -5,7 +5,7 @@ import re
 import pytest
 from colors import contrast, mixed, rgb
 
-from app.views.sheet import stylesheet
+from frostbench.app.views.sheet import stylesheet
 
 PAPERS = {"light": ("#ffffff", "#27272a", "#52525b"), "dark": ("#27272a", "#f4f4f5", "#d4d4d8")}
 """Gradio's panel, its text and its subdued text, with the neutral hue zinc."""

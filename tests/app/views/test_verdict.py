@@ -7,9 +7,9 @@ import pytest
 from hostile_pairs import with_line
 from pages import Page
 
-from app.views.delta_table import delta_table_html
-from app.views.verdict import verdict_html
-from benchmarks.ab import Flips
+from frostbench.app.views.delta_table import delta_table_html
+from frostbench.app.views.verdict import verdict_html
+from frostbench.benchmarks.ab import Flips
 
 
 class TestVerdict:

@@ -3,8 +3,8 @@
 import pytest
 from calibrated_benches import bench_of
 
-from benchmarks.api import calibration
-from benchmarks.runner import run_bench
+from frostbench.benchmarks.api import calibration
+from frostbench.benchmarks.runner import run_bench
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from calibrated_benches import bench_of
 
-from benchmarks.api import calibration
-from benchmarks.runner import run_bench
-from benchmarks.store import read_record
+from frostbench.benchmarks.api import calibration
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.store import read_record
 
 
 def test_without_calibration_rows_temperatures_are_cross_fitted_and_that_is_said(tmp_path, write_cache):

@@ -6,18 +6,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.api import calibration
-from benchmarks.calibration.tables import to_text
-from benchmarks.evaluate import predictions
-from benchmarks.store import run_folder
-from embedcache.recipe import Recipe
-from embedcache.sources.source import Item
-from embedcache.splits.making import load_or_make_split
-from embedcache.storage.files import write_json
-from embedcache.storage.store import FORMAT_VERSION, describe_columns, write_items, write_manifest, write_shard
-from embedcache.table import read_table
-from heads.export import load_head
-from training.ood import auroc, scores
+from frostbench.benchmarks.api import calibration
+from frostbench.benchmarks.calibration.tables import to_text
+from frostbench.benchmarks.evaluate import predictions
+from frostbench.benchmarks.store import run_folder
+from frostbench.embedcache.recipe import Recipe
+from frostbench.embedcache.sources.source import Item
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.storage.files import write_json
+from frostbench.embedcache.storage.store import (
+    FORMAT_VERSION,
+    describe_columns,
+    write_items,
+    write_manifest,
+    write_shard,
+)
+from frostbench.embedcache.table import read_table
+from frostbench.heads.export import load_head
+from frostbench.training.ood import auroc, scores
 
 
 class TestOthers:

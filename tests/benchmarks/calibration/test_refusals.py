@@ -5,11 +5,11 @@ import math
 import pytest
 from calibrated_benches import bench_of
 
-from benchmarks.api import calibration
-from benchmarks.calibration.runs import Said
-from benchmarks.runner import run_bench
-from benchmarks.settings import SettingsError
-from benchmarks.store import StoreError
+from frostbench.benchmarks.api import calibration
+from frostbench.benchmarks.calibration.runs import Said
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.store import StoreError
 
 
 class TestRefusals:
@@ -38,6 +38,6 @@ class TestRefusals:
 
 def test_runs_that_all_gave_nan_are_told_in_words(toy, monkeypatch):
     nothing = Said({}, {}, math.nan)
-    monkeypatch.setattr("benchmarks.calibration.measured.said_by", lambda record, place: nothing)
+    monkeypatch.setattr("frostbench.benchmarks.calibration.measured.said_by", lambda record, place: nothing)
     with pytest.raises(StoreError, match=r"every run of \['plain', .* gave NaN. Lower train.optim.lr"):
         calibration(toy, resamples=4)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.calibration.classes import Confident, class_calibration
-from benchmarks.calibration.measured import basic_interval
-from benchmarks.calibration.resampled import Draws, Gathered, binned_accuracy, quantiles
-from benchmarks.calibration.runs import Said
-from training.calibration_bins import BinSums
-from training.calibration_metrics import Judged, measured
+from frostbench.benchmarks.calibration.classes import Confident, class_calibration
+from frostbench.benchmarks.calibration.measured import basic_interval
+from frostbench.benchmarks.calibration.resampled import Draws, Gathered, binned_accuracy, quantiles
+from frostbench.benchmarks.calibration.runs import Said
+from frostbench.training.calibration_bins import BinSums
+from frostbench.training.calibration_metrics import Judged, measured
 
 
 def test_the_interval_of_a_value_mirrors_the_resamples():

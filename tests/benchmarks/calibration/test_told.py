@@ -5,9 +5,9 @@ import json
 import pandas as pd
 import pytest
 
-from benchmarks.api import calibration
-from benchmarks.calibration.tables import save, to_text
-from embedcache.outputs.places import OutputError
+from frostbench.benchmarks.api import calibration
+from frostbench.benchmarks.calibration.tables import save, to_text
+from frostbench.embedcache.outputs.places import OutputError
 
 
 def test_progress_is_told(toy):

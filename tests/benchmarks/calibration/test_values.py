@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.all_runs import read_records
-from benchmarks.api import calibration
-from benchmarks.calibration.runs import Place, said_by
-from benchmarks.evaluate import predictions
-from benchmarks.store import SEAL, read_record, run_folder
-from embedcache.splits.making import load_or_make_split
-from embedcache.table import read_table
-from heads.export import load_head
-from training.calibration_metrics import calibration_metrics
+from frostbench.benchmarks.all_runs import read_records
+from frostbench.benchmarks.api import calibration
+from frostbench.benchmarks.calibration.runs import Place, said_by
+from frostbench.benchmarks.evaluate import predictions
+from frostbench.benchmarks.store import SEAL, read_record, run_folder
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.table import read_table
+from frostbench.heads.export import load_head
+from frostbench.training.calibration_metrics import calibration_metrics
 
 
 def test_values_are_means_over_seeds_of_what_the_records_hold(toy, report):

@@ -3,7 +3,7 @@
 import pytest
 from averaged_benches import bench_of
 
-from benchmarks.runner import run_bench
+from frostbench.benchmarks.runner import run_bench
 
 
 @pytest.fixture(scope="session")

@@ -7,16 +7,16 @@ import pytest
 import torch
 from averaged_benches import ENSEMBLES, by_hand
 
-from benchmarks.ab import pair
-from benchmarks.changes import option_changes
-from benchmarks.compare import compare
-from benchmarks.exporting import export_row
-from benchmarks.report import write_report
-from benchmarks.store import read_record
-from benchmarks.tuning import chosen_rows
-from embedcache.splits.making import load_or_make_split
-from embedcache.table import read_table
-from heads.export import load
+from frostbench.benchmarks.ab import pair
+from frostbench.benchmarks.changes import option_changes
+from frostbench.benchmarks.compare import compare
+from frostbench.benchmarks.exporting import export_row
+from frostbench.benchmarks.report import write_report
+from frostbench.benchmarks.store import read_record
+from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.table import read_table
+from frostbench.heads.export import load
 
 
 @pytest.mark.parametrize("baseline", ["plain", "both"])

@@ -10,20 +10,20 @@ import pytest
 import torch
 from averaged_benches import ENSEMBLES, bench_of, by_hand, kinds
 
-import benchmarks.ensembles as ensembles
-from benchmarks.arrays import cache_of
-from benchmarks.compare import compare
-from benchmarks.events import BenchDone, RowStarted, RunDone, RunSkipped
-from benchmarks.exporting import export_row
-from benchmarks.inference import predict_table
-from benchmarks.keys import ensemble_key
-from benchmarks.report import write_report
-from benchmarks.runner import run_bench
-from benchmarks.store import is_finished, read_outcomes, read_record, run_folder
-from benchmarks.tuning import chosen_rows
-from embedcache.table import read_table
-from heads.export import load
-from training.metrics import all_metrics
+import frostbench.benchmarks.ensembles as ensembles
+from frostbench.benchmarks.arrays import cache_of
+from frostbench.benchmarks.compare import compare
+from frostbench.benchmarks.events import BenchDone, RowStarted, RunDone, RunSkipped
+from frostbench.benchmarks.exporting import export_row
+from frostbench.benchmarks.inference import predict_table
+from frostbench.benchmarks.keys import ensemble_key
+from frostbench.benchmarks.report import write_report
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.store import is_finished, read_outcomes, read_record, run_folder
+from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.embedcache.table import read_table
+from frostbench.heads.export import load
+from frostbench.training.metrics import all_metrics
 
 
 @pytest.mark.parametrize("role", ["select", "test"])

@@ -3,17 +3,17 @@
 import pytest
 from averaged_benches import ENSEMBLES, bench_of, kinds
 
-from benchmarks.events import BenchStopped, RowStarted, RunDone, RunFailed
-from benchmarks.exporting import export_row
-from benchmarks.plan import expand
-from benchmarks.runner import run_bench
-from benchmarks.settings import SettingsError
-from benchmarks.store import StoreError
-from training.events import Failed, Finished
+from frostbench.benchmarks.events import BenchStopped, RowStarted, RunDone, RunFailed
+from frostbench.benchmarks.exporting import export_row
+from frostbench.benchmarks.plan import expand
+from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.store import StoreError
+from frostbench.training.events import Failed, Finished
 
 
 def test_an_ensemble_whose_member_failed_is_skipped_and_tried_again(cache, monkeypatch):
-    import benchmarks.runner as runner
+    import frostbench.benchmarks.runner as runner
 
     bench, real = bench_of(cache, seeds=(0,)), runner.fit
 

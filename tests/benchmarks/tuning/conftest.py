@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from tuned_benches import tuned_bench
 
-from benchmarks.runner import run_bench
+from frostbench.benchmarks.runner import run_bench
 
 
 @pytest.fixture(scope="session")

@@ -8,16 +8,16 @@ from types import SimpleNamespace
 import pytest
 from tuned_benches import change_metric, tuned_bench
 
-from benchmarks.compare import compare
-from benchmarks.exporting import export_row
-from benchmarks.notes import notes_of
-from benchmarks.paired import load
-from benchmarks.report import write_report
-from benchmarks.runner import bench_rows
-from benchmarks.tables import save, to_text
-from benchmarks.tuning import chosen_rows
-from heads.export import load as load_bundle
-from training.run import RunSpec
+from frostbench.benchmarks.compare import compare
+from frostbench.benchmarks.exporting import export_row
+from frostbench.benchmarks.notes import notes_of
+from frostbench.benchmarks.paired import load
+from frostbench.benchmarks.report import write_report
+from frostbench.benchmarks.runner import bench_rows
+from frostbench.benchmarks.tables import save, to_text
+from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.heads.export import load as load_bundle
+from frostbench.training.run import RunSpec
 
 
 class TestComparing:

@@ -6,11 +6,11 @@ from pathlib import Path
 import yaml
 from tuned_benches import LR, RATES, SHORT, bench_of, fail, of_kind
 
-from benchmarks.events import RowStarted, RunDone, RunFailed, RunSkipped
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.runner import bench_rows, run_bench
-from benchmarks.settings import parse
-from benchmarks.tuning import chosen_rows
+from frostbench.benchmarks.events import RowStarted, RunDone, RunFailed, RunSkipped
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.runner import bench_rows, run_bench
+from frostbench.benchmarks.settings import parse
+from frostbench.benchmarks.tuning import chosen_rows
 
 DOC = (Path(__file__).parents[3] / "docs" / "tuning.md").read_text(encoding="utf-8")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tuned_benches import LR, RATES, bench_of
 
-from benchmarks.plan import BenchSpec, expand
-from benchmarks.settings import SettingsError, parse
+from frostbench.benchmarks.plan import BenchSpec, expand
+from frostbench.benchmarks.settings import SettingsError, parse
 
 
 class TestSettings:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tuned_benches import LR, SHORT, fail
 
-from benchmarks.api import compare as compare_settings
-from benchmarks.settings import SettingsError
+from frostbench.benchmarks.api import compare as compare_settings
+from frostbench.benchmarks.settings import SettingsError
 
 
 class TestApi:

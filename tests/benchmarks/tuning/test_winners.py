@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from tuned_benches import LR, bench_of, change_metric, fail, of_kind, tuned_bench
 
-from benchmarks.compare import compare
-from benchmarks.events import RunFailed
-from benchmarks.plan import expand
-from benchmarks.runner import bench_rows, run_bench
-from benchmarks.settings import SettingsError
-from benchmarks.store import SEAL, StoreError, is_finished, read_record
-from benchmarks.tuning import Tried, chosen_rows, edges
+from frostbench.benchmarks.compare import compare
+from frostbench.benchmarks.events import RunFailed
+from frostbench.benchmarks.plan import expand
+from frostbench.benchmarks.runner import bench_rows, run_bench
+from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.store import SEAL, StoreError, is_finished, read_record
+from frostbench.benchmarks.tuning import Tried, chosen_rows, edges
 
 
 class TestWinners:

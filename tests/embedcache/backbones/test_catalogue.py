@@ -5,8 +5,8 @@ import pytest
 import timm
 import torch
 
-from embedcache.backbones.catalogue import CATALOGUE, Known, find_known, how_to_get, is_at_hand
-from embedcache.backbones.providers import PROVIDERS
+from frostbench.embedcache.backbones.catalogue import CATALOGUE, Known, find_known, how_to_get, is_at_hand
+from frostbench.embedcache.backbones.providers import PROVIDERS
 
 TIMMS_LICENCES = {
     "dinov3-license": "DINOv3 License",
@@ -69,7 +69,7 @@ def test_weights_are_looked_for_without_a_network(tmp_path: Path, monkeypatch: p
 def test_bundled_weights_are_at_hand_where_their_package_is(monkeypatch: pytest.MonkeyPatch) -> None:
     (known,) = find_known("lite0")
     assert is_at_hand(known)
-    monkeypatch.setattr("embedcache.backbones.catalogue.find_spec", lambda name: None)
+    monkeypatch.setattr("frostbench.embedcache.backbones.catalogue.find_spec", lambda name: None)
     assert not is_at_hand(known)
     assert how_to_get(known) == "pip install 'frostbench[offline]'"
 

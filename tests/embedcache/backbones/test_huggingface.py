@@ -10,7 +10,7 @@ from network_outputs import assert_same_outputs
 from PIL import Image
 from tiny_transformers import LVD, MODELS, SAT, dinov2_processor, dinov3_processor, dinov3_vit
 
-from embedcache.backbones import Backbone, Preparation, load_backbone
+from frostbench.embedcache.backbones import Backbone, Preparation, load_backbone
 
 
 def pixels(height: int, width: int) -> np.ndarray:

@@ -10,9 +10,9 @@ from network_outputs import assert_same_outputs
 from noise import pixels
 from tiny_transformers import LVD, SMALL, dinov2, dinov3_processor, dinov3_vit
 
-from embedcache.backbones import Preparation, load_backbone
-from embedcache.backbones.rebuild import rebuild, rebuild_all
-from embedcache.extraction.together import Together
+from frostbench.embedcache.backbones import Preparation, load_backbone
+from frostbench.embedcache.backbones.rebuild import rebuild, rebuild_all
+from frostbench.embedcache.extraction.together import Together
 
 
 def test_a_size_that_cuts_patches_is_refused(checkpoint) -> None:

@@ -10,9 +10,9 @@ from noise import batch_for
 from safetensors.torch import save_file
 from tiny_models import DINOV3
 
-from embedcache.backbones import NotFiniteError, load_backbone, weights_sha256
-from embedcache.backbones import backbone as backbone_module
-from embedcache.backbones.backbone import resolve_autocast, resolve_device
+from frostbench.embedcache.backbones import NotFiniteError, load_backbone, weights_sha256
+from frostbench.embedcache.backbones import backbone as backbone_module
+from frostbench.embedcache.backbones.backbone import resolve_autocast, resolve_device
 
 
 def test_the_recipe_is_resolved_from_the_model(random_weights) -> None:
@@ -95,7 +95,7 @@ def test_wrong_arguments_are_explained(random_weights, arguments: dict[str, obje
 
 @pytest.mark.parametrize("size", [-16, 0, 31, 8193])
 def test_a_size_out_of_bounds_is_refused_before_anything_is_loaded(monkeypatch, size: int) -> None:
-    monkeypatch.setattr("embedcache.backbones.load_tower", lambda *_: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("frostbench.embedcache.backbones.load_tower", lambda *_: pytest.fail("the model was loaded"))
     with pytest.raises(ValueError, match=rf"must be 32..8192 pixels, however: {size} came"):
         load_backbone("timm", "test_vit", size=size)
 

@@ -10,8 +10,8 @@ import yaml
 from network_outputs import assert_same_outputs
 from onnx import NodeProto, SparseTensorProto, TensorProto, helper, numpy_helper, save
 
-from embedcache.backbones import Preparation, load_backbone, onnx_models
-from embedcache.backbones.rebuild import rebuild
+from frostbench.embedcache.backbones import Preparation, load_backbone, onnx_models
+from frostbench.embedcache.backbones.rebuild import rebuild
 
 STATED = {
     "size": 32,

@@ -10,8 +10,8 @@ from network_outputs import assert_same_outputs
 from PIL import Image
 from tiny_models import write_clip
 
-from embedcache.backbones import load_backbone
-from embedcache.backbones.rebuild import rebuild
+from frostbench.embedcache.backbones import load_backbone
+from frostbench.embedcache.backbones.rebuild import rebuild
 
 TEXT = {"context_length": 8, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1}
 PREPROCESS = {"size": 32, "mode": "RGB", "mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bicubic"}

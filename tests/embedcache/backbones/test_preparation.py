@@ -8,9 +8,9 @@ import torch
 from noise import pixels
 from PIL import Image
 
-from embedcache.decode import DecodeError
-from embedcache.preprocess import prepare_image
-from embedcache.recipe import Recipe
+from frostbench.embedcache.decode import DecodeError
+from frostbench.embedcache.preprocess import prepare_image
+from frostbench.embedcache.recipe import Recipe
 
 
 @pytest.mark.parametrize("crop", ["center", "squash", "border"])

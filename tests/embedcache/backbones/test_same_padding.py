@@ -7,7 +7,7 @@ import timm
 import torch
 from timm.layers import Conv2dSame
 
-from embedcache.backbones.same_padding import PaddedWithin, pad_within_convolutions
+from frostbench.embedcache.backbones.same_padding import PaddedWithin, pad_within_convolutions
 
 
 def convolution(kernel: int, groups: int, **options: int) -> Conv2dSame:

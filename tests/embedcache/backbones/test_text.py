@@ -6,10 +6,10 @@ import pytest
 import torch
 from tiny_models import write_clip
 
-from embedcache.backbones import load_backbone
-from embedcache.backbones.text import canonicalise, embed_classes, make_prompts
-from heads.rows import Rows
-from heads.zero_shot import ZeroShot
+from frostbench.embedcache.backbones import load_backbone
+from frostbench.embedcache.backbones.text import canonicalise, embed_classes, make_prompts
+from frostbench.heads.rows import Rows
+from frostbench.heads.zero_shot import ZeroShot
 
 VIT = {"image_size": 32, "layers": 2, "width": 32, "patch_size": 16, "head_width": 16}
 TEXT = {"context_length": 16, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2}

@@ -10,7 +10,7 @@ from network_outputs import assert_same_outputs
 from noise import batch_for
 from tiny_models import DINOV3
 
-from embedcache.backbones import Backbone, load_backbone
+from frostbench.embedcache.backbones import Backbone, load_backbone
 
 
 def reference_features(name: str, path: Path, backbone: Backbone, batch: torch.Tensor, **arguments: object):

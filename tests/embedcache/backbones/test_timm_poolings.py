@@ -9,11 +9,11 @@ import torch
 from network_outputs import assert_same_outputs
 from tiny_models import DINOV3
 
-from embedcache.backbones import load_backbone
-from embedcache.backbones.pooling import choose_poolings, generalised_mean, name_of, parse_pooling
-from embedcache.backbones.rebuild import rebuild
-from embedcache.backbones.timm_tower import TimmTower
-from embedcache.recipe import Recipe
+from frostbench.embedcache.backbones import load_backbone
+from frostbench.embedcache.backbones.pooling import choose_poolings, generalised_mean, name_of, parse_pooling
+from frostbench.embedcache.backbones.rebuild import rebuild
+from frostbench.embedcache.backbones.timm_tower import TimmTower
+from frostbench.embedcache.recipe import Recipe
 
 
 def images(size: int, n: int = 2) -> torch.Tensor:

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from embedcache.given.classes import read_labels, told_of_classes
-from embedcache.given.columns import read_cells
+from frostbench.embedcache.given.classes import read_labels, told_of_classes
+from frostbench.embedcache.given.columns import read_cells
 
 TEXTS = ["b", "a", "b"]
 

@@ -4,7 +4,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from embedcache.given.vectors import check_finite, read_vectors
+from frostbench.embedcache.given.vectors import check_finite, read_vectors
 
 X = np.arange(6, dtype=np.float64).reshape(3, 2)
 FRAME = pd.DataFrame(X, columns=["a", "b"])
@@ -69,7 +69,7 @@ def test_tokens_are_read_where_they_are_wanted():
 
 @pytest.mark.parametrize("gap", [np.nan, np.inf, -np.inf])
 def test_rows_that_are_not_finite_are_counted_and_the_first_is_named(monkeypatch, gap):
-    monkeypatch.setattr("embedcache.given.vectors.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("frostbench.embedcache.given.vectors.ROWS_AT_ONCE", 2)
     x = X.copy()
     x[1:, 1] = gap
     with pytest.raises(

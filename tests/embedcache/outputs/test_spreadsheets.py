@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from app.frames import print_frame, write_frame
-from benchmarks.inference import write_predictions
-from benchmarks.tables import aligned, write_table
-from embedcache.exchange.external import import_vectors
-from embedcache.exchange.interop import export_cache
-from embedcache.names import one_line
-from embedcache.outputs.spreadsheets import formula_note, guarded
-from embedcache.table import read_table
+from frostbench.app.frames import print_frame, write_frame
+from frostbench.benchmarks.inference import write_predictions
+from frostbench.benchmarks.tables import aligned, write_table
+from frostbench.embedcache.exchange.external import import_vectors
+from frostbench.embedcache.exchange.interop import export_cache
+from frostbench.embedcache.names import one_line
+from frostbench.embedcache.outputs.spreadsheets import formula_note, guarded
+from frostbench.embedcache.table import read_table
 
 FORMULAS = ["=1+1", "+a", "-b", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1", "＋1", "－1", "＠x"]
 HARMLESS = ["-1.5", "+3", "1e5", "-inf", "a=b", " =1", "'=1", "größe", ""]

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from dying_disk import dies, runs_full
 
-from embedcache.outputs.leftovers import beside, clear_leftovers, is_half_written, mark_of
-from embedcache.outputs.places import OutputError, check_file, check_folder, check_new_folder
-from embedcache.outputs.tables import write_frame
-from embedcache.outputs.writing import new_file, new_folder, write_bytes, write_text
+from frostbench.embedcache.outputs.leftovers import beside, clear_leftovers, is_half_written, mark_of
+from frostbench.embedcache.outputs.places import OutputError, check_file, check_folder, check_new_folder
+from frostbench.embedcache.outputs.tables import write_frame
+from frostbench.embedcache.outputs.writing import new_file, new_folder, write_bytes, write_text
 
 FRAME = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
 
@@ -212,7 +212,7 @@ def test_places_where_nothing_can_be_written_are_refused(tmp_path: Path, monkeyp
 
 def test_a_mark_that_a_process_holds_keeps_its_folder(tmp_path: Path) -> None:
     hold = (
-        "import sys, time; from pathlib import Path; from embedcache.outputs.writing import new_folder\n"
+        "import sys, time; from pathlib import Path; from frostbench.embedcache.outputs.writing import new_folder\n"
         "with new_folder(Path(sys.argv[1])) as partial:\n"
         "    (partial / 'half').touch(); print(partial, flush=True); time.sleep(600)"
     )

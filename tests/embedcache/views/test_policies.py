@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from embedcache.views.catalogue import POLICIES, kinds, read_policy
-from embedcache.views.pairs import CutMix, SuperpixelMix, pasted
-from embedcache.views.single import ColourJitter, Crops, Flip, RandomCrop
-from embedcache.views.transplant import Transplant, occlusion, resampled
+from frostbench.embedcache.views.catalogue import POLICIES, kinds, read_policy
+from frostbench.embedcache.views.pairs import CutMix, SuperpixelMix, pasted
+from frostbench.embedcache.views.single import ColourJitter, Crops, Flip, RandomCrop
+from frostbench.embedcache.views.transplant import Transplant, occlusion, resampled
 
 RNG = np.random.default_rng(0)
 PHOTO = np.array(Image.fromarray(RNG.integers(0, 255, (6, 9, 3), np.uint8)).resize((90, 60), Image.Resampling.BICUBIC))

@@ -9,19 +9,19 @@ import pytest
 from flips import flips
 from seeing import Halves, write_images
 
-from embedcache.checking.doctor import diagnose, treat
-from embedcache.checking.verify import verify_cache
-from embedcache.extraction.events import BatchDone, Finished
-from embedcache.extraction.extract import extract
-from embedcache.sources.folders import list_folder
-from embedcache.splits.making import load_or_make_split
-from embedcache.splits.spec import SplitSpec
-from embedcache.storage.files import CacheError, read_json, write_json
-from embedcache.storage.state import read_quarantine
-from embedcache.table import read_table
-from embedcache.views.catalogue import read_policy
-from embedcache.views.embedding import make_views
-from embedcache.views.sets import fingerprint, list_views, read_views
+from frostbench.embedcache.checking.doctor import diagnose, treat
+from frostbench.embedcache.checking.verify import verify_cache
+from frostbench.embedcache.extraction.events import BatchDone, Finished
+from frostbench.embedcache.extraction.extract import extract
+from frostbench.embedcache.sources.folders import list_folder
+from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.embedcache.storage.files import CacheError, read_json, write_json
+from frostbench.embedcache.storage.state import read_quarantine
+from frostbench.embedcache.table import read_table
+from frostbench.embedcache.views.catalogue import read_policy
+from frostbench.embedcache.views.embedding import make_views
+from frostbench.embedcache.views.sets import fingerprint, list_views, read_views
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_a_partner_that_is_gone_is_quarantined_with_its_name(made, tmp_path):
     own_split = load_or_make_split(tmp_path / "cache", own, SplitSpec())
     (images / str(own.ids[np.flatnonzero(own_split.roles == "train")[0]])).unlink()
     list(make_views(tmp_path / "cache", "cut", Halves(), read_policy("cutmix", {}), own_split))
-    from embedcache.storage.state import read_quarantine
+    from frostbench.embedcache.storage.state import read_quarantine
 
     reasons = {row["reason"] for row in read_quarantine(tmp_path / "cache" / "views" / "cut")}
     assert any(reason.startswith("the partner ") and "does not exist" in reason for reason in reasons)
@@ -275,7 +275,7 @@ def test_views_of_exchanged_pictures_that_an_earlier_version_made_are_refused(ma
     row = np.flatnonzero(split.roles == "train")[0]
     image = tmp_path / "images" / table.ids[row]
     image.write_bytes(next(p for p in image.parent.iterdir() if p != image).read_bytes())
-    monkeypatch.setattr("embedcache.views.making.Maker._check", lambda *_: None)
+    monkeypatch.setattr("frostbench.embedcache.views.making.Maker._check", lambda *_: None)
     run(world, "stale", "flip")
     with pytest.raises(CacheError, match=rf"1 of \d+ views of 'stale' were made of files.*{table.ids[row]}.*make it"):
         read_views(cache, "stale", table)

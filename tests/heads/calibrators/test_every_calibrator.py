@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from heads.calibrators.isotonic import Isotonic
-from heads.calibrators.matrix import Matrix
-from heads.calibrators.none import NoCalibration
-from heads.calibrators.temperature import Temperature
-from heads.calibrators.vector import Vector
+from frostbench.heads.calibrators.isotonic import Isotonic
+from frostbench.heads.calibrators.matrix import Matrix
+from frostbench.heads.calibrators.none import NoCalibration
+from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.calibrators.vector import Vector
 
 SPECS = [NoCalibration(), Temperature(), Vector(), Matrix(), Isotonic(), Isotonic(form="top_label")]
 FITTED = SPECS[1:]

@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
-from heads.calibrators.isotonic import Isotonic
+from frostbench.heads.calibrators.isotonic import Isotonic
 
 
 class Given(ClassifierMixin, BaseEstimator):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from heads.calibrators.matrix import Matrix
+from frostbench.heads.calibrators.matrix import Matrix
 
 
 def mixed_up(rows=500, classes=4, seed=0):

@@ -3,20 +3,20 @@ from dataclasses import replace
 import pytest
 import torch
 
-from heads.calibrators.auto import AutoTemperature
-from heads.calibrators.isotonic import Isotonic
-from heads.calibrators.matrix import Matrix
-from heads.calibrators.none import NoCalibration
-from heads.calibrators.rows import Calibration
-from heads.calibrators.temperature import Temperature
-from heads.calibrators.told import told_of_calibration
-from heads.calibrators.vector import Vector
-from heads.card import card_of
-from heads.export import load, save
-from heads.head import HeadSpec
-from heads.layers import Layers
-from heads.posthoc import PosthocSpec
-from heads.trained import Priors, TrainedHead
+from frostbench.heads.calibrators.auto import AutoTemperature
+from frostbench.heads.calibrators.isotonic import Isotonic
+from frostbench.heads.calibrators.matrix import Matrix
+from frostbench.heads.calibrators.none import NoCalibration
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.calibrators.told import told_of_calibration
+from frostbench.heads.calibrators.vector import Vector
+from frostbench.heads.card import card_of
+from frostbench.heads.export import load, save
+from frostbench.heads.head import HeadSpec
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import PosthocSpec
+from frostbench.heads.trained import Priors, TrainedHead
 
 NAMES = ("ash", "beech", "cedar")
 LABELS = torch.arange(30) % 3

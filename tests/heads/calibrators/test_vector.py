@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from heads.calibrators.vector import Vector
+from frostbench.heads.calibrators.vector import Vector
 
 
 def skewed(rows=400, classes=4, seed=0):

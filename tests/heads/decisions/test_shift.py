@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from heads.calibrators.rows import Calibration
-from heads.decisions.shift import WantedShift
-from heads.layers import Layers
-from heads.posthoc import PosthocSpec
+from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.decisions.shift import WantedShift
+from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc import PosthocSpec
 
 NAMES = ("ash", "beech", "cedar")
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from sklearn.metrics import balanced_accuracy_score, f1_score
 
-from heads.decisions.thresholds import CoordinateAscent
-from heads.layers import Layers
+from frostbench.heads.decisions.thresholds import CoordinateAscent
+from frostbench.heads.layers import Layers
 
 
 def rare(rows=400, seed=0):

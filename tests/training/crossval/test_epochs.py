@@ -6,10 +6,10 @@ import pytest
 import torch
 from crossval_runs import FOLDS, SHORT, one, parts, run
 
-from training.courses import best_epoch, fixed, kept_epoch, mean_course, means_of, paced
-from training.crossval import cross_validate
-from training.engine import fit
-from training.events import Epoch
+from frostbench.training.courses import best_epoch, fixed, kept_epoch, mean_course, means_of, paced
+from frostbench.training.crossval import cross_validate
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 import torch
 from crossval_runs import SHORT, run
 
-from heads.spec import with_numbers
-from training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
-from training.events import Failed
+from frostbench.heads.spec import with_numbers
+from frostbench.training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
+from frostbench.training.events import Failed
 
 
 def test_a_stopped_group_gives_nothing_and_finished_ones_stay(data, folds):

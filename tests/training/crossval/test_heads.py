@@ -6,11 +6,11 @@ import pytest
 import torch
 from crossval_runs import CLASSES, EACH, FOLDS, SHORT, ends, one, parts, run
 
-from heads.posthoc import fit_temperature
-from training.courses import fixed
-from training.crossval import CrossValidated, FoldFitted, cross_validate, groups_of
-from training.engine import fit
-from training.events import Epoch, Finished, Started
+from frostbench.heads.posthoc import fit_temperature
+from frostbench.training.courses import fixed
+from frostbench.training.crossval import CrossValidated, FoldFitted, cross_validate, groups_of
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Finished, Started
 
 
 def test_a_solved_head_is_that_of_all_rows_and_predictions_are_of_heads_without_the_row(data, folds):

@@ -7,18 +7,18 @@ import torch
 from four_rows import Y, Z, each, slope
 from torch.nn.functional import one_hot
 
-from training.facts import facts_of
-from training.losses.acls import Acls
-from training.losses.brier import Brier
-from training.losses.cpc import Cpc, discrimination, exclusion
-from training.losses.cross_entropy import CrossEntropy
-from training.losses.entropy import Ecp, entropy_of
-from training.losses.focal import DualFocal, Flsd53, Focal
-from training.losses.label_smoothing import LabelSmoothing
-from training.losses.loss import LossSpec, scores
-from training.losses.mbls import Mbls, active_share, margin_penalty
-from training.losses.scores import Targets
-from training.weights import NoWeight
+from frostbench.training.facts import facts_of
+from frostbench.training.losses.acls import Acls
+from frostbench.training.losses.brier import Brier
+from frostbench.training.losses.cpc import Cpc, discrimination, exclusion
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.entropy import Ecp, entropy_of
+from frostbench.training.losses.focal import DualFocal, Flsd53, Focal
+from frostbench.training.losses.label_smoothing import LabelSmoothing
+from frostbench.training.losses.loss import LossSpec, scores
+from frostbench.training.losses.mbls import Mbls, active_share, margin_penalty
+from frostbench.training.losses.scores import Targets
+from frostbench.training.weights import NoWeight
 
 
 @pytest.mark.parametrize(

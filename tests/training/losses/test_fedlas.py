@@ -7,14 +7,14 @@ import torch
 from four_rows import Y, Z
 from torch.nn.functional import cross_entropy
 
-from heads.body import Pass
-from heads.dense import zero_layer
-from heads.head import Core
-from training.facts import facts_of
-from training.loss_state import LossState, Smoothed
-from training.losses.fedlas import Fedlas, Gate, gamma
-from training.losses.loss import Branch, LossSpec, branched_objective
-from training.losses.scores import Scores, Targets
+from frostbench.heads.body import Pass
+from frostbench.heads.dense import zero_layer
+from frostbench.heads.head import Core
+from frostbench.training.facts import facts_of
+from frostbench.training.loss_state import LossState, Smoothed
+from frostbench.training.losses.fedlas import Fedlas, Gate, gamma
+from frostbench.training.losses.loss import Branch, LossSpec, branched_objective
+from frostbench.training.losses.scores import Scores, Targets
 
 G = torch.tensor([[1.0, 2, 0, 1], [0, 0.5, 0.5, 0], [3, 1, 2, 0], [0, 2, 0, 0]], dtype=torch.float64)
 

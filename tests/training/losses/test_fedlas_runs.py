@@ -4,13 +4,13 @@ import pytest
 import torch
 from catalogue import data, trained
 
-from benchmarks.settings import parse, with_changes
-from training.engine import fit
-from training.events import Epoch, Finished
-from training.rows import train_rows
-from training.run import RunSpec
-from training.setting import settings_of
-from training.stages import first_stage
+from frostbench.benchmarks.settings import parse, with_changes
+from frostbench.training.engine import fit
+from frostbench.training.events import Epoch, Finished
+from frostbench.training.rows import train_rows
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
+from frostbench.training.stages import first_stage
 
 
 def run_of(**fedlas):

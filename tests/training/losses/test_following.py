@@ -6,17 +6,17 @@ from catalogue import data
 from four_rows import Y, Z
 from torch.nn.functional import cross_entropy
 
-from benchmarks.settings import parse, with_changes
-from training.crossval import check_runs
-from training.engine import fit, never
-from training.events import Finished
-from training.losses.adafocal import AdaFocal
-from training.losses.crl import Crl, right
-from training.losses.scores import Scores, Targets
-from training.run import RunSpec
-from training.setting import settings_of
-from training.stages import first_stage
-from training.steps import Ended, run_stage
+from frostbench.benchmarks.settings import parse, with_changes
+from frostbench.training.crossval import check_runs
+from frostbench.training.engine import fit, never
+from frostbench.training.events import Finished
+from frostbench.training.losses.adafocal import AdaFocal
+from frostbench.training.losses.crl import Crl, right
+from frostbench.training.losses.scores import Scores, Targets
+from frostbench.training.run import RunSpec
+from frostbench.training.setting import settings_of
+from frostbench.training.stages import first_stage
+from frostbench.training.steps import Ended, run_stage
 
 
 def adafocal(power):

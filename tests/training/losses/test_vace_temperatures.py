@@ -8,7 +8,7 @@ from catalogue import data
 from torch.nn.functional import normalize
 from vace_runs import finished, run_of
 
-from training.losses.vace import Vace, batch_scatter, scatter_of
+from frostbench.training.losses.vace import Vace, batch_scatter, scatter_of
 
 X = torch.tensor([[1.0, 2], [3, 2], [0, 0], [0, 4], [2, 2], [5, 5]], dtype=torch.float64)
 LABELS = torch.tensor([0, 0, 1, 1, 1, 2])

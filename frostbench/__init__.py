@@ -1,0 +1,1 @@
+"""Frostbench: get the best classifier out of frozen image embeddings."""
