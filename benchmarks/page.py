@@ -19,7 +19,7 @@ def write_page(template: str, values: Mapping[str, Any], out: Path) -> Path:
         values: what it shows; text is escaped, and a chart is `Markup`.
         out: the HTML file.
     """
-    loader = PackageLoader("benchmarks", ".")
+    loader = PackageLoader("frostbench.benchmarks", ".")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     html = pages.get_template(template).render({**values, "chart_css": Markup(CHART_CSS)})
     write_bytes(out, html.encode("utf-8", "replace"))

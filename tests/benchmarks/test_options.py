@@ -71,7 +71,7 @@ def test_embedcache_settings_have_the_same_configuration():
 
     assert SplitSpec.model_config["extra"] == "forbid"
     assert SplitSpec.model_config["frozen"] is True
-    assert embedcache.__name__ == "embedcache"
+    assert embedcache.__name__ == "frostbench.embedcache"
 
 
 def test_bounds_read_as_words():

@@ -4,6 +4,7 @@ This file is run by its path, with the product's code that PYTHONPATH names: tod
 may use numpy and `frostbench.benchmarks.api.fit` alone, and of that only what both have.
 """
 
+import importlib
 import json
 import sys
 import warnings
@@ -34,7 +35,7 @@ def main(table: Path, jobs: Path, out: Path) -> None:
 
 def fitted(x: Any, labels: Any, job: dict[str, Any]) -> dict[str, Any]:
     """The head of a job, by what it says."""
-    from frostbench.benchmarks.api import fit
+    fit = the_fit()
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,6 +51,15 @@ def fitted(x: Any, labels: Any, job: dict[str, Any]) -> dict[str, Any]:
             p[:, [int(name[1:]) for name in head.class_names]] = head.predict_proba(x[roles == "test"])
     metrics = np.array([head.metrics[name] for name in ("accuracy", "nll", "ece")], dtype=np.float64)
     return {"p": p, "metrics": metrics, "epoch": np.array(head.record.epoch)}
+
+
+def the_fit() -> Any:
+    """Import `fit`; checkouts from before there was one import name have it as benchmarks.api."""
+    try:
+        from frostbench.benchmarks import api
+    except ModuleNotFoundError:
+        return importlib.import_module("benchmarks.api").fit
+    return api.fit
 
 
 def scaled(x: Any, length: float | None, factor: float) -> Any:

@@ -102,8 +102,8 @@ def test_a_job_begins_while_fewer_older_ones_work_than_it_has_slots(store, cache
     at_work = made_by_hand(store, this_process(), state="running")
     instead_of_pydantic(monkeypatch, tmp_path / "odd", "raise ValueError('came to train')")
     # Whoever keeps a package of the same name in the current directory gets our worker all the same.
-    (tmp_path / "app").mkdir()
-    (tmp_path / "app" / "__init__.py").write_text("raise RuntimeError('the wrong package')")
+    (tmp_path / "frostbench").mkdir()
+    (tmp_path / "frostbench" / "__init__.py").write_text("raise RuntimeError('the wrong package')")
     monkeypatch.chdir(tmp_path)
     beside = submit(store, "A", bench_of(cache), slots=2)
     begun = wait_for(store, beside, is_in("failed"))
