@@ -1,6 +1,7 @@
 """The `frostbench` command."""
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -29,6 +30,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from frostbench import __version__
+
+        print(f"frostbench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Get the best classifier out of frozen image embeddings."""
+
+
 app.command("embed")(embed.embed)
 app.command("backbones")(backbones.backbones)
 app.command("train")(train.train)

@@ -1,4 +1,4 @@
-"""The Python API of one page: fit a head, or compare settings, on arrays or on a cache."""
+"""The Python API of one page: fit a head, or compare settings, on arrays or on a cache, and load a bundle."""
 
 import tempfile
 import warnings as python_warnings
@@ -25,7 +25,10 @@ from frostbench.benchmarks.runner import run_bench
 from frostbench.benchmarks.settings import SettingsError, parse
 from frostbench.benchmarks.store import read_record, run_folder
 from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.embedcache.cache import Cache
 from frostbench.embedcache.table import FeatureTable
+from frostbench.heads.ensemble import Predictive
+from frostbench.heads.export import load as load_bundle
 from frostbench.heads.export import load_head
 from frostbench.heads.spec import Spec
 from frostbench.heads.trained import TrainedHead
@@ -35,7 +38,7 @@ Settings = Mapping[str, Any]
 
 
 def fit(
-    x: Vectors | FeatureTable | Path | str,
+    x: Vectors | Cache | FeatureTable | Path | str,
     labels: Any = None,
     spec: Settings | Spec | None = None,
     *,
@@ -55,7 +58,7 @@ def fit(
     rows no longer have to judge; its metrics are those from before.
 
     Args:
-        x: vectors [N, D], columns of them by name, a table, or the folder of a cache. They are kept as float16, or as
+        x: vectors [N, D], columns of them by name, a table, a cache or its folder. They are kept as float16, or as
             float32 where that would lose too much (`frostbench.embedcache.exchange.writing.storage_of`).
         labels: [N] text, whole numbers or booleans, in an array, a list, a tensor or a column of pandas; integers index
             class_names where that is text. None for a table or a cache, which have their own.
@@ -82,6 +85,7 @@ def fit(
         ValueError: arrays do not fit each other, labels are missing, vectors are not finite, settings are unknown, not
             allowed or do not go together, or a refit is asked for without selection rows.
     """
+    x = x.path if isinstance(x, Cache) else x
     settings = spec.model_dump(mode="json", exclude={"seed"}) if isinstance(spec, Spec) else dict(spec or {})
     options = {"preset": preset, "base": settings, "seeds": [seed], "plugins": [str(file) for file in plugins]}
     with _bench(x, labels, groups, class_names, split, options, store) as (bench, given):
@@ -101,7 +105,7 @@ def _again(bench: BenchSpec, record: RunRecord, device: str, is_asked: bool) -> 
 
 
 def compare(
-    x: Vectors | FeatureTable | Path | str,
+    x: Vectors | Cache | FeatureTable | Path | str,
     labels: Any,
     rows: Mapping[str, Settings],
     *,
@@ -130,6 +134,7 @@ def compare(
     """
     if len(rows) < 2:
         raise SettingsError(f"a comparison needs two rows or more, however: {list(rows)} came. Name a baseline first.")
+    x = x.path if isinstance(x, Cache) else x
     (baseline, base), *others = rows.items()
     toggles = {name: dict(row) for name, row in others}
     options = {"preset": preset, "base": dict(base), "toggles": toggles, "seeds": list(seeds)}
@@ -142,6 +147,26 @@ def compare(
         title = f"{', '.join(name for name, _ in others)} against {baseline}"
         made = compare_rows(Path(bench.store), keys, baseline, role, title=title, tuned=tuned)
         return Compared(made, warnings)
+
+
+def load(folder: Path | str, plugins: Sequence[str | Path] = ()) -> Predictive:
+    """Load the head or the ensemble of an exported bundle; no code that it names is run.
+
+    Args:
+        folder: of the bundle, as `frostbench export` or `frostbench train --out` wrote it.
+        plugins: .py files that may be run, for a head that is a plugin; those that the bundle does not need are not.
+
+    Warns:
+        UserWarning: something of the bundle could not be checked.
+
+    Raises:
+        BundleError: the folder is no bundle, of another format version, or was changed.
+        PluginError: the head is a plugin whose file was not named, or a file that was named is missing or does not run.
+    """
+    bundle = load_bundle(Path(folder), plugins)
+    for note in bundle.notes:
+        python_warnings.warn(note, stacklevel=2)
+    return bundle.head
 
 
 def _known(head: TrainedHead, x: Vectors | FeatureTable | Path | str) -> TrainedHead:

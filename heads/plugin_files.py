@@ -5,7 +5,9 @@ classes of files that were run before in this process, by their SHA-256, and nev
 anywhere.
 """
 
+import ast
 import hashlib
+import importlib.util
 import json
 import sys
 import threading
@@ -20,6 +22,8 @@ from pydantic import JsonValue, ValidationError
 from frostbench.heads.spec import Spec, rule_of
 
 _RAN = "__frostbench_ran__"
+_FOLDERS = ("app", "benchmarks", "configs", "embedcache", "heads", "training")
+"""What Frostbench's packages were called before they had the one import name."""
 _RUNNING = threading.RLock()
 
 
@@ -71,8 +75,52 @@ def _run_once(file: str | Path, sha256: str) -> str:
             "sha256 to take the new one."
         )
     if not was_run(found):
+        _check_names(str(file), source)
         _run(str(file), source, _module_name(found))
     return found
+
+
+def _check_names(file: str, source: bytes) -> None:
+    """Refuse imports by the names from before `frostbench`, which a checkout would give classes of their own.
+
+    Raises:
+        PluginError: a statement of the file imports `heads` or the like, and there is no such package of the user's.
+    """
+    try:
+        statements = ast.parse(source).body
+    except (SyntaxError, ValueError):  # whoever runs the file reports it
+        return
+    for statement in statements:
+        before, old = ast.unparse(statement), _rename(statement)
+        if old:
+            raise PluginError(
+                f"a plugin imports Frostbench by its one name, however: line {statement.lineno} of {file} is "
+                f"`{before}`, and {old[0]!r} is now 'frostbench.{old[0]}'. Write `{ast.unparse(statement)}`."
+            )
+
+
+def _rename(statement: ast.stmt) -> list[str]:
+    """Put `frostbench.` before old names in an import, and return them."""
+    old = []
+    if isinstance(statement, ast.ImportFrom) and statement.level == 0 and _has_moved(statement.module or ""):
+        old = [(statement.module or "").partition(".")[0]]
+        statement.module = f"frostbench.{statement.module}"
+    for alias in statement.names if isinstance(statement, ast.Import) else ():
+        if _has_moved(alias.name):
+            old.append(alias.name.partition(".")[0])
+            alias.name = f"frostbench.{alias.name}"
+    return old
+
+
+def _has_moved(module: str) -> bool:
+    """Whether a module is one of ours under its old name; a package of the user's own may have that name too."""
+    top = module.partition(".")[0]
+    if top not in _FOLDERS:
+        return False
+    found, ours = importlib.util.find_spec(top), importlib.util.find_spec(f"frostbench.{top}")
+    if found is None or found.origin is None or ours is None or ours.origin is None:
+        return found is None
+    return Path(found.origin).resolve() == Path(ours.origin).resolve()
 
 
 def was_run(sha256: str) -> bool:

@@ -42,6 +42,7 @@ def test_the_wheel_has_every_file_and_owns_one_name(tmp_path):
     found = {path for path in names if not path.parts[0].endswith(".dist-info")}
     assert found == {Path("frostbench") / path for path in files()} | {
         Path("frostbench/__init__.py"),
+        Path("frostbench/__main__.py"),
         Path("frostbench/py.typed"),
     }
 

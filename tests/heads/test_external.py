@@ -1,4 +1,6 @@
 import hashlib
+import re
+import sys
 
 import pytest
 import torch
@@ -173,8 +175,6 @@ def test_mistakes_are_told(file, fields, told):
 
 
 def test_a_file_that_fails_is_told_and_leaves_no_module(tmp_path):
-    import sys
-
     path = tmp_path / "broken.py"
     path.write_text("import nothing_of_that_name")
     before = set(sys.modules)
@@ -184,6 +184,33 @@ def test_a_file_that_fails_is_told_and_leaves_no_module(tmp_path):
     with pytest.raises(PluginError, match="ends with SystemExit"):
         run_plugin(path)
     assert set(sys.modules) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("from heads.spec import Spec", "from frostbench.heads.spec import Spec"),
+        ("import os, training.metrics as m", "import os, frostbench.training.metrics as m"),
+    ],
+)
+def test_a_file_that_imports_an_old_name_is_told_what_to_write(tmp_path, line, instead):
+    path = tmp_path / "old.py"
+    path.write_text(f'"""A plugin."""\n\n{line}\n')
+    folder = instead.split("frostbench.")[1].split(".")[0]
+    told = f"line 3 of {path} is `{line}`, and '{folder}' is now 'frostbench.{folder}'. Write `{instead}`."
+    with pytest.raises(PluginError, match=re.escape(told)):
+        run_plugin(path)
+
+
+def test_a_package_of_the_user_may_have_an_old_name(tmp_path, monkeypatch):
+    (tmp_path / "configs.py").write_text("epsilon = 2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "mine.py"
+    path.write_text("from configs import epsilon\ntry:\n    import heads.nothing\nexcept ImportError:\n    pass\n")
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "configs", raising=False)
+        assert run_plugin(path) == file_hash(path)
+    del sys.modules["configs"]
 
 
 def test_a_class_may_say_that_it_does_not_stack(file):
