@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from frostbench.benchmarks.compare import ROLE_WORDS, Comparison
 from frostbench.benchmarks.deltas import BETTER, REASONS, WORSE
 from frostbench.benchmarks.record import RunRecord
 from frostbench.benchmarks.tables import MAIN, settling_words, to_text
+from frostbench.heads.export import save
 from frostbench.heads.shares import Prior
 from frostbench.heads.trained import TrainedHead
 
@@ -24,7 +26,7 @@ class Fitted:
     """A trained head and how it does.
 
     Attributes:
-        head: what predicts; `frostbench.heads.export.save(head, folder)` writes its bundle.
+        head: what predicts.
         record: everything that is kept of the run; of one that was refitted, as it was before.
         warnings: what is to be said of its data, its split, its options and its training.
         classes: [C] the classes as the labels named them that it was trained on, in the order of the columns of
@@ -76,6 +78,14 @@ class Fitted:
         """
         head = self._under(prior)
         return np.asarray(self.classes[head.decide(self._log_p(head, x)).numpy()])
+
+    def save(self, folder: Path | str) -> None:
+        """Write the head's bundle to a new folder, for `frostbench.load` and `frostbench predict`.
+
+        Raises:
+            FileExistsError: the folder exists already.
+        """
+        save(self.head, Path(folder))
 
     def _under(self, prior: Prior | None) -> TrainedHead:
         """The head for a prior, whose shares may be named by what the caller calls the classes."""

@@ -11,7 +11,6 @@ import pytest
 import frostbench
 from frostbench.benchmarks import api
 from frostbench.embedcache.cache import Cache
-from frostbench.heads.export import save
 
 ROOT = Path(__file__).parents[1]
 SOLVED = {"head.classifier.kind": "logreg"}
@@ -75,7 +74,7 @@ def test_type_checkers_see_the_signatures(tmp_path):
 def test_a_bundle_is_loaded_by_its_folder(arrays, tmp_path):
     x, labels = arrays
     fitted = frostbench.fit(x, labels, SOLVED)
-    save(fitted.head, tmp_path / "bundle")
+    fitted.save(str(tmp_path / "bundle"))
     head = frostbench.load(str(tmp_path / "bundle"))
     assert head.class_names == ("ash", "elm", "fir")
     assert frostbench.load(tmp_path / "bundle").columns == fitted.head.columns

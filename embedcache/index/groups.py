@@ -10,8 +10,8 @@ from frostbench.embedcache.table import FeatureTable
 NEAR = 0.98
 """Default cosine from which two images are near-copies.
 
-Measured with EfficientNet-Lite0 on groceries, coins, blood cells and plankton (docs/inspect.md): of images saved again as
-JPEG of quality 90, 75 to 100 in 100 keep it, while 2 to 10 of some thousand images of each data set have another as
+Measured with EfficientNet-Lite0 on groceries, coins, blood cells and plankton (docs/inspect.md): of images saved again
+as JPEG of quality 90, 75 to 100 in 100 keep it, while 2 to 10 of some thousand images of each data set have another as
 close, always of the same class. Smaller or strongly compressed copies lie among different images of one class, so no
 threshold finds them without those.
 """
