@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from frostbench.benchmarks.arrays import Vectors, vector_columns
-from frostbench.benchmarks.compare import ROLE_WORDS, Comparison
-from frostbench.benchmarks.deltas import BETTER, REASONS, WORSE
-from frostbench.benchmarks.record import RunRecord
-from frostbench.benchmarks.tables import MAIN, settling_words, to_text
+from frostbench.benchmarks.comparison.compare import ROLE_WORDS, Comparison
+from frostbench.benchmarks.comparison.deltas import BETTER, REASONS, WORSE
+from frostbench.benchmarks.comparison.tables import MAIN, settling_words, to_text
+from frostbench.benchmarks.runs.record import RunRecord
 from frostbench.heads.shares import Prior
 from frostbench.heads.trained import TrainedHead
 
@@ -24,7 +24,7 @@ class Fitted:
     """A trained head and how it does.
 
     Attributes:
-        head: what predicts; `frostbench.heads.export.save(head, folder)` writes its bundle.
+        head: what predicts; `frostbench.heads.bundle.export.save(head, folder)` writes its bundle.
         record: everything that is kept of the run; of one that was refitted, as it was before.
         warnings: what is to be said of its data, its split, its options and its training.
         classes: [C] the classes as the labels named them that it was trained on, in the order of the columns of
