@@ -15,7 +15,8 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 
 from frostbench.benchmarks.comparison.draws import resamples
-from frostbench.training.metrics.classification import ECE_BINS, FEW_BELOW, MANY_ABOVE
+from frostbench.training.metrics.classification import ECE_BINS
+from frostbench.training.metrics.counts import class_sets, f1, precision, recall
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -70,12 +71,8 @@ class Frame:
     @cached_property
     def classes(self) -> dict[str, Bools]:
         """Which classes [C] each mean over classes runs over: those with rows, fixed for every resample."""
-        seen = np.bincount(self.labels, minlength=len(self.train_counts)) > 0
-        foreground = seen.copy()
-        foreground[list(self.background)] = False
-        many, few = self.train_counts > MANY_ABOVE, (self.train_counts > 0) & (self.train_counts < FEW_BELOW)
-        medium = (self.train_counts >= FEW_BELOW) & ~many
-        return {"seen": seen, "fg": foreground, "many": seen & many, "medium": seen & medium, "few": seen & few}
+        support = np.bincount(self.labels, minlength=len(self.train_counts))
+        return class_sets(support, self.train_counts, self.background)
 
     @cached_property
     def groups_by_class(self) -> Ints:
@@ -146,12 +143,12 @@ class Sums:
     @cached_property
     def f1(self) -> Floats:
         """F1 of each class, [C, B]; 0 where a resample has neither label nor prediction of it."""
-        return np.asarray(2 * self.right / np.maximum(self.support + self.predicted, 1))
+        return f1(self.right, self.support, self.predicted)
 
     @cached_property
     def recall(self) -> Floats:
         """Recall of each class, [C, B]; 0 where a resample has no row of it."""
-        return np.asarray(self.right / np.maximum(self.support, 1))
+        return recall(self.right, self.support)
 
 
 def point_sums(frame: Frame, runs: Sequence[Answers]) -> list[Sums]:
@@ -231,11 +228,11 @@ def metrics_of(frame: Frame, sums: Sums) -> dict[str, Floats]:
     """
     chosen, fg = frame.classes, frame.classes["fg"]
     support = sums.support[fg]
-    precision = sums.right[fg] / np.maximum(sums.predicted[fg], 1)
+    precisions = precision(sums.right[fg], sums.predicted[fg])
     found = {
         "macro_f1_fg": _mean(sums.f1, fg),
         "weighted_f1_fg": (sums.f1[fg] * support).sum(0) / np.maximum(support.sum(0), 1) if fg.any() else None,
-        "macro_precision_fg": _mean(precision, np.ones(len(precision), dtype=bool)),
+        "macro_precision_fg": _mean(precisions, np.ones(len(precisions), dtype=bool)),
         "macro_recall_fg": _mean(sums.recall, fg),
         "accuracy": sums.right.sum(0) / sums.rows,
         "balanced_accuracy": _mean(sums.recall, chosen["seen"]),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from frostbench.benchmarks.runs.evaluate import data_facts, environment, evaluate, shot_of
+from frostbench.benchmarks.runs.evaluate import data_facts, environment, evaluate
 from frostbench.benchmarks.runs.events import BenchEvent, RowStarted, RunDone, RunFailed, RunSkipped
 from frostbench.benchmarks.runs.keys import bench_rows, ensemble_key
 from frostbench.benchmarks.runs.record import RunRecord
@@ -21,6 +21,7 @@ from frostbench.embedcache.table import FeatureTable
 from frostbench.heads.bundle.export import load_head
 from frostbench.heads.ensemble import Ensemble
 from frostbench.training.engine.fit import ENGINE_VERSION
+from frostbench.training.metrics.counts import shot_of
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,13 @@ from frostbench.training.data.part import Data, Part
 from frostbench.training.engine.events import Epoch, Finished
 from frostbench.training.engine.fit import ENGINE_VERSION
 from frostbench.training.metrics.classification import (
-    FEW_BELOW,
-    MANY_ABOVE,
     all_metrics,
     brier,
     confidence,
     confusion,
     per_class,
 )
+from frostbench.training.metrics.counts import shot_of
 from frostbench.training.run import RunSpec
 
 EVALUATED = ("select", "test")
@@ -244,13 +243,6 @@ def data_facts(cache: str, table: FeatureTable, split: Split, head: Predictive, 
         warnings=split.report.warnings,
         folds=0 if split.folds is None else int(split.folds.max()) + 1,
     )
-
-
-def shot_of(count: int) -> str:
-    """How many training rows a class of that many has, in a word."""
-    if count == 0:
-        return "absent"
-    return "many" if count > MANY_ABOVE else "few" if count < FEW_BELOW else "medium"
 
 
 def environment(device: str) -> dict[str, str]:

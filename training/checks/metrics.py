@@ -8,7 +8,8 @@ from torch import Tensor
 from frostbench.heads.head import Closed
 from frostbench.training.data.part import Data
 from frostbench.training.data.views import images_per_class
-from frostbench.training.metrics.classification import MANY_ABOVE, decision_metrics, to_raise
+from frostbench.training.metrics.classification import decision_metrics, to_raise
+from frostbench.training.metrics.counts import MANY_ABOVE
 from frostbench.training.run import RunSpec
 from frostbench.training.second import Crt, Lws, SteppedSecond, TauNorm, metric_of
 from frostbench.training.spec.stage import StopMetric, metric_of_strengths

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from frostbench.training.engine.run_context import Setting
 from frostbench.training.engine.stack import Stack
-from frostbench.training.metrics.classification import ECE_BINS, FEW_BELOW, MANY_ABOVE, confidence_bin
+from frostbench.training.metrics.classification import ECE_BINS, confidence_bin
+from frostbench.training.metrics.counts import class_sets, f1, precision, recall
 
 HEADS_AT_ONCE = 33_554_432
 """Numbers of log-probabilities that are judged at a time."""
@@ -53,24 +54,20 @@ def _decisions(
     right = (predicted == labels).double()
     hits = _per_class(labels.expand(heads, -1), right, classes)
     claimed = _per_class(predicted, torch.ones_like(right), classes)
-    precision, recall = hits / claimed.clamp(min=1), hits / support.clamp(min=1)
-    f1 = 2 * hits / (support + claimed).clamp(min=1)
-    foreground = torch.ones(classes, dtype=torch.bool)
-    foreground[list(background)] = False
-    seen, trained = support > 0, train_counts > 0
-    fg, weight = foreground & seen, support * (foreground & seen)
-    few, many = (train_counts < FEW_BELOW) & trained, train_counts > MANY_ABOVE
+    recalls, f1s = recall(hits, support), f1(hits, support, claimed)
+    chosen = class_sets(support, train_counts, background)
+    fg, weight = chosen["fg"], support * chosen["fg"]
     return {
-        "macro_f1_fg": _means(f1, fg),
-        "macro_f1_fg_all": _means(f1, foreground & (seen | trained)),
-        "weighted_f1_fg": ((f1 * weight).sum(1) / weight.sum()).tolist() if fg.any() else None,
-        "macro_precision_fg": _means(precision, fg),
-        "macro_recall_fg": _means(recall, fg),
+        "macro_f1_fg": _means(f1s, fg),
+        "macro_f1_fg_all": _means(f1s, chosen["fg_known"]),
+        "weighted_f1_fg": ((f1s * weight).sum(1) / weight.sum()).tolist() if fg.any() else None,
+        "macro_precision_fg": _means(precision(hits, claimed), fg),
+        "macro_recall_fg": _means(recalls, fg),
         "accuracy": right.mean(1).tolist(),
-        "balanced_accuracy": _means(recall, seen),
-        "recall_many": _means(recall, seen & many),
-        "recall_medium": _means(recall, seen & ~many & (train_counts >= FEW_BELOW)),
-        "recall_few": _means(recall, seen & few),
+        "balanced_accuracy": _means(recalls, chosen["seen"]),
+        "recall_many": _means(recalls, chosen["many"]),
+        "recall_medium": _means(recalls, chosen["medium"]),
+        "recall_few": _means(recalls, chosen["few"]),
         "n_fg_evaluated": [float(fg.sum())] * heads,
     }
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-MANY_ABOVE = 100
-"""Classes with more training rows than this are many-shot (Kang et al., ICLR 2020)."""
-FEW_BELOW = 20
-"""Classes with fewer training rows than this, but some, are few-shot; the rest are medium-shot."""
+from frostbench.training.metrics.counts import class_sets, f1, precision, recall
+
 ECE_BINS = 15
 METRIC_DECIMALS, NLL_DECIMALS = 9, 6
 """Decimals to which a metric, and the NLL that decides where it ties, are compared where something is chosen."""
@@ -48,10 +46,8 @@ def confusion(labels: Tensor, predicted: Tensor, classes: int) -> Tensor:
 def per_class(table: Tensor) -> PerClass:
     """Precision, recall and F1 of each class from a confusion matrix [C, C]."""
     right, support, predicted = table.diagonal().double(), table.sum(1), table.sum(0)
-    precision = right / predicted.clamp(min=1)
-    recall = right / support.clamp(min=1)
-    f1 = 2 * right / (support + predicted).clamp(min=1)
-    return PerClass(support, predicted, precision, recall, f1)
+    scores = precision(right, predicted), recall(right, support), f1(right, support, predicted)
+    return PerClass(support, predicted, *scores)
 
 
 def decision_metrics(
@@ -76,22 +72,20 @@ def decision_metrics(
         raise ValueError("metrics need at least one row, however: none came. Check the split.")
     classes = len(train_counts)
     each = per_class(confusion(labels, predicted, classes))
-    foreground = torch.ones(classes, dtype=torch.bool)
-    foreground[list(background)] = False
-    seen = each.support > 0
-    fg, known = foreground & seen, foreground & (seen | (train_counts > 0))
+    chosen = class_sets(each.support, train_counts, background)
+    fg, seen = chosen["fg"], chosen["seen"]
     weight = each.support * fg
     return {
         "macro_f1_fg": _mean(each.f1, fg),
-        "macro_f1_fg_all": _mean(each.f1, known),
+        "macro_f1_fg_all": _mean(each.f1, chosen["fg_known"]),
         "weighted_f1_fg": float((each.f1 * weight).sum() / weight.sum()) if fg.any() else None,
         "macro_precision_fg": _mean(each.precision, fg),
         "macro_recall_fg": _mean(each.recall, fg),
         "accuracy": float((labels == predicted).double().mean()),
         "balanced_accuracy": _mean(each.recall, seen),
-        "recall_many": _mean(each.recall, seen & (train_counts > MANY_ABOVE)),
-        "recall_medium": _mean(each.recall, seen & (train_counts <= MANY_ABOVE) & (train_counts >= FEW_BELOW)),
-        "recall_few": _mean(each.recall, seen & (train_counts < FEW_BELOW) & (train_counts > 0)),
+        "recall_many": _mean(each.recall, chosen["many"]),
+        "recall_medium": _mean(each.recall, chosen["medium"]),
+        "recall_few": _mean(each.recall, chosen["few"]),
         "n_fg_evaluated": float(fg.sum()),
     }
 
