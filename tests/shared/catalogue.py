@@ -112,7 +112,7 @@ def small(spec_type: type[Spec]) -> dict[str, Any]:
         Acls: {"margin": 1.0},
     }
     if spec_type.__module__ in ("frostbench.heads.stepped.external", "frostbench.training.losses.external"):
-        name = "Plain" if spec_type.__module__.startswith("heads") else "Half"
+        name = "Plain" if ".heads." in spec_type.__module__ else "Half"
         return {"file": str(folder() / "plugin.py"), "name": name}
     return found.get(spec_type, {})
 

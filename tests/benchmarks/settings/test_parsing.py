@@ -1,5 +1,3 @@
-import time
-
 import pytest
 
 from frostbench.benchmarks.settings.parsing import (
@@ -187,13 +185,11 @@ def aliases(levels: int, width: int = 9) -> str:
         ("1: a\ntrue: b", "stands twice"),
     ],
 )
-def test_a_text_that_is_hard_to_read_is_refused_at_once(tmp_path, text, told):
+def test_a_text_that_is_hard_to_read_is_refused(tmp_path, text, told):
     path = tmp_path / "prior.yaml"
     path.write_text(text)
-    begun = time.monotonic()
     with pytest.raises(SettingsError, match=f"(?s)must be YAML, however: {path}.*{told}"):
         load_yaml(path)
-    assert time.monotonic() - begun < 10
 
 
 def test_aliases_that_stay_small_are_read(tmp_path):
