@@ -65,7 +65,12 @@ def test_images_come_from_a_folder_or_a_tar_and_groups_are_drawn_once_for_all(tm
     with tarfile.open(tmp_path / "data" / "cells.tar", "w") as tar:
         tar.add(tmp_path / "made" / "cells", "cells")
     packed, source = tmp_path / "data", Source("cells", 3)
+    # What an unpacking that was cut off left is unpacked anew.
+    cut_off = tmp_path / "work" / "images" / "cells.partial" / "cells"
+    cut_off.mkdir(parents=True)
+    (cut_off / "manifest.csv").write_text("half of it")
     assert _folder(packed, tmp_path / "work", source) == tmp_path / "work" / "images" / "cells"
+    assert [path.name for path in (tmp_path / "work" / "images").iterdir()] == ["cells"]
     assert _folder(tmp_path / "made", tmp_path / "work", source) == tmp_path / "made" / "cells"
     first = _manifest(packed, tmp_path / "work", source).read_text().splitlines()
     assert _manifest(packed, tmp_path / "work", source).read_text().splitlines() == first
