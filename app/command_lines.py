@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from frostbench.app.sides import changes
-from frostbench.benchmarks.settings import Tree, merge, parse, preset, with_changes
+from frostbench.benchmarks.settings.parsing import Tree, merge, parse, preset, with_changes
 from frostbench.training.run import RunSpec
 
 Bench = Mapping[str, Any]

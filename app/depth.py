@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from frostbench.benchmarks.reading import DEEPEST
+from frostbench.benchmarks.settings.reading import DEEPEST
 
 __all__ = ["DEEPEST", "is_too_deep"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.keys import known_keys
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.settings import parse
-from frostbench.benchmarks.store import is_finished
-from frostbench.benchmarks.taking_over import take_over
+from frostbench.benchmarks.runs.keys import known_keys
+from frostbench.benchmarks.runs.store import is_finished
+from frostbench.benchmarks.runs.taking_over import take_over
+from frostbench.benchmarks.settings.parsing import parse
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.table import FeatureTable, read_table
 
 

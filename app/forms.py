@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from frostbench.app.depth import DEEPEST, is_too_deep
 from frostbench.app.rows import Row, shown
-from frostbench.benchmarks.reading import read_yaml
-from frostbench.benchmarks.settings import SettingsError, Tree, merge, parse
+from frostbench.benchmarks.settings.parsing import SettingsError, Tree, merge, parse
+from frostbench.benchmarks.settings.reading import read_yaml
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 Values = dict[str, Any]

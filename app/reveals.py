@@ -4,8 +4,8 @@ import json
 import time
 from pathlib import Path
 
-from frostbench.benchmarks.ab import Pair
-from frostbench.benchmarks.store import read_record
+from frostbench.benchmarks.comparison.ab import Pair
+from frostbench.benchmarks.runs.store import read_record
 
 
 def note_reveal(store: Path, pair: Pair) -> int:

@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from frostbench.benchmarks.options import Option, options, variants
+from frostbench.benchmarks.settings.options import Option, options, variants
 
 Control = Literal["choice", "flag", "number", "names", "numbers", "line", "text"]
 RARE = "experimental"

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from frostbench.app.forms import Values, spec_of, tree_of, values_of
 from frostbench.app.rows import Row, other_values, rows_of
-from frostbench.benchmarks.settings import (
+from frostbench.benchmarks.settings.parsing import (
     SettingsError,
     Tree,
     leaves,
@@ -25,7 +25,7 @@ from frostbench.benchmarks.settings import (
     with_changes,
 )
 from frostbench.heads.spec import canonical
-from frostbench.training.conflicts import RULES, Rule
+from frostbench.training.checks.conflicts import RULES, Rule
 from frostbench.training.run import RunSpec
 
 ROWS = rows_of(RunSpec, leave_out=("seed",))
@@ -186,7 +186,7 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any], rows: Sequence[Row] 
 
 
 def met(run: RunSpec, verdicts: Iterable[str] = ("refuse", "idle", "warn")) -> tuple[Rule, ...]:
-    """The rules of `frostbench.training.conflicts` that apply to a run."""
+    """The rules of `frostbench.training.checks.conflicts` that apply to a run."""
     return tuple(rule for rule in RULES if rule.verdict in verdicts and rule.applies(run))
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from frostbench.benchmarks.inference import Predictor, open_predictor
-from frostbench.benchmarks.record import best_of
-from frostbench.benchmarks.store import read_record, run_folder
+from frostbench.benchmarks.inference.predict import Predictor, open_predictor
+from frostbench.benchmarks.runs.record import best_of
+from frostbench.benchmarks.runs.store import read_record, run_folder
 from frostbench.embedcache.decode import decode_file
 from frostbench.heads.ensemble import Ensemble
-from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc.pipeline import Layers
 from frostbench.heads.trained import TrainedHead
 
 

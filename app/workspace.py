@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.settings.parsing import SettingsError
 from frostbench.embedcache.checking.verify import cache_info
 from frostbench.embedcache.views.sets import view_roles
 

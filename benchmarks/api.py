@@ -10,26 +10,26 @@ from typing import Any
 
 from frostbench.benchmarks.arrays import Given, Vectors, cache_of, given_roles
 from frostbench.benchmarks.calibration.report import calibration as calibration
-from frostbench.benchmarks.compare import Role
-from frostbench.benchmarks.compare import compare as compare_rows
-from frostbench.benchmarks.evaluate import with_recipes
-from frostbench.benchmarks.events import CacheOpened, RowStarted, RunFailed
+from frostbench.benchmarks.comparison.compare import Role
+from frostbench.benchmarks.comparison.compare import compare as compare_rows
 from frostbench.benchmarks.fitted import Compared as Compared
 from frostbench.benchmarks.fitted import Fitted as Fitted
-from frostbench.benchmarks.keys import bench_rows
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.points import with_base_called
-from frostbench.benchmarks.record import RunRecord
-from frostbench.benchmarks.refit import refitted_if_possible
-from frostbench.benchmarks.runner import run_bench
-from frostbench.benchmarks.settings import SettingsError, parse
-from frostbench.benchmarks.store import read_record, run_folder
-from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.benchmarks.runs.evaluate import with_recipes
+from frostbench.benchmarks.runs.events import CacheOpened, RowStarted, RunFailed
+from frostbench.benchmarks.runs.keys import bench_rows
+from frostbench.benchmarks.runs.record import RunRecord
+from frostbench.benchmarks.runs.refit import refitted_if_possible
+from frostbench.benchmarks.runs.runner import run_bench
+from frostbench.benchmarks.runs.store import read_record, run_folder
+from frostbench.benchmarks.runs.tuning import chosen_rows
+from frostbench.benchmarks.settings.parsing import SettingsError, parse
+from frostbench.benchmarks.settings.plan import BenchSpec
+from frostbench.benchmarks.settings.points import with_base_called
 from frostbench.embedcache.cache import Cache
 from frostbench.embedcache.table import FeatureTable
+from frostbench.heads.bundle.export import load as load_bundle
+from frostbench.heads.bundle.export import load_head
 from frostbench.heads.ensemble import Predictive
-from frostbench.heads.export import load as load_bundle
-from frostbench.heads.export import load_head
 from frostbench.heads.spec import Spec
 from frostbench.heads.trained import TrainedHead
 
@@ -74,8 +74,8 @@ def fit(
         device: cpu, cuda …
         plugins: files of your own losses and heads; they are run.
         store: folder in which the run is kept and found again; None keeps nothing.
-        refit: whether the head is trained anew on training and selection rows (`frostbench.benchmarks.refit`); left
-            open, it is where it can be, and `warnings` say why not.
+        refit: whether the head is trained anew on training and selection rows (`frostbench.benchmarks.runs.refit`);
+            left open, it is where it can be, and `warnings` say why not.
 
     Warns:
         UserWarning: something about the arrays is to be looked at, such as classes without rows; it is also among the

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.settings.parsing import SettingsError
 from frostbench.embedcache.cells import known_cells
 from frostbench.embedcache.exchange.writing import write_cache
 from frostbench.embedcache.given.classes import Labels, read_labels

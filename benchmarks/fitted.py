@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from frostbench.benchmarks.arrays import Vectors, vector_columns
-from frostbench.benchmarks.compare import ROLE_WORDS, Comparison
-from frostbench.benchmarks.deltas import BETTER, REASONS, WORSE
-from frostbench.benchmarks.record import RunRecord
-from frostbench.benchmarks.tables import MAIN, settling_words, to_text
-from frostbench.heads.export import save
+from frostbench.benchmarks.comparison.compare import ROLE_WORDS, Comparison
+from frostbench.benchmarks.comparison.deltas import BETTER, REASONS, WORSE
+from frostbench.benchmarks.comparison.tables import MAIN, settling_words, to_text
+from frostbench.benchmarks.runs.record import RunRecord
+from frostbench.heads.bundle.export import save
 from frostbench.heads.shares import Prior
 from frostbench.heads.trained import TrainedHead
 

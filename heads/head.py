@@ -7,24 +7,24 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from frostbench.heads.arcface import ArcFace
-from frostbench.heads.attention_pool import Pool
-from frostbench.heads.body import Blocks, BodySpec, Identity, Pass
-from frostbench.heads.cosface import CosFace
-from frostbench.heads.cosine import Cosine
-from frostbench.heads.external import ExternalClassifier
-from frostbench.heads.knn import Neighbours
-from frostbench.heads.lda import Lda
-from frostbench.heads.ldam import Ldam
-from frostbench.heads.linear import Linear
-from frostbench.heads.logreg import LogisticRegression
-from frostbench.heads.mahalanobis import Mahalanobis
-from frostbench.heads.means import NearestMean
-from frostbench.heads.multi_prototype import Prototype
+from frostbench.heads.bodies.attention_pool import Pool
+from frostbench.heads.bodies.body import Blocks, BodySpec, Identity, Pass
+from frostbench.heads.closed_form.knn import Neighbours
+from frostbench.heads.closed_form.lda import Lda
+from frostbench.heads.closed_form.mahalanobis import Mahalanobis
+from frostbench.heads.closed_form.nearest_mean import NearestMean
+from frostbench.heads.closed_form.ridge import Ridge
+from frostbench.heads.closed_form.zero_shot import ZeroShot
+from frostbench.heads.logreg.logreg import LogisticRegression
 from frostbench.heads.preprocess import Affine, Standardise
-from frostbench.heads.ridge import Ridge
 from frostbench.heads.spec import Spec
-from frostbench.heads.zero_shot import ZeroShot
+from frostbench.heads.stepped.arcface import ArcFace
+from frostbench.heads.stepped.cosface import CosFace
+from frostbench.heads.stepped.cosine import Cosine
+from frostbench.heads.stepped.external import ExternalClassifier
+from frostbench.heads.stepped.ldam import Ldam
+from frostbench.heads.stepped.linear import Linear
+from frostbench.heads.stepped.prototype import Prototype
 
 Fitted = Ridge | Lda | NearestMean | Mahalanobis | Neighbours | ZeroShot
 """Classifiers in closed form: one pass over the training rows."""

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from frostbench.heads.attention_pool import Pool
-from frostbench.heads.calibrators.rows import Calibration as Calibration
-from frostbench.heads.calibrators.told import told_of_calibration
+from frostbench.heads.bodies.attention_pool import Pool
 from frostbench.heads.head import Head, HeadSpec
-from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc.calibrators.rows import Calibration as Calibration
+from frostbench.heads.posthoc.calibrators.warnings import told_of_calibration
+from frostbench.heads.posthoc.pipeline import Layers
 from frostbench.heads.shares import Prior, shares_of
 from frostbench.heads.vectors import joined
 
@@ -192,7 +192,7 @@ class TrainedHead:
             prior: class prior [C] that the rows are weighted to stand for; None takes them as they are.
 
         Raises:
-            ValueError: see `frostbench.heads.layers.Layers.fitted_to`.
+            ValueError: see `frostbench.heads.posthoc.pipeline.Layers.fitted_to`.
         """
         return replace(self, layers=self.layers.fitted_to(rows, prior), calibration=rows)
 

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from frostbench.app.actions.options import ROOTS
 from frostbench.app.cli import app
-from frostbench.benchmarks.options import options_markdown
-from frostbench.benchmarks.plan import BenchSpec, expand
-from frostbench.benchmarks.settings import parse
+from frostbench.benchmarks.settings.options import options_markdown
+from frostbench.benchmarks.settings.parsing import parse
+from frostbench.benchmarks.settings.plan import BenchSpec, expand
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from frostbench.heads.body import Pass
+from frostbench.heads.bodies.body import Pass
 from frostbench.heads.head import Core
-from frostbench.training.facts import Facts
 from frostbench.training.losses.adafocal import AdaFocal
+from frostbench.training.losses.class_statistics import Facts
 from frostbench.training.losses.crl import right
 from frostbench.training.losses.fedlas import OFFICIAL, Fedlas, gamma
 from frostbench.training.losses.loss import LossSpec

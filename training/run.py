@@ -5,10 +5,10 @@ from typing import Annotated
 from pydantic import Field
 
 from frostbench.heads.head import HeadSpec
-from frostbench.heads.posthoc import PosthocSpec
+from frostbench.heads.posthoc.spec import PosthocSpec
 from frostbench.heads.spec import Spec, empty
 from frostbench.training.second import Crt, Lws, NoSecondStage, SecondStageSpec
-from frostbench.training.stage_spec import StageSpec
+from frostbench.training.spec.stage import StageSpec
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 

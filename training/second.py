@@ -4,12 +4,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from frostbench.heads.closed_form.nearest_mean import NearestMean
 from frostbench.heads.head import ClosedSpec
-from frostbench.heads.means import NearestMean
 from frostbench.heads.spec import SWEPT, Spec, Tier, empty
-from frostbench.training.optim import AdamW, Schedule
-from frostbench.training.samplers import Sampler
-from frostbench.training.stage_spec import StopMetric
+from frostbench.training.sampling.samplers import Sampler
+from frostbench.training.spec.optim import AdamW, Schedule
+from frostbench.training.spec.stage import StopMetric
 
 SecondMetric = Literal["as_first", "auto", "macro_f1_fg", "balanced_accuracy", "accuracy", "recall_few", "nll", "last"]
 

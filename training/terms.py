@@ -6,10 +6,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from frostbench.heads.cosine import CosineLayer
 from frostbench.heads.head import Core
-from frostbench.training.facts import Facts
+from frostbench.heads.stepped.cosine import CosineLayer
 from frostbench.training.loss_state import Updates
+from frostbench.training.losses.class_statistics import Facts
 from frostbench.training.losses.loss import Branch, LossSpec, of_present
 
 

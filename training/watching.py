@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from frostbench.training.engine.stack import Stack
 from frostbench.training.losses.adafocal import AdaFocal
-from frostbench.training.stack import Stack
 
 
 def told(stack: Stack) -> list[dict[str, float]]:

@@ -8,20 +8,20 @@ import typer
 
 from frostbench.app.actions.telling import Printer, print_winners, told_metrics
 from frostbench.app.progress import bar, note, resumable
-from frostbench.benchmarks.compare import Comparison
-from frostbench.benchmarks.compare import compare as compare_rows
-from frostbench.benchmarks.events import BenchDone, RowStarted, RunDone, RunEpoch, RunFailed, RunFold, RunSkipped
-from frostbench.benchmarks.exporting import export_row
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.record import RunRecord
-from frostbench.benchmarks.report import write_report
-from frostbench.benchmarks.runner import bench_rows, run_bench
-from frostbench.benchmarks.settings import load_yaml, parse, read_overrides
-from frostbench.benchmarks.simple_heads import better_simple_head
-from frostbench.benchmarks.store import read_record, require_runs
-from frostbench.benchmarks.streaming import Stream
-from frostbench.benchmarks.tables import save
-from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.benchmarks.comparison.compare import Comparison
+from frostbench.benchmarks.comparison.compare import compare as compare_rows
+from frostbench.benchmarks.comparison.simple_heads import better_simple_head
+from frostbench.benchmarks.comparison.tables import save
+from frostbench.benchmarks.report.report import write_report
+from frostbench.benchmarks.runs.events import BenchDone, RowStarted, RunDone, RunEpoch, RunFailed, RunFold, RunSkipped
+from frostbench.benchmarks.runs.exporting import export_row
+from frostbench.benchmarks.runs.record import RunRecord
+from frostbench.benchmarks.runs.runner import bench_rows, run_bench
+from frostbench.benchmarks.runs.store import read_record, require_runs
+from frostbench.benchmarks.runs.streaming import Stream
+from frostbench.benchmarks.runs.tuning import chosen_rows
+from frostbench.benchmarks.settings.parsing import load_yaml, parse, read_overrides
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.outputs.places import check_file, check_folder, check_new_folder
 
 

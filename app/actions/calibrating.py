@@ -8,7 +8,7 @@ from frostbench.app.progress import bar
 from frostbench.benchmarks.calibration.page import write_calibration_page
 from frostbench.benchmarks.calibration.report import CalibrationReport, calibration
 from frostbench.benchmarks.calibration.tables import save
-from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.outputs.places import check_file
 
 TABLE_ENDINGS = (".csv", ".json")

@@ -7,19 +7,19 @@ from typing import Literal
 from frostbench.app.actions.benches import compare_bench, run_rows, save_comparisons
 from frostbench.app.actions.embedding import embed_listing
 from frostbench.app.demo_data import claim_folder, digits, solar_cells
-from frostbench.benchmarks.compare import Comparison
-from frostbench.benchmarks.exporting import export_row
-from frostbench.benchmarks.inference import open_predictor, predict_images
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.settings import packaged_bench, parse
-from frostbench.benchmarks.tables import MAIN, to_text
+from frostbench.benchmarks.comparison.compare import Comparison
+from frostbench.benchmarks.comparison.tables import MAIN, to_text
+from frostbench.benchmarks.inference.predict import open_predictor, predict_images
+from frostbench.benchmarks.runs.exporting import export_row
+from frostbench.benchmarks.settings.parsing import packaged_bench, parse
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.backbones import load_backbone
 from frostbench.embedcache.items import Item
 from frostbench.embedcache.sources.source import list_source
 from frostbench.embedcache.splits.making import load_or_make_split
 from frostbench.embedcache.table import read_table
-from frostbench.heads.removal import remove
-from frostbench.training.metrics import Preference, preferred
+from frostbench.heads.bundle.removal import remove
+from frostbench.training.metrics.classification import Preference, preferred
 
 SHOWN = 6
 """Held-out images that are predicted."""

@@ -7,8 +7,8 @@ import numpy as np
 
 from frostbench.app.frames import TABLES, check_out, print_frame, write_frame
 from frostbench.app.progress import note
-from frostbench.benchmarks.map_chart import map_svg, write_map_page
-from frostbench.benchmarks.settings import parse
+from frostbench.benchmarks.report.map_chart import map_svg, write_map_page
+from frostbench.benchmarks.settings.parsing import parse
 from frostbench.embedcache import index
 from frostbench.embedcache.index.maps import MapMethod
 from frostbench.embedcache.index.pairs import MARGIN

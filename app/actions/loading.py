@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from frostbench.benchmarks.settings import load_yaml, parse
+from frostbench.benchmarks.settings.parsing import load_yaml, parse
 from frostbench.embedcache.backbones import Backbone, load_backbone
 from frostbench.embedcache.backbones.preparation import Preparation
 

@@ -1,8 +1,8 @@
 """Which specs are documented, and the plain listing of options."""
 
-from frostbench.benchmarks.options import options, shown
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.settings import preset_names
+from frostbench.benchmarks.settings.options import options, shown
+from frostbench.benchmarks.settings.parsing import preset_names
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.training.run import RunSpec
 
 ROOTS = {"Runs (`--set`, presets, benches)": RunSpec, "Benches (the keys of a bench file)": BenchSpec}

@@ -8,12 +8,12 @@ from typing import Literal
 import pandas as pd
 
 from frostbench.app.progress import bar, note
-from frostbench.benchmarks.inference import open_predictor, predict_images, predict_table, read_prior
+from frostbench.benchmarks.inference.predict import open_predictor, predict_images, predict_table, read_prior
 from frostbench.embedcache.remarks import Remarks, added
 from frostbench.embedcache.sources.walking import find_images
 from frostbench.embedcache.table import read_table
+from frostbench.heads.bundle.export import load
 from frostbench.heads.ensemble import Predictive
-from frostbench.heads.export import load
 
 
 def predicted(

@@ -3,11 +3,19 @@
 from dataclasses import dataclass, field
 
 from frostbench.app.progress import note
-from frostbench.benchmarks.events import BenchEvent, CacheOpened, RowStarted, RunDone, RunFailed, RunNoted, RunSkipped
-from frostbench.benchmarks.plan import BenchSpec, expand
-from frostbench.benchmarks.record import RunRecord, notes_by_seed
-from frostbench.benchmarks.tables import aligned
-from frostbench.benchmarks.tuning import NAMES, Tuned, chosen_rows
+from frostbench.benchmarks.comparison.tables import aligned
+from frostbench.benchmarks.runs.events import (
+    BenchEvent,
+    CacheOpened,
+    RowStarted,
+    RunDone,
+    RunFailed,
+    RunNoted,
+    RunSkipped,
+)
+from frostbench.benchmarks.runs.record import RunRecord, notes_by_seed
+from frostbench.benchmarks.runs.tuning import NAMES, Tuned, chosen_rows
+from frostbench.benchmarks.settings.plan import BenchSpec, expand
 
 ODD = {"not_converged": "DID NOT CONVERGE", "diverged": "DIVERGED, the best epoch before is kept"}
 """Endings that should make one look twice."""

@@ -8,8 +8,8 @@ import numpy as np
 from PIL import Image
 
 from frostbench.app.progress import bar, note, resumable
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.settings import SettingsError, load_yaml, parse, split_override
+from frostbench.benchmarks.settings.parsing import SettingsError, load_yaml, parse, split_override
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
 from frostbench.embedcache.decode import DecodeError, decode_file
 from frostbench.embedcache.extraction.events import BatchDone, Finished, Started

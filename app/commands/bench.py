@@ -46,7 +46,7 @@ def compare(
 ) -> None:
     """Compare the rows of a bench with a baseline: paired differences with intervals, and an HTML report."""
     from frostbench.app.actions.benches import check_comparisons, compare_bench, read_bench_file, save_comparisons
-    from frostbench.benchmarks.tables import to_text
+    from frostbench.benchmarks.comparison.tables import to_text
 
     spec = read_bench_file(bench, overrides, plugins or [])
     folder = check_comparisons(spec, role, out)
@@ -73,7 +73,7 @@ def export(
 ) -> None:
     """Export the head of a row or an ensemble, of the seed that is best on the selection rows or of all seeds."""
     from frostbench.app.actions.benches import read_bench_file
-    from frostbench.benchmarks.exporting import export_row
+    from frostbench.benchmarks.runs.exporting import export_row
 
     spec = read_bench_file(bench, overrides, plugins or [])
     print(export_row(spec, row, out, cache, seeds=seeds, refit=refit, device=device))

@@ -10,6 +10,6 @@ def options(
 ) -> None:
     """List every option of a run, with its default, its bounds and what it does."""
     from frostbench.app.actions.options import ROOTS, listed
-    from frostbench.benchmarks.options import options_markdown
+    from frostbench.benchmarks.settings.options import options_markdown
 
     print(options_markdown(ROOTS) if markdown else listed(), end="")

@@ -31,7 +31,7 @@ def predict(
     """Predict the class of images with an exported head; exit status 1 if none could be read."""
     from frostbench.app.actions.predicting import predicted
     from frostbench.app.progress import note
-    from frostbench.benchmarks.inference import check_predictions, write_predictions
+    from frostbench.benchmarks.inference.predict import check_predictions, write_predictions
     from frostbench.embedcache.outputs.spreadsheets import formula_note
 
     if out is not None:

@@ -12,7 +12,7 @@ import torch
 from frostbench.app.jobs.files import Request, State, Status, asked_to_stop
 from frostbench.app.jobs.progress import Progress
 from frostbench.app.jobs.words import stopped
-from frostbench.benchmarks.events import (
+from frostbench.benchmarks.runs.events import (
     BenchDone,
     BenchEvent,
     CacheOpened,
@@ -24,9 +24,9 @@ from frostbench.benchmarks.events import (
     RunNoted,
     RunSkipped,
 )
-from frostbench.benchmarks.plan import BenchSpec, expand
-from frostbench.benchmarks.runner import run_bench
-from frostbench.benchmarks.settings import SettingsError, parse
+from frostbench.benchmarks.runs.runner import run_bench
+from frostbench.benchmarks.settings.parsing import SettingsError, parse
+from frostbench.benchmarks.settings.plan import BenchSpec, expand
 
 METRICS = ("macro_f1_fg", "balanced_accuracy", "accuracy", "nll")
 """Metrics of the selection rows that are written down for each epoch: those that can choose the epoch."""

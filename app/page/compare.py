@@ -14,8 +14,8 @@ from frostbench.app.workspace import Workspace
 
 if TYPE_CHECKING:
     # Imported with the first comparison, or by `frostbench.app.page.launch` once the page is up: it starts sooner so.
-    from frostbench.benchmarks.ab import Pair
-    from frostbench.benchmarks.compare import Role
+    from frostbench.benchmarks.comparison.ab import Pair
+    from frostbench.benchmarks.comparison.compare import Role
 
 EMPTY = (
     '<div class="fp fp-empty" data-testid="compare" data-state="empty">When A and B are both trained, this shows what '
@@ -79,7 +79,7 @@ def _compared(known: Mapping[str, str], role: "Role", workspace: Workspace) -> s
     """The comparison of two jobs' runs as HTML; what stands in its way is said in its place."""
     from frostbench.app.reveals import count_reveals, note_reveal
     from frostbench.app.views.compare import compare_html, impossible_html
-    from frostbench.benchmarks.ab import pair
+    from frostbench.benchmarks.comparison.ab import pair
 
     told = ""
     try:

@@ -14,7 +14,7 @@ from frostbench.app.page.routes import HEADS
 from frostbench.app.page.state import SIDES
 from frostbench.app.page.telling import runs_html
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.store import run_folder
+from frostbench.benchmarks.runs.store import run_folder
 
 UNTRAINED = "When A and B are trained, the commands that do the same stand here."
 

@@ -12,7 +12,7 @@ from frostbench.app.page.pieces import MARKS, NAMES, dom_id
 from frostbench.app.page.state import CACHE_ROW, MOST_SEEDS, SIDES, SPLIT_ROWS
 from frostbench.app.rows import Row
 from frostbench.app.sides import CUSTOM, ROWS, Switch, switches
-from frostbench.benchmarks.settings import preset_names
+from frostbench.benchmarks.settings.parsing import preset_names
 
 TITLES = {
     "columns": "Data",

@@ -23,7 +23,7 @@ from frostbench.app.page.telling import fingerprint
 from frostbench.app.sides import CUSTOM, ROWS, Switch, changed_rows, given_back, switches, with_preset, with_switch
 from frostbench.app.workspace import Workspace
 from frostbench.embedcache.splits.spec import SplitSpec
-from frostbench.training.corrections import correction_notes
+from frostbench.training.checks.corrections import correction_notes
 
 VIEW_ROWS = {"view_sets": "train", "tta": "eval"}
 """Rows that take names of view sets, and the role of the sets that they take."""

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from frostbench.app.uploads import UploadError, Uploads, write_preview
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.store import StoreError, run_folder
+from frostbench.benchmarks.runs.store import StoreError, run_folder
 from frostbench.embedcache.decode import DecodeError
 
 IMAGES, HEADS = "/frostbench/images", "/frostbench/heads"

@@ -21,7 +21,7 @@ from frostbench.app.sides import (
     with_preset,
 )
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.settings import SettingsError, Tree
+from frostbench.benchmarks.settings.parsing import SettingsError, Tree
 from frostbench.embedcache.splits.making import SplitSpec
 from frostbench.heads.spec import canonical
 from frostbench.training.run import RunSpec

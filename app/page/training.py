@@ -14,7 +14,7 @@ from frostbench.app.page.common import QUIET, Pair, as_text, kept_text
 from frostbench.app.page.progress import LOADING, lines_html, progress_html
 from frostbench.app.page.state import SIDES, Form, bench_for, read_form, runs_of
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.plugins import check_allowed
+from frostbench.benchmarks.settings.plugins import check_allowed
 
 UNENDED = ("queued", "running")
 SECONDS = 1.0

@@ -7,7 +7,7 @@ from frostbench.app.views.per_class import Order, per_class_html
 from frostbench.app.views.reliability import reliability_html
 from frostbench.app.views.verdict import verdict_html
 from frostbench.app.views.words import html
-from frostbench.benchmarks.ab import MAIN, Pair
+from frostbench.benchmarks.comparison.ab import MAIN, Pair
 
 
 def compare_html(pair: Pair, metric: str = MAIN, order: Order = "change") -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from frostbench.app.views.words import change, count, html, name_html, piece, scrolled, things, who
-from frostbench.benchmarks.ab import Pair, Side
-from frostbench.benchmarks.class_charts import confusion_matrix
-from frostbench.benchmarks.class_deltas import CellChange
+from frostbench.benchmarks.comparison.ab import Pair, Side
+from frostbench.benchmarks.comparison.class_deltas import CellChange
+from frostbench.benchmarks.report.class_charts import confusion_matrix
 
 MOST_CLASSES, MOST_PAIRS, MOST_DRAWN = 14, 8, 20
 """Classes of the matrix of changes, pairs of the list, classes of a side's own matrix."""

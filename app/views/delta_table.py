@@ -16,10 +16,10 @@ from frostbench.app.views.words import (
     who,
     winner,
 )
-from frostbench.benchmarks.ab import Pair
-from frostbench.benchmarks.deltas import REASONS
-from frostbench.benchmarks.svg import Scale, line, mark
-from frostbench.benchmarks.tables import chance_words
+from frostbench.benchmarks.comparison.ab import Pair
+from frostbench.benchmarks.comparison.deltas import REASONS
+from frostbench.benchmarks.comparison.tables import chance_words
+from frostbench.benchmarks.report.svg import Scale, line, mark
 
 WIDTH, HEIGHT = 150.0, 18.0
 INK = "var(--fb-line)"

@@ -1,7 +1,7 @@
 """What a reader must know beside the figures: notes, options that differ, and costs."""
 
 from frostbench.app.views.words import count, html, piece, scrolled, things, who
-from frostbench.benchmarks.ab import SIDES, Pair
+from frostbench.benchmarks.comparison.ab import SIDES, Pair
 
 
 def notes_html(pair: Pair) -> str:

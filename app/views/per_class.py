@@ -6,9 +6,9 @@ from typing import Literal
 
 from frostbench.app.views.delta_table import WIDTH, interval_svg
 from frostbench.app.views.words import change, count, html, name_html, piece, scrolled, things
-from frostbench.benchmarks.ab import Pair
-from frostbench.benchmarks.class_deltas import ClassRow
-from frostbench.benchmarks.svg import Scale
+from frostbench.benchmarks.comparison.ab import Pair
+from frostbench.benchmarks.comparison.class_deltas import ClassRow
+from frostbench.benchmarks.report.svg import Scale
 
 MOST = 30
 """Classes that are shown; more are told in a sentence."""

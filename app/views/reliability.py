@@ -3,9 +3,9 @@
 import math
 
 from frostbench.app.views.words import html, piece, who
-from frostbench.benchmarks.ab import Pair
-from frostbench.benchmarks.reliability import Bins
-from frostbench.benchmarks.svg import MUTED, Scale, box, figure, line, mark, path, text
+from frostbench.benchmarks.comparison.ab import Pair
+from frostbench.benchmarks.comparison.reliability import Bins
+from frostbench.benchmarks.report.svg import MUTED, Scale, box, figure, line, mark, path, text
 
 LEFT, TOP, SIDE, FOOT, WIDTH = 44.0, 10.0, 256.0, 44.0, 320.0
 FEW = 10

@@ -16,9 +16,9 @@ from frostbench.app.views.words import (
     who,
     winner,
 )
-from frostbench.benchmarks.ab import BREAKS, FIXES, MAIN, Pair
-from frostbench.benchmarks.deltas import REASONS
-from frostbench.benchmarks.tables import settling_words
+from frostbench.benchmarks.comparison.ab import BREAKS, FIXES, MAIN, Pair
+from frostbench.benchmarks.comparison.deltas import REASONS
+from frostbench.benchmarks.comparison.tables import settling_words
 
 STATES = {"A": "a-better", "B": "b-better", "": "cannot-tell"}
 

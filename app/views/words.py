@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from html import escape
 from types import MappingProxyType
 
-from frostbench.benchmarks.ab import Pair
-from frostbench.benchmarks.bootstrap import HIGHER_IS_BETTER
-from frostbench.benchmarks.compare import BETTER, WORSE
-from frostbench.benchmarks.svg import printable, shortened
+from frostbench.benchmarks.comparison.ab import Pair
+from frostbench.benchmarks.comparison.bootstrap import HIGHER_IS_BETTER
+from frostbench.benchmarks.comparison.compare import BETTER, WORSE
+from frostbench.benchmarks.report.svg import printable, shortened
 
 ROLES = MappingProxyType({"select": "validation", "test": "test"})
 GAP = "\u202f"

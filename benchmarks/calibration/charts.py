@@ -9,12 +9,20 @@ import numpy as np
 from frostbench.benchmarks.calibration.classes import ClassCalibration, Confident
 from frostbench.benchmarks.calibration.measured import CalibrationReport
 from frostbench.benchmarks.calibration.resampled import Draws, binned_accuracy
-from frostbench.benchmarks.charts import WIDTH, Interval, Reliability, forest_plot, grid, legend, reliability_diagram
-from frostbench.benchmarks.class_charts import MOST_CLASSES
-from frostbench.benchmarks.svg import DASHES, SERIES, Scale, figure, path
-from frostbench.training.calibration_bins import Floats, bin_of
-from frostbench.training.metrics import ECE_BINS
-from frostbench.training.selective import risk_coverage
+from frostbench.benchmarks.report.charts import (
+    WIDTH,
+    Interval,
+    Reliability,
+    forest_plot,
+    grid,
+    legend,
+    reliability_diagram,
+)
+from frostbench.benchmarks.report.class_charts import MOST_CLASSES
+from frostbench.benchmarks.report.svg import DASHES, SERIES, Scale, figure, path
+from frostbench.training.metrics.bins import Floats, bin_of
+from frostbench.training.metrics.classification import ECE_BINS
+from frostbench.training.metrics.selective import risk_coverage
 
 MOST_CURVES = len(SERIES)
 COVERAGES = np.arange(1, 101) / 100

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from frostbench.benchmarks.calibration.resampled import Draws, quantiles
-from frostbench.training.calibration_bins import Bools, Floats, Ints, sums_by
-from frostbench.training.calibration_metrics import Judged
+from frostbench.training.metrics.bins import Bools, Floats, Ints, sums_by
+from frostbench.training.metrics.calibration import Judged
 
 
 @dataclass(frozen=True)

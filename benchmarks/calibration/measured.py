@@ -3,8 +3,8 @@
 Calibration errors are sizes of gaps, so noise alone makes them larger, and a resample adds noise to that of the rows:
 percentile intervals lie too high, often above the figure itself. So the interval of a figure is Hall's basic one, which
 mirrors the resamples at the figure. In a difference of two rows most of that cancels, and its interval is the one
-of every comparison (`frostbench.benchmarks.significance`). docs/calibration_metrics.md says how often such intervals
-held the truth in simulations.
+of every comparison (`frostbench.benchmarks.comparison.significance`). docs/calibration_metrics.md says how often such
+intervals held the truth in simulations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,21 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from frostbench.benchmarks.all_runs import count_runs
 from frostbench.benchmarks.calibration.classes import ClassCalibration, Confident, class_calibration
 from frostbench.benchmarks.calibration.resampled import HIGHER_IS_BETTER, Draws, Gathered
 from frostbench.benchmarks.calibration.runs import SIDES, Place, said_by
-from frostbench.benchmarks.calibration.sides import source_of
-from frostbench.benchmarks.compare import Role
-from frostbench.benchmarks.deltas import table_of
-from frostbench.benchmarks.notes import notes_of
-from frostbench.benchmarks.paired import Paired
-from frostbench.benchmarks.record import mean_preference
-from frostbench.benchmarks.significance import interval
-from frostbench.benchmarks.store import StoreError
-from frostbench.benchmarks.tuning import Tuned
+from frostbench.benchmarks.comparison.compare import Role
+from frostbench.benchmarks.comparison.deltas import table_of
+from frostbench.benchmarks.comparison.notes import notes_of
+from frostbench.benchmarks.comparison.paired import Paired
+from frostbench.benchmarks.comparison.significance import interval
+from frostbench.benchmarks.runs.all_runs import count_runs
+from frostbench.benchmarks.runs.calibration_sides import source_of
+from frostbench.benchmarks.runs.record import mean_preference
+from frostbench.benchmarks.runs.store import StoreError
+from frostbench.benchmarks.runs.tuning import Tuned
 from frostbench.embedcache.splits.cuts import merge_groups
-from frostbench.training.calibration_bins import Floats
+from frostbench.training.metrics.bins import Floats
 
 SIGNED = ("brier_within_covariance",)
 """Metrics that may be below 0; the intervals of all others end there."""
@@ -51,7 +51,8 @@ class CalibrationReport:
         rows: row name to run keys, one per seed; the baseline first.
         best: the row other than the baseline with the best validation macro F1, or the baseline where it is alone.
         table: one line per side, row and metric: side (before, after, as_is), value_low and value_high of the value,
-            and the columns of `frostbench.benchmarks.compare.Comparison.table`; NaN where a run has no such figure.
+            and the columns of `frostbench.benchmarks.comparison.compare.Comparison.table`; NaN where a run has no such
+            figure.
         temperatures: row name to the temperature of each seed, NaN where there is none.
         said: row name to side to what charts show; a row with a run that has no such side has none.
         classes: every class of the baseline and of the best row, by side.

@@ -12,10 +12,10 @@ from frostbench.benchmarks.calibration.classes import ClassCalibration
 from frostbench.benchmarks.calibration.measured import CalibrationReport
 from frostbench.benchmarks.calibration.resampled import HIGHER_IS_BETTER
 from frostbench.benchmarks.calibration.tables import READING, SIDE_WORDS, TITLES
-from frostbench.benchmarks.compare import BETTER, ROLE_WORDS, WORSE
-from frostbench.benchmarks.page import write_page
-from frostbench.benchmarks.tables import number, signed
-from frostbench.training.ood import SCORES
+from frostbench.benchmarks.comparison.compare import BETTER, ROLE_WORDS, WORSE
+from frostbench.benchmarks.comparison.tables import number, signed
+from frostbench.benchmarks.report.page import write_page
+from frostbench.training.metrics.ood import SCORES
 
 MARKS = {BETTER: "▲", WORSE: "▼"}
 ARROWS = {True: "↑", False: "↓", None: ""}

@@ -10,15 +10,15 @@ import pandas as pd
 from frostbench.benchmarks.calibration.measured import CalibrationReport as CalibrationReport
 from frostbench.benchmarks.calibration.measured import report_of
 from frostbench.benchmarks.calibration.runs import Place
-from frostbench.benchmarks.compare import Role, ordered
-from frostbench.benchmarks.keys import rows_of
-from frostbench.benchmarks.paired import load
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.settings import SettingsError, load_yaml, parse
-from frostbench.benchmarks.store import require_runs
-from frostbench.benchmarks.streaming import columns_for
-from frostbench.benchmarks.tuning import ChosenRows, chosen_rows
-from frostbench.benchmarks.view_sets import with_averaged
+from frostbench.benchmarks.comparison.compare import Role, ordered
+from frostbench.benchmarks.comparison.paired import load
+from frostbench.benchmarks.runs.keys import rows_of
+from frostbench.benchmarks.runs.store import require_runs
+from frostbench.benchmarks.runs.streaming import columns_for
+from frostbench.benchmarks.runs.tuning import ChosenRows, chosen_rows
+from frostbench.benchmarks.runs.view_sets import with_averaged
+from frostbench.benchmarks.settings.parsing import SettingsError, load_yaml, parse
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.splits.making import Split, load_or_make_split
 from frostbench.embedcache.table import FeatureTable, read_table
 

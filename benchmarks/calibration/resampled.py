@@ -7,13 +7,13 @@ from types import MappingProxyType
 import numpy as np
 
 from frostbench.benchmarks.calibration.runs import SIDES, Said
-from frostbench.benchmarks.draws import resamples
-from frostbench.benchmarks.resampled import Resampled
-from frostbench.benchmarks.spread import Spread
-from frostbench.training.calibration_bins import Floats, Ints, sums_by
-from frostbench.training.calibration_metrics import HIGHER_IS_BETTER as OF_CALIBRATION
-from frostbench.training.calibration_metrics import TITLES, Judged, measured
-from frostbench.training.ood import SCORES, auroc, resampled_auroc
+from frostbench.benchmarks.comparison.draws import resamples
+from frostbench.benchmarks.comparison.resampled import Resampled
+from frostbench.benchmarks.comparison.spread import Spread
+from frostbench.training.metrics.bins import Floats, Ints, sums_by
+from frostbench.training.metrics.calibration import HIGHER_IS_BETTER as OF_CALIBRATION
+from frostbench.training.metrics.calibration import TITLES, Judged, measured
+from frostbench.training.metrics.ood import SCORES, auroc, resampled_auroc
 
 HIGHER_IS_BETTER: Mapping[str, bool] = MappingProxyType({**OF_CALIBRATION, **{f"auroc_{s}": True for s in SCORES}})
 """The direction of every metric of the report that has a better side."""
@@ -115,7 +115,7 @@ class Gathered:
             _held(self.apart, side, name, (len(self.rows),), 0.0)[at] += (moved - base[seed]).var(ddof=1)
 
     def of(self, side: str) -> Resampled:
-        """The figures of one side, as `frostbench.benchmarks.deltas` takes them; NaN where a run has none."""
+        """The figures of one side, as `frostbench.benchmarks.comparison.deltas` takes them; NaN where none is."""
         values, moved, spreads = self.values[side], {}, {}
         for name, sums in self.moved[side].items():
             lacking = np.where(np.isfinite(values[name]), 0.0, np.nan).sum(1)

@@ -8,20 +8,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from frostbench.benchmarks.calibration.sides import Rows, scaled, source_of
-from frostbench.benchmarks.ensembles import ensemble_of
-from frostbench.benchmarks.evaluate import predictions
-from frostbench.benchmarks.record import RunRecord
-from frostbench.benchmarks.store import StoreError, read_record, run_folder
+from frostbench.benchmarks.runs.calibration_sides import Rows, scaled, source_of
+from frostbench.benchmarks.runs.ensembles import ensemble_of
+from frostbench.benchmarks.runs.evaluate import predictions
+from frostbench.benchmarks.runs.record import RunRecord
+from frostbench.benchmarks.runs.store import StoreError, read_record, run_folder
 from frostbench.embedcache.splits.making import Split
 from frostbench.embedcache.table import FeatureTable
-from frostbench.heads.calibrators.rows import Calibration
+from frostbench.heads.bundle.export import load_head
 from frostbench.heads.ensemble import Ensemble, Predictive
-from frostbench.heads.export import load_head
-from frostbench.training.calibration_bins import Floats, Ints
-from frostbench.training.calibration_metrics import Judged
-from frostbench.training.crossfit import Answers, cross_fitted, folds_of
-from frostbench.training.ood import OF_PROBABILITIES, scores
+from frostbench.heads.posthoc.calibrators.rows import Calibration
+from frostbench.heads.posthoc.crossfit import Answers, cross_fitted, folds_of
+from frostbench.training.metrics.bins import Floats, Ints
+from frostbench.training.metrics.calibration import Judged
+from frostbench.training.metrics.ood import OF_PROBABILITIES, scores
 
 SIDES = ("before", "after", "as_is")
 """Before and after temperature scaling, and with whatever calibration the head was given."""

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from frostbench.benchmarks.calibration.measured import CalibrationReport
-from frostbench.benchmarks.compare import ROLE_WORDS
-from frostbench.benchmarks.tables import aligned, number, signed, write_table
-from frostbench.training.calibration_metrics import TITLES as OF_CALIBRATION
+from frostbench.benchmarks.comparison.compare import ROLE_WORDS
+from frostbench.benchmarks.comparison.tables import aligned, number, signed, write_table
+from frostbench.training.metrics.calibration import TITLES as OF_CALIBRATION
 
 TITLES = dict(OF_CALIBRATION) | {
     "auroc_msp": "OOD AUROC, largest probability",

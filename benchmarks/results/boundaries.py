@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from frostbench.benchmarks.svg import DASHES, INK, SERIES, figure, mark, path, text
-from frostbench.training.data import Data, Part
-from frostbench.training.engine import fit
-from frostbench.training.events import Finished
+from frostbench.benchmarks.report.svg import DASHES, INK, SERIES, figure, mark, path, text
+from frostbench.training.data.part import Data, Part
+from frostbench.training.engine.events import Finished
+from frostbench.training.engine.fit import fit
 from frostbench.training.run import RunSpec
 
 SCATTERS = (0.15, 0.5, 1.0)

@@ -7,16 +7,16 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from frostbench.benchmarks.calibration.report import calibration
-from frostbench.benchmarks.compare import compare
-from frostbench.benchmarks.events import RowStarted, RunFailed
-from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.comparison.compare import compare
 from frostbench.benchmarks.results.images import BACKBONES, SOURCES, cache_of, embedded
 from frostbench.benchmarks.results.page import write_page
 from frostbench.benchmarks.results.parts import Part
 from frostbench.benchmarks.results.winners import first_round, last_round
-from frostbench.benchmarks.runner import run_bench
-from frostbench.benchmarks.settings import packaged_bench, parse
-from frostbench.benchmarks.tuning import ChosenRows, chosen_rows
+from frostbench.benchmarks.runs.events import RowStarted, RunFailed
+from frostbench.benchmarks.runs.runner import run_bench
+from frostbench.benchmarks.runs.tuning import ChosenRows, chosen_rows
+from frostbench.benchmarks.settings.parsing import packaged_bench, parse
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.extraction.pipeline import usable_cores
 
 STEPS = ("embed", "train", "report")

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from frostbench.benchmarks.plan import BenchSpec, expand
-from frostbench.benchmarks.runner import table_to_data
+from frostbench.benchmarks.runs.runner import table_to_data
+from frostbench.benchmarks.settings.plan import BenchSpec, expand
 from frostbench.embedcache.splits.making import load_or_make_split
 from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.embedcache.table import read_table
-from frostbench.training.engine import fit
+from frostbench.training.engine.fit import fit
 from frostbench.training.run import RunSpec
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from frostbench.benchmarks.charts import WIDTH, Curve, learning_curves
-from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.report.charts import WIDTH, Curve, learning_curves
+from frostbench.benchmarks.report.svg import INK, MUTED, SERIES, Scale, figure, line, mark, text, ticks
 from frostbench.benchmarks.results.parts import Part
-from frostbench.benchmarks.store import read_record
-from frostbench.benchmarks.svg import INK, MUTED, SERIES, Scale, figure, line, mark, text, ticks
+from frostbench.benchmarks.runs.record import RunRecord
+from frostbench.benchmarks.runs.store import read_record
 from frostbench.embedcache.splits.making import load_or_make_split
 from frostbench.embedcache.table import read_table
 from frostbench.training.losses.vace import scatter_of

@@ -2,6 +2,7 @@
 
 import csv
 import random
+import shutil
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -72,8 +73,13 @@ def _folder(data: Path, work: Path, source: Source) -> Path:
             f"the images of {source.name} are a folder with manifest.csv, or a tar of it, however: neither is in "
             f"{data}. Name the folder that holds it."
         )
+    # Unpacked beside its place and then renamed: an unpacking that was cut off is begun anew.
+    partial = work / "images" / f"{source.name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
     with tarfile.open(packed) as tar:
-        tar.extractall(work / "images", filter="data")
+        tar.extractall(partial, filter="data")
+    (partial / source.name).replace(work / "images" / source.name)
+    partial.rmdir()
     return work / "images" / source.name
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frostbench.benchmarks.bootstrap import HIGHER_IS_BETTER, Floats
-from frostbench.benchmarks.groups import Groups
-from frostbench.benchmarks.resampled import resample
+from frostbench.benchmarks.comparison.bootstrap import HIGHER_IS_BETTER, Floats
+from frostbench.benchmarks.comparison.groups import Groups
+from frostbench.benchmarks.comparison.resampled import resample
+from frostbench.benchmarks.comparison.significance import LEVEL, Doubt, Judgement, holm
 from frostbench.benchmarks.results.nulls import Regime, draw
 from frostbench.benchmarks.results.old_rule import old_p, satterthwaite_p
-from frostbench.benchmarks.significance import LEVEL, Doubt, Judgement, holm
 
 RESAMPLES = 300
 """Of each made-up table: a variance is off by 8 %, which hardly moves a level."""

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from frostbench.benchmarks.bootstrap import Answers, Floats, Frame
-from frostbench.benchmarks.paired import Paired
+from frostbench.benchmarks.comparison.bootstrap import Answers, Floats, Frame
+from frostbench.benchmarks.comparison.paired import Paired
 
 ROWS, CLASSES = 400, 8
 SHARES = np.array([0.36, 0.23, 0.15, 0.1, 0.07, 0.045, 0.03, 0.015])

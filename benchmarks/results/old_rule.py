@@ -5,8 +5,8 @@ import math
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
-from frostbench.benchmarks.bootstrap import Floats
-from frostbench.benchmarks.significance import Doubt
+from frostbench.benchmarks.comparison.bootstrap import Floats
+from frostbench.benchmarks.comparison.significance import Doubt
 
 
 def old_p(moved: Floats, by_seed: Floats, n_groups: int) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from frostbench.benchmarks.deltas import BETTER, WORSE
+from frostbench.benchmarks.comparison.deltas import BETTER, WORSE
 from frostbench.benchmarks.results.boundaries import drawing
 from frostbench.benchmarks.results.costs import costs
 from frostbench.benchmarks.results.curves import gain_by_scatter, gate_curves, temperature_curves

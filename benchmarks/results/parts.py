@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from frostbench.benchmarks.calibration.report import CalibrationReport
-from frostbench.benchmarks.compare import Comparison
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.tuning import ChosenRows
+from frostbench.benchmarks.comparison.compare import Comparison
+from frostbench.benchmarks.runs.tuning import ChosenRows
+from frostbench.benchmarks.settings.plan import BenchSpec
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from frostbench.heads.calibrators.isotonic import Isotonic
-from frostbench.heads.calibrators.matrix import Matrix
-from frostbench.heads.calibrators.none import NoCalibration
-from frostbench.heads.calibrators.temperature import Temperature
-from frostbench.heads.calibrators.vector import Vector
+from frostbench.heads.posthoc.calibrators.isotonic import Isotonic
+from frostbench.heads.posthoc.calibrators.matrix import Matrix
+from frostbench.heads.posthoc.calibrators.none import NoCalibration
+from frostbench.heads.posthoc.calibrators.temperature import Temperature
+from frostbench.heads.posthoc.calibrators.vector import Vector
 
 CLASSES, SEEDS, FRESH = 10, 5, 10_000
 SIZES = (100, 300, 1000, 5000)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.tuning import Tuned
+from frostbench.benchmarks.runs.tuning import Tuned
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.heads.spec import Spec
 from frostbench.training.run import RunSpec
 

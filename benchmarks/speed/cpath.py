@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression as Peer
 from torch import Tensor
 
 from frostbench.benchmarks.speed.harness import Figure, figure, seconds
-from frostbench.heads.logreg import LogisticRegression, solve_path
+from frostbench.heads.logreg.logreg import LogisticRegression, solve_path
 
 SIZES = ((5_000, 384, 10, 16), (10_000, 768, 50, 4), (2_000, 768, 100, 4))
 """Rows, features, classes, strengths."""

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 from pydantic import TypeAdapter
 
-from frostbench.benchmarks.record import OUTCOMES, DataFacts, Evaluation, RunRecord
-from frostbench.benchmarks.store import run_folder
+from frostbench.benchmarks.runs.record import OUTCOMES, DataFacts, Evaluation, RunRecord
+from frostbench.benchmarks.runs.store import run_folder
 from frostbench.embedcache.outputs.writing import write_bytes
 from frostbench.training.run import RunSpec
 

@@ -12,11 +12,11 @@ import torch
 
 from frostbench.benchmarks.speed.harness import Figure, compare
 from frostbench.benchmarks.speed.stacks import ROWS, cosine, seeded, settle, table
-from frostbench.training.data import Data
-from frostbench.training.inputs import Moment
+from frostbench.training.data.part import Data
+from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.stages import first_stage
+from frostbench.training.engine.step_inputs import Moment
 from frostbench.training.run import RunSpec
-from frostbench.training.setting import settings_of
-from frostbench.training.stages import first_stage
 
 CLASSES, BATCH, STEPS = 200, 1024, 4
 LOSSES: tuple[tuple[str, dict[str, Any], float], ...] = (

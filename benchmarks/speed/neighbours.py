@@ -8,8 +8,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from torch.nn.functional import normalize
 
 from frostbench.benchmarks.speed.harness import Figure, compare
-from frostbench.heads.knn import Neighbours
-from frostbench.heads.rows import Rows
+from frostbench.heads.closed_form.knn import Neighbours
+from frostbench.heads.fitting_rows import Rows
 
 ROWS, QUERIES, DIM, CLASSES = 20_000, 2_000, 768, 10
 GOAL = 1.0

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from frostbench.benchmarks.speed.harness import Figure, compare
-from frostbench.training.data import Data, Part
-from frostbench.training.inputs import Moment
+from frostbench.training.data.part import Data, Part
+from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.stages import Stage, first_stage
+from frostbench.training.engine.step_inputs import Moment
 from frostbench.training.run import RunSpec
-from frostbench.training.setting import settings_of
-from frostbench.training.stages import Stage, first_stage
 
 ROWS, DIM = 20_000, 768
 

@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 import torch
 
-from frostbench.benchmarks.evaluate import part_of
+from frostbench.benchmarks.runs.evaluate import part_of
 from frostbench.benchmarks.speed.harness import Figure, compare, figure
 from frostbench.embedcache.items import Item
 from frostbench.embedcache.recipe import Recipe
@@ -34,13 +34,13 @@ from frostbench.embedcache.storage.store import (
     write_shard,
 )
 from frostbench.embedcache.table import FeatureTable, read_table
-from frostbench.training.data import Data
-from frostbench.training.engine import fit
-from frostbench.training.events import Failed
-from frostbench.training.inputs import Moment
+from frostbench.training.data.part import Data
+from frostbench.training.engine.events import Failed
+from frostbench.training.engine.fit import fit
+from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.stages import Stage, first_stage
+from frostbench.training.engine.step_inputs import Moment
 from frostbench.training.run import RunSpec
-from frostbench.training.setting import settings_of
-from frostbench.training.stages import Stage, first_stage
 
 DIM, CLASSES, SHARD_ROWS = 1_024, 50, 4_096
 ROWS, ROWS_QUICK, BATCH = 100_000, 40_000, 1_024

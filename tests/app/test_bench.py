@@ -9,7 +9,7 @@ import pytest
 
 from frostbench.app.actions.telling import told
 from frostbench.app.demo_data import digits, solar_cells
-from frostbench.heads.export import load
+from frostbench.heads.bundle.export import load
 
 
 def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
@@ -150,8 +150,8 @@ def test_train_names_a_simple_head_that_does_better_and_refits_what_it_exports(
 
 
 def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench, bench_file, tmp_path, monkeypatch):
-    import frostbench.benchmarks.runner as runner
-    from frostbench.training.events import Failed, Finished
+    import frostbench.benchmarks.runs.runner as runner
+    from frostbench.training.engine.events import Failed, Finished
 
     real = runner.fit
 

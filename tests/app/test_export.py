@@ -3,7 +3,7 @@ import json
 import pandas as pd
 import pytest
 
-from frostbench.heads.export import load
+from frostbench.heads.bundle.export import load
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from frostbench.app.jobs import read
 from frostbench.app.page.telling import UNREADABLE, fingerprint, told_bench
 from frostbench.app.page.training import submit_one
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.runner import run_bench
-from frostbench.benchmarks.settings import parse
+from frostbench.benchmarks.runs.runner import run_bench
+from frostbench.benchmarks.settings.parsing import parse
+from frostbench.benchmarks.settings.plan import BenchSpec
 
 SHORT = {"train.schedule.epochs": 2, "train.schedule.min_steps": 0}
 

@@ -10,8 +10,8 @@ from pydantic import Field
 from frostbench.app.forms import spec_of, tree_of, values_of
 from frostbench.app.page.form_html import form_html
 from frostbench.app.rows import Row, other_values, rows_of
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.settings.parsing import SettingsError
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.splits.making import SplitSpec
 from frostbench.heads.head import HeadSpec
 from frostbench.heads.spec import Spec

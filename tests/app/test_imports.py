@@ -11,7 +11,10 @@ import pytest
     [
         ("frostbench.app.cli", ("gradio", "torch", "pandas")),
         ("frostbench.app.jobs, frostbench.app.worker", ("gradio", "torch", "pandas")),
-        ("frostbench.app.jobs.training, frostbench.training.engine, frostbench.benchmarks.runner", ("gradio", "typer")),
+        (
+            "frostbench.app.jobs.training, frostbench.training.engine.fit, frostbench.benchmarks.runs.runner",
+            ("gradio", "typer"),
+        ),
         (
             "frostbench.app.forms, frostbench.app.sides, frostbench.app.page.judge, "
             "frostbench.app.page.form_html, frostbench.app.views.compare",

@@ -3,7 +3,7 @@
 from frostbench.app.jobs.files import Request, Status
 from frostbench.app.jobs.progress import Progress
 from frostbench.app.jobs.training import METRICS, after, ended, train
-from frostbench.benchmarks.events import BenchDone, RunEpoch, RunFailed, RunFold
+from frostbench.benchmarks.runs.events import BenchDone, RunEpoch, RunFailed, RunFold
 
 
 def test_a_job_says_how_far_it_is_and_which_seed_failed(tmp_path):

@@ -16,7 +16,7 @@ from frostbench.app.page.training import submit
 from frostbench.app.rows import Row
 from frostbench.app.sides import CUSTOM, ROWS
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.settings import preset_names
+from frostbench.benchmarks.settings.parsing import preset_names
 from frostbench.embedcache.extraction.extract import extract
 from frostbench.embedcache.sources.folders import list_folder
 from frostbench.embedcache.splits.making import load_or_make_split
@@ -124,7 +124,7 @@ def reads(monkeypatch):
         found.append(str(path))
         return "0" * 64
 
-    monkeypatch.setattr("frostbench.heads.text_weights.file_sha256", hashed)
+    monkeypatch.setattr("frostbench.heads.stepped.text_weights.file_sha256", hashed)
     return found
 
 

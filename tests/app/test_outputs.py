@@ -12,10 +12,10 @@ from dying_disk import dies, runs_full
 
 from frostbench.app.actions.benches import read_bench_file, train_one
 from frostbench.app.demo_data import claim_folder
-from frostbench.benchmarks.exporting import export_row
+from frostbench.benchmarks.runs.exporting import export_row
 from frostbench.embedcache.backbones.text import ClassTexts
-from frostbench.heads.export import BundleError, load
-from frostbench.heads.removal import remove
+from frostbench.heads.bundle.export import BundleError, load
+from frostbench.heads.bundle.removal import remove
 
 
 def names(folder: Path) -> list[str]:

@@ -9,12 +9,12 @@ import torch
 from flips import flips
 from PIL import Image
 
-from frostbench.benchmarks.canary import check_canary
-from frostbench.benchmarks.inference import open_predictor, predict_images, read_prior
+from frostbench.benchmarks.inference.canary import check_canary
+from frostbench.benchmarks.inference.predict import open_predictor, predict_images, read_prior
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.table import read_table
-from frostbench.heads.bundle_files import sealed
-from frostbench.heads.export import Canary, load
+from frostbench.heads.bundle.export import Canary, load
+from frostbench.heads.bundle.files import sealed
 from frostbench.heads.trained import TrainedHead
 
 
@@ -49,7 +49,7 @@ def test_predictions_are_written_in_three_forms(frostbench, bundle, photos, tmp_
 
 
 def test_a_cache_is_predicted_without_its_backbone(frostbench, bundle, cache, photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("frostbench.benchmarks.inference.rebuild_all", None)
+    monkeypatch.setattr("frostbench.benchmarks.inference.predict.rebuild_all", None)
     said = frostbench("predict", bundle, cache, "--out", tmp_path / "cached.csv")
     assert said.status == 0, said.err
     table = pd.read_csv(tmp_path / "cached.csv")

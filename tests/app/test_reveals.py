@@ -1,7 +1,7 @@
 """Looks at the test rows are counted by split."""
 
 from frostbench.app.reveals import count_reveals, note_reveal
-from frostbench.benchmarks.ab import pair
+from frostbench.benchmarks.comparison.ab import pair
 from frostbench.benchmarks.speed.fake_runs import write_fake_runs
 
 

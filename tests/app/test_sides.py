@@ -28,10 +28,10 @@ from frostbench.app.sides import (
 from frostbench.app.sides import (
     run_of as run_of_side,
 )
-from frostbench.benchmarks.plan import BenchSpec, expand
-from frostbench.benchmarks.settings import merge, parse, preset, preset_names, with_changes
+from frostbench.benchmarks.settings.parsing import merge, parse, preset, preset_names, with_changes
+from frostbench.benchmarks.settings.plan import BenchSpec, expand
 from frostbench.heads.head import Closed
-from frostbench.training.conflicts import check
+from frostbench.training.checks.conflicts import check
 from frostbench.training.run import RunSpec
 
 NAMES = ["Long-tail logit adjustment", "Feature augmentation", "Manifold mixup", "SupCon", "cRT"]

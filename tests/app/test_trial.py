@@ -14,14 +14,14 @@ from frostbench.app.page.routes import routes
 from frostbench.app.trial import Trial, decided, probabilities, try_image
 from frostbench.app.uploads import Uploads
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.all_runs import read_records
-from frostbench.benchmarks.inference import Predictor, open_predictor, predict_images
+from frostbench.benchmarks.inference.predict import Predictor, open_predictor, predict_images
+from frostbench.benchmarks.runs.all_runs import read_records
 from frostbench.heads import plugin_files
-from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.bundle.export import load
 from frostbench.heads.ensemble import Ensemble
-from frostbench.heads.export import load
-from frostbench.heads.layers import Layers
-from frostbench.heads.posthoc import PosthocSpec
+from frostbench.heads.posthoc.calibrators.temperature import Temperature
+from frostbench.heads.posthoc.pipeline import Layers
+from frostbench.heads.posthoc.spec import PosthocSpec
 
 
 @pytest.fixture(scope="module")

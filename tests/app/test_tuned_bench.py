@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from frostbench.app.actions.telling import winners
-from frostbench.benchmarks.tuning import Tried, Tuned
-from frostbench.heads.export import load
+from frostbench.benchmarks.runs.tuning import Tried, Tuned
+from frostbench.heads.bundle.export import load
 from frostbench.training.run import RunSpec
 
 
@@ -89,8 +89,8 @@ def test_budgets_that_differ_are_refused_and_an_unfinished_bench_is_not_compared
 
 
 def test_a_setting_that_fails_is_told_and_the_command_ends_well(frostbench, tuned_file, monkeypatch):
-    import frostbench.benchmarks.runner as runner
-    from frostbench.training.events import Failed, Finished
+    import frostbench.benchmarks.runs.runner as runner
+    from frostbench.training.engine.events import Failed, Finished
 
     real = runner.fit
 

@@ -7,7 +7,7 @@ import pytest
 
 from frostbench.app import workspace
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.settings import SettingsError
+from frostbench.benchmarks.settings.parsing import SettingsError
 
 
 def made(folder):

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import frostbench.benchmarks.runner as runner
+import frostbench.benchmarks.runs.runner as runner
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.sources.source import Item
 from frostbench.embedcache.storage.files import write_json

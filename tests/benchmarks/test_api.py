@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from frostbench.benchmarks.api import compare, fit
-from frostbench.benchmarks.inference import predict_table
+from frostbench.benchmarks.inference.predict import predict_table
 from frostbench.embedcache.table import read_table
-from frostbench.heads.export import load, save
+from frostbench.heads.bundle.export import load, save
 from frostbench.training.run import RunSpec
 
 QUICK = {"train.schedule.min_steps": 20, "train.schedule.epochs": 2}

@@ -10,7 +10,7 @@ import torch
 from frostbench.benchmarks.api import compare, fit
 from frostbench.benchmarks.arrays import cache_of
 from frostbench.embedcache.table import read_table
-from frostbench.heads.export import load, save
+from frostbench.heads.bundle.export import load, save
 
 SOLVED = {"head.classifier.kind": "logreg"}
 

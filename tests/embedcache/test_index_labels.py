@@ -10,7 +10,7 @@ from frostbench.embedcache.index import confident, out_of_sample
 from frostbench.embedcache.index.balance import FEW_BELOW, MANY_ABOVE
 from frostbench.embedcache.index.rows import UnitRows, to_unit
 from frostbench.embedcache.storage.store import CacheError
-from frostbench.training import metrics
+from frostbench.training.metrics import classification as metrics
 
 
 def random_probabilities(seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from frostbench.benchmarks.settings import SettingsError, load_yaml
+from frostbench.benchmarks.settings.parsing import SettingsError, load_yaml
 from frostbench.embedcache.exchange.external import import_vectors
 from frostbench.embedcache.plain_text import decode_text
 from frostbench.embedcache.sources.source import list_source

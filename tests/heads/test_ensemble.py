@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from frostbench.heads.bundle_files import sealed
-from frostbench.heads.calibrators.temperature import Temperature
+from frostbench.heads.bundle.export import BundleError, Canary, load, load_head, save
+from frostbench.heads.bundle.files import sealed
 from frostbench.heads.ensemble import Ensemble
-from frostbench.heads.export import BundleError, Canary, load, load_head, save
 from frostbench.heads.head import HeadSpec
-from frostbench.heads.layers import Layers
-from frostbench.heads.posthoc import PosthocSpec
+from frostbench.heads.posthoc.calibrators.temperature import Temperature
+from frostbench.heads.posthoc.pipeline import Layers
+from frostbench.heads.posthoc.spec import PosthocSpec
 from frostbench.heads.trained import Calibration, Priors, TrainedHead
 
 NAMES = ("ash", "beech", "cedar")

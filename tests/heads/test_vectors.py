@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from frostbench.heads.bundle.export import load, save
 from frostbench.heads.ensemble import Ensemble
-from frostbench.heads.export import load, save
 from frostbench.heads.head import HeadSpec
-from frostbench.heads.layers import Layers
+from frostbench.heads.posthoc.pipeline import Layers
 from frostbench.heads.trained import Priors, TrainedHead, view_column
 from frostbench.heads.vectors import finite_rows
 

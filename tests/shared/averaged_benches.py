@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.store import run_folder
-from frostbench.benchmarks.tuning import chosen_rows
+from frostbench.benchmarks.runs.store import run_folder
+from frostbench.benchmarks.runs.tuning import chosen_rows
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.splits.making import load_or_make_split
 from frostbench.embedcache.table import read_table
-from frostbench.heads.export import load
+from frostbench.heads.bundle.export import load
 
 BASE = {
     "train.schedule.epochs": 3,

@@ -1,6 +1,6 @@
 """A bench of heads with and without a calibration of their own, and an ensemble."""
 
-from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.settings.plan import BenchSpec
 
 
 def bench_of(folder, cache, **changes):

@@ -12,23 +12,23 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 import torch
 
-from frostbench.heads.attention_pool import AttentionPool
-from frostbench.heads.body import Mlp
-from frostbench.heads.multi_prototype import Prototype
+from frostbench.heads.bodies.attention_pool import AttentionPool
+from frostbench.heads.bodies.body import Mlp
+from frostbench.heads.closed_form.zero_shot import ZeroShot
 from frostbench.heads.plugin_files import run_plugin
 from frostbench.heads.spec import Spec
-from frostbench.heads.zero_shot import ZeroShot
-from frostbench.training.data import Data, Part
-from frostbench.training.engine import fit
-from frostbench.training.events import Failed, Finished
+from frostbench.heads.stepped.prototype import Prototype
+from frostbench.training.data.part import Data, Part
+from frostbench.training.engine.events import Failed, Finished
+from frostbench.training.engine.fit import fit
 from frostbench.training.losses.acls import Acls
+from frostbench.training.losses.class_weights import DeferredSchedule
 from frostbench.training.losses.hardmine import HardMine
 from frostbench.training.losses.mbls import Mbls
 from frostbench.training.losses.supcon import MlpProjector
 from frostbench.training.run import RunSpec
-from frostbench.training.samplers import ClassBatches
+from frostbench.training.sampling.samplers import ClassBatches
 from frostbench.training.second import Crt, Lws
-from frostbench.training.weights import DeferredSchedule
 
 DIM, TOKENS, NAMES = 12, 3, ("ash", "beech", "cedar", "elm", "fir")
 COUNTS = (40, 20, 10, 1, 0)
@@ -111,8 +111,8 @@ def small(spec_type: type[Spec]) -> dict[str, Any]:
         Mbls: {"margin": 1.0},
         Acls: {"margin": 1.0},
     }
-    if spec_type.__module__ in ("frostbench.heads.external", "frostbench.training.losses.external"):
-        name = "Plain" if spec_type.__module__.startswith("heads") else "Half"
+    if spec_type.__module__ in ("frostbench.heads.stepped.external", "frostbench.training.losses.external"):
+        name = "Plain" if ".heads." in spec_type.__module__ else "Half"
         return {"file": str(folder() / "plugin.py"), "name": name}
     return found.get(spec_type, {})
 

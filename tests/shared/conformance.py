@@ -10,18 +10,18 @@ import torch
 from catalogue import CASES, DIM, NAMES, data, merged, trained
 from torch import Tensor, nn
 
-from frostbench.heads.export import load, save
+from frostbench.heads.bundle.export import load, save
 from frostbench.heads.head import Closed
 from frostbench.heads.spec import numbers, with_numbers
-from frostbench.training.data import Data, Part
-from frostbench.training.engine import fit, never
-from frostbench.training.events import Epoch, Finished
+from frostbench.training.data.part import Data, Part
+from frostbench.training.engine.events import Epoch, Finished
+from frostbench.training.engine.fit import fit, never
+from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.stage_loop import Ended, run_stage
+from frostbench.training.engine.stages import Stage, first_stage
+from frostbench.training.losses.class_weights import EffectiveWeight, NoWeight
 from frostbench.training.losses.fedlas import Gate
 from frostbench.training.run import RunSpec
-from frostbench.training.setting import settings_of
-from frostbench.training.stages import Stage, first_stage
-from frostbench.training.steps import Ended, run_stage
-from frostbench.training.weights import EffectiveWeight, NoWeight
 
 ROWS = data(torch.float32)
 PERMUTED = torch.tensor([2, 4, 0, 3, 1])

@@ -1,9 +1,9 @@
 """Short runs on 24 rows, cross-validated, and the same by hand."""
 
-from frostbench.training.crossval import CrossValidated, cross_validate
-from frostbench.training.data import Data, Part
-from frostbench.training.engine import fit
-from frostbench.training.events import Failed, Finished
+from frostbench.training.crossval.crossval import CrossValidated, cross_validate
+from frostbench.training.data.part import Data, Part
+from frostbench.training.engine.events import Failed, Finished
+from frostbench.training.engine.fit import fit
 from frostbench.training.run import RunSpec
 
 CLASSES, EACH, DIM, FOLDS = 4, 6, 6, 3

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from pydantic import TypeAdapter
 
-from frostbench.benchmarks.ab import pair
-from frostbench.benchmarks.record import RunRecord
+from frostbench.benchmarks.comparison.ab import pair
+from frostbench.benchmarks.runs.record import RunRecord
+from frostbench.benchmarks.runs.store import read_record, run_folder
 from frostbench.benchmarks.speed.fake_runs import write_fake_runs
-from frostbench.benchmarks.store import read_record, run_folder
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 QUOTES = "\"'><script>alert(2)</script>\x00\u202e"

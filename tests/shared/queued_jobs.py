@@ -83,7 +83,7 @@ def seconds_to(store, job_id, state, act):
 
 
 def records_of(store, job):
-    from frostbench.benchmarks.store import read_record
+    from frostbench.benchmarks.runs.store import read_record
 
     return {seed: read_record(store, key) for seed, key in job.keys.items()}
 

@@ -25,12 +25,12 @@ import torch
 from catalogue import BASE, CASES, MLP, data, folder, merged
 from conformance import three
 
-from frostbench.benchmarks.settings import run_key
-from frostbench.training.data import Data, Part
-from frostbench.training.engine import ENGINE_VERSION, fit
-from frostbench.training.events import Epoch, Finished
+from frostbench.benchmarks.settings.parsing import run_key
+from frostbench.training.data.part import Data, Part
+from frostbench.training.engine.events import Epoch, Finished
+from frostbench.training.engine.fit import ENGINE_VERSION, fit
+from frostbench.training.engine.stack import Stack
 from frostbench.training.run import RunSpec
-from frostbench.training.stack import Stack
 
 VIEWS: dict[str, dict[str, Any]] = {
     "views: consistency": {"views": "together", "loss": {"consistency": {"weight": 0.7}}},

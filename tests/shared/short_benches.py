@@ -1,6 +1,6 @@
 """A bench of one row and three epochs."""
 
-from frostbench.benchmarks.plan import BenchSpec
+from frostbench.benchmarks.settings.plan import BenchSpec
 
 SHORT = {
     "train.schedule.epochs": 3,

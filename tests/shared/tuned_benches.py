@@ -2,10 +2,10 @@
 
 import json
 
-import frostbench.benchmarks.runner as runner
-from frostbench.benchmarks.plan import BenchSpec
-from frostbench.benchmarks.store import SEAL, run_folder
-from frostbench.training.events import Failed, Finished
+import frostbench.benchmarks.runs.runner as runner
+from frostbench.benchmarks.runs.store import SEAL, run_folder
+from frostbench.benchmarks.settings.plan import BenchSpec
+from frostbench.training.engine.events import Failed, Finished
 
 SHORT = {"train.schedule.epochs": 8, "train.schedule.min_steps": 0, "train.schedule.batch_size": 32}
 LR = "train.optim.lr"

@@ -1,10 +1,10 @@
 """Runs with VACE, and the temperatures they start with."""
 
-from frostbench.benchmarks.settings import parse, with_changes
-from frostbench.training.engine import fit
-from frostbench.training.events import Finished
+from frostbench.benchmarks.settings.parsing import parse, with_changes
+from frostbench.training.engine.events import Finished
+from frostbench.training.engine.fit import fit
+from frostbench.training.engine.run_context import settings_of
 from frostbench.training.run import RunSpec
-from frostbench.training.setting import settings_of
 
 
 def run_of(**changes):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from frostbench.training.data import Data, Part
+from frostbench.training.data.part import Data, Part
 
 
 def gaussians(counts, dim, seed, spread=2.5):

@@ -6,8 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.cosine import unit_rows
 from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.stepped.cosine import unit_rows
 
 
 class Center(Spec):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from frostbench.heads.plugin_files import PluginError, not_stackable, plugin, stackable
 from frostbench.heads.spec import FILE, Spec, Tier
-from frostbench.heads.text_weights import with_file_hash
+from frostbench.heads.stepped.text_weights import with_file_hash
 from frostbench.training.losses.scores import Scores, Targets
 
 

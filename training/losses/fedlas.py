@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from frostbench.heads.dense import Dense, linear_layer
+from frostbench.heads.bodies.dense import Dense, linear_layer
 from frostbench.heads.spec import SWEPT, Spec
 from frostbench.training.losses.mbls import margin_penalty
 from frostbench.training.losses.scores import Scores

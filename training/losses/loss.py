@@ -9,12 +9,13 @@ from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.spec import SWEPT, Spec
-from frostbench.training.facts import Facts
 from frostbench.training.losses.acls import Acls
 from frostbench.training.losses.adafocal import AdaFocal
 from frostbench.training.losses.bcl import Bcl
 from frostbench.training.losses.brier import Brier
 from frostbench.training.losses.center import Center
+from frostbench.training.losses.class_statistics import Facts
+from frostbench.training.losses.class_weights import ClassWeightSpec, ConstantSchedule, NoWeight, WeightScheduleSpec
 from frostbench.training.losses.consistency import Consistency
 from frostbench.training.losses.cpc import Cpc
 from frostbench.training.losses.crl import Crl
@@ -33,7 +34,6 @@ from frostbench.training.losses.mmce import Mmce
 from frostbench.training.losses.scores import PointLoss, Scores
 from frostbench.training.losses.supcon import SupCon
 from frostbench.training.losses.vace import Vace
-from frostbench.training.weights import ClassWeightSpec, ConstantSchedule, NoWeight, WeightScheduleSpec
 
 PointSpec = Annotated[
     CrossEntropy

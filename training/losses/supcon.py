@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from frostbench.heads.dense import linear_layer
+from frostbench.heads.bodies.dense import linear_layer
 from frostbench.heads.spec import SWEPT, Spec
 
 

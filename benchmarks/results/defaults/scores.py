@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from frostbench.benchmarks.results.defaults.cuts import Roles
 from frostbench.benchmarks.results.tables import Table
-from frostbench.training.metrics import all_metrics
+from frostbench.training.metrics.classification import all_metrics
 
 Floats = npt.NDArray[np.float64]
 STRENGTHS = tuple(10.0**k for k in range(-3, 3))

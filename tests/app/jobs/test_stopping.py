@@ -29,9 +29,9 @@ from frostbench.app.jobs.process import process_of
 
 @pytest.mark.slow
 def test_a_job_outlives_the_killed_process_that_asked_for_it_and_cancelling_keeps_its_best(store, cache):
-    from frostbench.benchmarks.all_runs import count_runs, write_records
-    from frostbench.benchmarks.store import is_finished
-    from frostbench.heads.export import load
+    from frostbench.benchmarks.runs.all_runs import count_runs, write_records
+    from frostbench.benchmarks.runs.store import is_finished
+    from frostbench.heads.bundle.export import load
 
     script = (
         "import sys, json; from pathlib import Path; from frostbench.app.jobs import submit\n"

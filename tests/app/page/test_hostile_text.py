@@ -17,8 +17,8 @@ from frostbench.app.page.state import CACHE_ROW, ROWS, first_form, view
 from frostbench.app.page.trying import answers_html
 from frostbench.app.trial import Trial
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.store import StoreError, run_folder
-from frostbench.heads.layers import Layers
+from frostbench.benchmarks.runs.store import StoreError, run_folder
+from frostbench.heads.posthoc.pipeline import Layers
 
 EVIL = "\"'><img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 LONG = 90_000

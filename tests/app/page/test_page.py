@@ -16,7 +16,7 @@ EVIL = "<img src=x onerror=window.hacked=1>"
 
 
 def test_from_a_table_to_a_downloaded_head(server, browse, digits, tmp_path):
-    from frostbench.heads.export import load
+    from frostbench.heads.bundle.export import load
 
     page = browse()
     for side in "AB":

@@ -17,7 +17,7 @@ from frostbench.app.views.per_class import per_class_html
 from frostbench.app.views.reliability import reliability_html
 from frostbench.app.views.verdict import verdict_html
 from frostbench.app.views.words import change
-from frostbench.benchmarks.changes import Change
+from frostbench.benchmarks.comparison.changes import Change
 
 PIECES = {
     "verdict": verdict_html,

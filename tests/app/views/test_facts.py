@@ -7,7 +7,7 @@ from pages import Page
 
 from frostbench.app.views.facts import costs_html, notes_html, options_diff_html
 from frostbench.app.views.reliability import reliability_html
-from frostbench.benchmarks.changes import Change
+from frostbench.benchmarks.comparison.changes import Change
 
 
 class TestReliability:

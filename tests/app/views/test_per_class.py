@@ -8,7 +8,7 @@ from pages import Page
 from frostbench.app.views.compare import compare_html
 from frostbench.app.views.confusion import confusion_change_html, confusion_html
 from frostbench.app.views.per_class import MOST, per_class_html
-from frostbench.benchmarks.class_deltas import CellChange
+from frostbench.benchmarks.comparison.class_deltas import CellChange
 
 
 class TestPerClass:

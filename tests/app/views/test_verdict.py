@@ -9,7 +9,7 @@ from pages import Page
 
 from frostbench.app.views.delta_table import delta_table_html
 from frostbench.app.views.verdict import verdict_html
-from frostbench.benchmarks.ab import Flips
+from frostbench.benchmarks.comparison.ab import Flips
 
 
 class TestVerdict:

@@ -4,7 +4,7 @@ import pytest
 from calibrated_benches import bench_of
 
 from frostbench.benchmarks.api import calibration
-from frostbench.benchmarks.runner import run_bench
+from frostbench.benchmarks.runs.runner import run_bench
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import pytest
 from calibrated_benches import bench_of
 
 from frostbench.benchmarks.api import calibration
-from frostbench.benchmarks.runner import run_bench
-from frostbench.benchmarks.store import read_record
+from frostbench.benchmarks.runs.runner import run_bench
+from frostbench.benchmarks.runs.store import read_record
 
 
 def test_without_calibration_rows_temperatures_are_cross_fitted_and_that_is_said(tmp_path, write_cache):

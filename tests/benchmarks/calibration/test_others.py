@@ -8,8 +8,8 @@ import pytest
 
 from frostbench.benchmarks.api import calibration
 from frostbench.benchmarks.calibration.tables import to_text
-from frostbench.benchmarks.evaluate import predictions
-from frostbench.benchmarks.store import run_folder
+from frostbench.benchmarks.runs.evaluate import predictions
+from frostbench.benchmarks.runs.store import run_folder
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.sources.source import Item
 from frostbench.embedcache.splits.making import load_or_make_split
@@ -22,8 +22,8 @@ from frostbench.embedcache.storage.store import (
     write_shard,
 )
 from frostbench.embedcache.table import read_table
-from frostbench.heads.export import load_head
-from frostbench.training.ood import auroc, scores
+from frostbench.heads.bundle.export import load_head
+from frostbench.training.metrics.ood import auroc, scores
 
 
 class TestOthers:

@@ -7,9 +7,9 @@ from calibrated_benches import bench_of
 
 from frostbench.benchmarks.api import calibration
 from frostbench.benchmarks.calibration.runs import Said
-from frostbench.benchmarks.runner import run_bench
-from frostbench.benchmarks.settings import SettingsError
-from frostbench.benchmarks.store import StoreError
+from frostbench.benchmarks.runs.runner import run_bench
+from frostbench.benchmarks.runs.store import StoreError
+from frostbench.benchmarks.settings.parsing import SettingsError
 
 
 class TestRefusals:

@@ -11,8 +11,8 @@ from frostbench.benchmarks.calibration.classes import Confident, class_calibrati
 from frostbench.benchmarks.calibration.measured import basic_interval
 from frostbench.benchmarks.calibration.resampled import Draws, Gathered, binned_accuracy, quantiles
 from frostbench.benchmarks.calibration.runs import Said
-from frostbench.training.calibration_bins import BinSums
-from frostbench.training.calibration_metrics import Judged, measured
+from frostbench.training.metrics.bins import BinSums
+from frostbench.training.metrics.calibration import Judged, measured
 
 
 def test_the_interval_of_a_value_mirrors_the_resamples():

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from frostbench.benchmarks.all_runs import read_records
 from frostbench.benchmarks.api import calibration
 from frostbench.benchmarks.calibration.runs import Place, said_by
-from frostbench.benchmarks.evaluate import predictions
-from frostbench.benchmarks.store import SEAL, read_record, run_folder
+from frostbench.benchmarks.runs.all_runs import read_records
+from frostbench.benchmarks.runs.evaluate import predictions
+from frostbench.benchmarks.runs.store import SEAL, read_record, run_folder
 from frostbench.embedcache.splits.making import load_or_make_split
 from frostbench.embedcache.table import read_table
-from frostbench.heads.export import load_head
-from frostbench.training.calibration_metrics import calibration_metrics
+from frostbench.heads.bundle.export import load_head
+from frostbench.training.metrics.calibration import calibration_metrics
 
 
 def test_values_are_means_over_seeds_of_what_the_records_hold(toy, report):

@@ -8,8 +8,8 @@ from tiny_models import write_clip
 
 from frostbench.embedcache.backbones import load_backbone
 from frostbench.embedcache.backbones.text import canonicalise, embed_classes, make_prompts
-from frostbench.heads.rows import Rows
-from frostbench.heads.zero_shot import ZeroShot
+from frostbench.heads.closed_form.zero_shot import ZeroShot
+from frostbench.heads.fitting_rows import Rows
 
 VIT = {"image_size": 32, "layers": 2, "width": 32, "patch_size": 16, "head_width": 16}
 TEXT = {"context_length": 16, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2}

@@ -10,8 +10,8 @@ import pyarrow.csv
 import pytest
 
 from frostbench.app.frames import print_frame, write_frame
-from frostbench.benchmarks.inference import write_predictions
-from frostbench.benchmarks.tables import aligned, write_table
+from frostbench.benchmarks.comparison.tables import aligned, write_table
+from frostbench.benchmarks.inference.predict import write_predictions
 from frostbench.embedcache.exchange.external import import_vectors
 from frostbench.embedcache.exchange.interop import export_cache
 from frostbench.embedcache.names import one_line

@@ -4,7 +4,7 @@ import pytest
 import torch
 from crossval_runs import CLASSES, DIM, EACH, FOLDS
 
-from frostbench.training.data import Data, Part
+from frostbench.training.data.part import Data, Part
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 import torch
 from crossval_runs import FOLDS, SHORT, one, parts, run
 
-from frostbench.training.courses import best_epoch, fixed, kept_epoch, mean_course, means_of, paced
-from frostbench.training.crossval import cross_validate
-from frostbench.training.engine import fit
-from frostbench.training.events import Epoch
+from frostbench.training.crossval.crossval import cross_validate
+from frostbench.training.crossval.epoch_choice import best_epoch, fixed, kept_epoch, mean_course, means_of, paced
+from frostbench.training.engine.events import Epoch
+from frostbench.training.engine.fit import fit
 
 
 @pytest.mark.parametrize(

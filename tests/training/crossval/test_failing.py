@@ -5,8 +5,8 @@ import torch
 from crossval_runs import SHORT, run
 
 from frostbench.heads.spec import with_numbers
-from frostbench.training.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
-from frostbench.training.events import Failed
+from frostbench.training.crossval.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
+from frostbench.training.engine.events import Failed
 
 
 def test_a_stopped_group_gives_nothing_and_finished_ones_stay(data, folds):

@@ -6,11 +6,11 @@ import pytest
 import torch
 from crossval_runs import CLASSES, EACH, FOLDS, SHORT, ends, one, parts, run
 
-from frostbench.heads.posthoc import fit_temperature
-from frostbench.training.courses import fixed
-from frostbench.training.crossval import CrossValidated, FoldFitted, cross_validate, groups_of
-from frostbench.training.engine import fit
-from frostbench.training.events import Epoch, Finished, Started
+from frostbench.heads.posthoc.spec import fit_temperature
+from frostbench.training.crossval.crossval import CrossValidated, FoldFitted, cross_validate, groups_of
+from frostbench.training.crossval.epoch_choice import fixed
+from frostbench.training.engine.events import Epoch, Finished, Started
+from frostbench.training.engine.fit import fit
 
 
 def test_a_solved_head_is_that_of_all_rows_and_predictions_are_of_heads_without_the_row(data, folds):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from crossval_runs import SHORT, run
 
-from frostbench.training.metrics import all_metrics
-from frostbench.training.pooled import HeldOut, pooled
+from frostbench.training.crossval.out_of_fold import HeldOut, pooled
+from frostbench.training.metrics.classification import all_metrics
 
 
 def crafted(logits, folds, labels, log_prior=None):

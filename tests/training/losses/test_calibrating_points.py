@@ -7,9 +7,10 @@ import torch
 from four_rows import Y, Z, each, slope
 from torch.nn.functional import one_hot
 
-from frostbench.training.facts import facts_of
 from frostbench.training.losses.acls import Acls
 from frostbench.training.losses.brier import Brier
+from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.cpc import Cpc, discrimination, exclusion
 from frostbench.training.losses.cross_entropy import CrossEntropy
 from frostbench.training.losses.entropy import Ecp, entropy_of
@@ -18,7 +19,6 @@ from frostbench.training.losses.label_smoothing import LabelSmoothing
 from frostbench.training.losses.loss import LossSpec, scores
 from frostbench.training.losses.mbls import Mbls, active_share, margin_penalty
 from frostbench.training.losses.scores import Targets
-from frostbench.training.weights import NoWeight
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,16 @@ import torch
 from four_rows import POINTS, Y, Z, each, slope
 from torch.nn.functional import one_hot, softplus
 
-from frostbench.training.facts import facts_of
 from frostbench.training.losses.acls import Acls
 from frostbench.training.losses.brier import Brier
+from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.cpc import CLASSES_AT_ONCE, Cpc, exclusion
 from frostbench.training.losses.entropy import Ecp
 from frostbench.training.losses.focal import DualFocal, Flsd53
 from frostbench.training.losses.label_smoothing import LabelSmoothing
 from frostbench.training.losses.loss import LossSpec, objective
 from frostbench.training.losses.mbls import Mbls
-from frostbench.training.weights import NoWeight
 
 
 @pytest.mark.parametrize("classes", [3, CLASSES_AT_ONCE, 2 * CLASSES_AT_ONCE + 5])

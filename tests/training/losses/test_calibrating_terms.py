@@ -7,12 +7,12 @@ import torch
 from four_rows import Y, Z
 from torch.nn.functional import one_hot
 
-from frostbench.training.facts import facts_of
+from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.loss import Branch, LossSpec
 from frostbench.training.losses.mdca import Mdca
 from frostbench.training.losses.mmce import Mmce
 from frostbench.training.terms import Terms
-from frostbench.training.weights import NoWeight
 
 ONE = torch.ones(4, dtype=torch.float64)
 WEIGHTED = Mmce(form="weighted")

@@ -7,11 +7,11 @@ import torch
 from four_rows import Y, Z
 from torch.nn.functional import cross_entropy
 
-from frostbench.heads.body import Pass
-from frostbench.heads.dense import zero_layer
+from frostbench.heads.bodies.body import Pass
+from frostbench.heads.bodies.dense import zero_layer
 from frostbench.heads.head import Core
-from frostbench.training.facts import facts_of
 from frostbench.training.loss_state import LossState, Smoothed
+from frostbench.training.losses.class_statistics import facts_of
 from frostbench.training.losses.fedlas import Fedlas, Gate, gamma
 from frostbench.training.losses.loss import Branch, LossSpec, branched_objective
 from frostbench.training.losses.scores import Scores, Targets

@@ -4,13 +4,13 @@ import pytest
 import torch
 from catalogue import data, trained
 
-from frostbench.benchmarks.settings import parse, with_changes
-from frostbench.training.engine import fit
-from frostbench.training.events import Epoch, Finished
-from frostbench.training.rows import train_rows
+from frostbench.benchmarks.settings.parsing import parse, with_changes
+from frostbench.training.data.train_rows import train_rows
+from frostbench.training.engine.events import Epoch, Finished
+from frostbench.training.engine.fit import fit
+from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.stages import first_stage
 from frostbench.training.run import RunSpec
-from frostbench.training.setting import settings_of
-from frostbench.training.stages import first_stage
 
 
 def run_of(**fedlas):

@@ -6,17 +6,17 @@ from catalogue import data
 from four_rows import Y, Z
 from torch.nn.functional import cross_entropy
 
-from frostbench.benchmarks.settings import parse, with_changes
-from frostbench.training.crossval import check_runs
-from frostbench.training.engine import fit, never
-from frostbench.training.events import Finished
+from frostbench.benchmarks.settings.parsing import parse, with_changes
+from frostbench.training.crossval.crossval import check_runs
+from frostbench.training.engine.events import Finished
+from frostbench.training.engine.fit import fit, never
+from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.stage_loop import Ended, run_stage
+from frostbench.training.engine.stages import first_stage
 from frostbench.training.losses.adafocal import AdaFocal
 from frostbench.training.losses.crl import Crl, right
 from frostbench.training.losses.scores import Scores, Targets
 from frostbench.training.run import RunSpec
-from frostbench.training.setting import settings_of
-from frostbench.training.stages import first_stage
-from frostbench.training.steps import Ended, run_stage
 
 
 def adafocal(power):

@@ -6,13 +6,13 @@ from catalogue import data, trained
 from torch.nn.functional import cross_entropy
 from vace_runs import finished, run_of, temperatures_of
 
-from frostbench.benchmarks.settings import parse, with_changes
+from frostbench.benchmarks.settings.parsing import parse, with_changes
 from frostbench.heads.head import fold_temperatures
-from frostbench.training.engine import fit
+from frostbench.training.data.train_rows import train_rows
+from frostbench.training.engine.fit import fit
+from frostbench.training.engine.run_context import settings_of
 from frostbench.training.losses.vace import Vace
-from frostbench.training.rows import train_rows
 from frostbench.training.run import RunSpec
-from frostbench.training.setting import settings_of
 
 
 def test_temperatures_are_folded_into_a_linear_layer():

@@ -1,0 +1,1 @@
+"""Comparison: paired intervals, verdicts and tables of differences."""

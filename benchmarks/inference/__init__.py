@@ -1,0 +1,1 @@
+"""Prediction: a bundle and images to classes."""

@@ -1,0 +1,233 @@
+"""Charts as inline SVG: pure functions from figures to text, for reports and pages alike."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from textwrap import wrap
+
+import numpy as np
+import numpy.typing as npt
+
+from frostbench.benchmarks.comparison.reliability import Bins, bins_of
+from frostbench.benchmarks.report.svg import (
+    DASHES,
+    INK,
+    MUTED,
+    SERIES,
+    SHAPES,
+    Scale,
+    box,
+    figure,
+    line,
+    mark,
+    path,
+    printable,
+    shortened,
+    text,
+    ticks,
+)
+
+WIDTH = 420
+"""Narrow enough for a telephone at its own size."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its interval.
+
+    Attributes:
+        name: what it is of.
+        value: the point.
+        low: lower end.
+        high: upper end.
+        verdict: better, worse, or anything else for neither.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    verdict: str = ""
+
+
+def forest_plot(items: Sequence[Interval], title: str, axis: str, right_is_better: bool | None = True) -> str:
+    """Differences with their intervals, one below the other, around a line at 0.
+
+    Better is a filled triangle upwards, worse a filled one downwards, neither a hollow circle. Where neither side is
+    better, right_is_better is None.
+    """
+    left, top = 160.0, 12.0
+    names = [_wrapped(item.name) for item in items]
+    heights = [max(24.0, 13.0 * len(lines) + 7) for lines in names]
+    bottom = top + sum(heights)
+    ends = [v for item in items for v in (item.low, item.high, item.value) if math.isfinite(v)] + [0.0]
+    margin = 0.06 * ((max(ends) - min(ends)) or 0.1)
+    place = Scale(min(ends) - margin, max(ends) + margin, left, WIDTH - 12)
+    body = [line(place(v), top, place(v), bottom) for v in ticks(place.low, place.high)]
+    body += [
+        text(place(v), bottom + 16, f"{v:+g}" if v else "0", anchor="middle") for v in ticks(place.low, place.high)
+    ]
+    body.append(line(place(0), top - 4, place(0), bottom + 3, color=INK, width=1.5))
+    for number, (item, lines) in enumerate(zip(items, names, strict=True)):
+        y = top + sum(heights[:number]) + heights[number] / 2
+        first = y + 4 - 6.5 * (len(lines) - 1)
+        body += [text(left - 8, first + 13 * i, words, anchor="end") for i, words in enumerate(lines)]
+        body.append(_forest_row(item, place, y))
+    toward = {True: " (better to the right)", False: " (better to the left)", None: ""}[right_is_better]
+    body.append(text((left + WIDTH) / 2, bottom + 34, axis + toward, anchor="middle", color=MUTED))
+    told = "; ".join(_told(item) for item in items)
+    return figure(body, WIDTH, bottom + 44, title, told)
+
+
+def _told(item: Interval) -> str:
+    if not math.isfinite(item.value):
+        return f"{item.name} has no value"
+    return f"{item.name} {item.value:+.3f} [{item.low:+.3f}, {item.high:+.3f}] {item.verdict}".strip()
+
+
+def _wrapped(name: str) -> list[str]:
+    """A name as lines of at most 22 characters; three of them have room for 40 however its words fall."""
+    return wrap(printable(name), 22, max_lines=3, placeholder="…") or [""]
+
+
+def _forest_row(item: Interval, place: Scale, y: float) -> str:
+    shape, color = {"better": ("triangle", SERIES[2]), "worse": ("down", SERIES[1])}.get(
+        item.verdict, ("circle", MUTED)
+    )
+    parts = []
+    if math.isfinite(item.low) and math.isfinite(item.high):
+        parts.append(line(place(item.low), y, place(item.high), y, color=color, width=2.5))
+        parts += [line(place(end), y - 4, place(end), y + 4, color=color, width=2) for end in (item.low, item.high)]
+    if math.isfinite(item.value):
+        parts.append(mark(place(item.value), y, shape, color=color, hollow=shape == "circle"))
+    return "".join(parts)
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Confidence and correctness of one set of predictions.
+
+    Attributes:
+        name: what it is of.
+        confidence: [N] of the predicted class.
+        right: [N] whether the prediction was right.
+        ends: of the interval of each bin's accuracy, by number of the bin; those that are not finite are not drawn.
+    """
+
+    name: str
+    confidence: npt.NDArray[np.float64]
+    right: npt.NDArray[np.bool_]
+    ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+
+
+def reliability_diagram(series: Sequence[Reliability], title: str, bins: int = 15) -> str:
+    """Accuracy against confidence in equal bins, closed on the right, with the rows of each bin below.
+
+    On the diagonal a model is as often right as it says. Marks grow with the rows of their bin; a confidence that is
+    not finite is left out.
+    """
+    binned = [bins_of(one.confidence, one.right, bins) for one in series]
+    left, top, side, foot = 46.0, 12.0, 250.0, 60.0
+    across, up = Scale(0, 1, left, WIDTH - 14), Scale(0, 1, top + side, top)
+    body = grid(across, up, "confidence", "accuracy", top + side + foot)
+    body.append(line(across(0), up(0), across(1), up(1), color=MUTED, dash="4 4"))
+    for number, one in enumerate(binned):
+        body += _ends(series[number], one, number, len(series), across, up)
+        body += _bins(one, number, len(series), across, up, foot)
+    body += legend([one.name for one in series], left, top + side + foot + 44)
+    body.append(text(left - 6, top + side + 36, "rows", anchor="end", color=MUTED))
+    told = "; ".join(
+        f"{one.name}: mean confidence {np.average(found.confidence, weights=found.rows):.3f}, "
+        f"accuracy {np.average(found.accuracy, weights=found.rows):.3f}"
+        for one, found in zip(series, binned, strict=True)
+        if found.rows
+    )
+    return figure(body, WIDTH, top + side + foot + 44 + 16 * len(series), title, told)
+
+
+def _bins(one: Bins, number: int, of: int, across: Scale, up: Scale, foot: float) -> list[str]:
+    color, shape, most = SERIES[number], SHAPES[number], max(one.rows, default=1)
+    points = [(across(a), up(b)) for a, b in zip(one.confidence, one.accuracy, strict=True)]
+    drawn = [path(points, color=color, dash=DASHES[number])]
+    for (x, y), rows in zip(points, one.rows, strict=True):
+        drawn.append(mark(x, y, shape, color=color, size=3 + 4 * math.sqrt(rows / most)))
+    wide = (across(1) - across(0)) / one.of
+    for place, rows in zip(one.place, one.rows, strict=True):
+        height = (foot - 26) * rows / most
+        x = across(place / one.of) + 1 + number * (wide - 2) / of
+        drawn.append(box(x, up(0) + foot - 4 - height, (wide - 2) / of, height, fill=color, opacity=0.85))
+    return drawn
+
+
+def _ends(series: Reliability, one: Bins, number: int, of: int, across: Scale, up: Scale) -> list[str]:
+    """The intervals of the bins, those of several series side by side."""
+    aside = 3.0 * (number - (of - 1) / 2)
+    drawn = []
+    for place, confidence in zip(one.place, one.confidence, strict=True):
+        low, high = series.ends.get(place, (math.nan, math.nan))
+        if math.isfinite(low) and math.isfinite(high):
+            x = across(confidence) + aside
+            drawn.append(line(x, up(low), x, up(high), color=SERIES[number], width=1.5))
+    return drawn
+
+
+def grid(across: Scale, up: Scale, x_name: str, y_name: str, label_y: float) -> list[str]:
+    """Axes with round values; the horizontal one's words stand at label_y."""
+    body = []
+    for v in ticks(up.low, up.high):
+        body += [
+            line(across.start, up(v), across.end, up(v)),
+            text(across.start - 6, up(v) + 4, f"{v:g}", anchor="end"),
+        ]
+    for v in ticks(across.low, across.high):
+        body.append(text(across(v), label_y + 12, f"{v:g}", anchor="middle"))
+    middle = (across.start + across.end) / 2
+    body.append(text(middle, label_y + 28, x_name, anchor="middle", color=MUTED))
+    turned = f'<g transform="translate(12 {(up.start + up.end) / 2:.1f}) rotate(-90)">'
+    return [*body, turned + text(0, 0, y_name, anchor="middle", color=MUTED) + "</g>"]
+
+
+def legend(names: Sequence[str], x: float, y: float, shapes: bool = True) -> list[str]:
+    """Names of series with their line, and their mark where they have shapes."""
+    drawn = []
+    for number, name in enumerate(names):
+        row = y + 16 * number
+        drawn.append(line(x, row, x + 22, row, color=SERIES[number], width=2, dash=DASHES[number]))
+        if shapes:
+            drawn.append(mark(x + 11, row, SHAPES[number], color=SERIES[number], size=4))
+        drawn.append(text(x + 28, row + 4, shortened(name, 34), color=SERIES[number]))
+    return drawn
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of values over epochs from 1; `best` is an epoch to mark, 0 for none."""
+
+    name: str
+    values: Sequence[float]
+    best: int = 0
+
+
+def learning_curves(curves: Sequence[Curve], title: str, axis: str) -> str:
+    """Values by epoch, at most four lines; a diamond marks the epoch that was kept."""
+    left, top, bottom = 52.0, 12.0, 212.0
+    values = [v for curve in curves for v in curve.values if math.isfinite(v)] or [0.0]
+    low, high = min(values), max(values)
+    pad = 0.05 * ((high - low) or 1.0)
+    across = Scale(1, max(2, *(len(curve.values) for curve in curves)), left, WIDTH - 12)
+    up = Scale(low - pad, high + pad, bottom, top)
+    body = grid(across, up, "epoch", axis, bottom)
+    for number, curve in enumerate(curves):
+        points = [(across(i), up(v)) for i, v in enumerate(curve.values, start=1) if math.isfinite(v)]
+        body.append(path(points, color=SERIES[number], dash=DASHES[number]))
+        if 0 < curve.best <= len(curve.values):
+            value = curve.values[curve.best - 1]
+            if math.isfinite(value):
+                body.append(mark(across(curve.best), up(value), "diamond", color=SERIES[number], size=5))
+    body += legend([curve.name for curve in curves], left, bottom + 46, shapes=False)
+    told = "; ".join(f"{c.name}: {len(c.values)} epochs, {_last(c.values)}, kept {c.best}" for c in curves)
+    return figure(body, WIDTH, bottom + 46 + 16 * len(curves), title, told)
+
+
+def _last(values: Sequence[float]) -> str:
+    return f"last {values[-1]:.4g}" if values and math.isfinite(values[-1]) else "last without a value"

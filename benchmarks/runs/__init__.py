@@ -1,0 +1,1 @@
+"""Runs: training what a bench lacks, and the store of their records."""

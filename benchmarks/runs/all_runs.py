@@ -1,0 +1,101 @@
+"""Views of all runs of a store: how many there are of a split, and one flat row for each."""
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from frostbench.benchmarks.runs.flat import joined, kept_rows, stamps_of
+from frostbench.benchmarks.runs.record import RunRecord
+from frostbench.benchmarks.runs.store import StoreError, read_record, run_folder
+from frostbench.benchmarks.settings.parsing import leaves
+from frostbench.embedcache.outputs.leftovers import is_half_written
+from frostbench.embedcache.outputs.writing import new_file
+
+
+def count_runs(store: Path, split: str) -> tuple[int, tuple[str, ...]]:
+    """How many runs of the store were evaluated on the rows of a split, and the keys of unreadable records.
+
+    The hash of a split names its images and their roles, so runs of several caches of the same images count together.
+    """
+    paths, stamps = _records(store)
+    kept = kept_rows(store / "records.parquet", stamps, ["split"])
+    told = {} if kept is None else dict(zip(kept["key"].to_pylist(), kept["split"].to_pylist(), strict=True))
+    splits = {key: told.get(key) or _split_of(paths[key], written) for key, (written, _) in stamps.items()}
+    unreadable = tuple(key for key, found in splits.items() if found is None)
+    return sum(found == split for found in splits.values()), unreadable
+
+
+@lru_cache(maxsize=100_000)
+def _split_of(path: Path, _written: int) -> str | None:
+    """The split of the record in a file as it was written at a time; None where it cannot be read."""
+    try:
+        return str(json.loads(path.read_bytes())["data"]["split"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def read_records(store: Path) -> pd.DataFrame:
+    """Every run of the store as one flat row: key, settings as `spec.…`, metrics as `select.…` and `test.…`.
+
+    Raises:
+        StoreError: a record is damaged or of another version.
+    """
+    return pd.DataFrame([_flat(read_record(store, key)) for key in _keys(store)])
+
+
+def _keys(store: Path) -> list[str]:
+    found = (path.parent.name for path in store.glob("runs/*/record.json"))
+    return sorted(name for name in found if name[0] != "." and not is_half_written(name))
+
+
+def _records(store: Path) -> tuple[dict[str, Path], dict[str, tuple[int, int]]]:
+    """The records of a store and their stamps, by run key."""
+    paths = {key: run_folder(store, key) / "record.json" for key in _keys(store)}
+    return paths, stamps_of(paths)
+
+
+def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
+    """Refresh STORE/records.parquet, the flat view of all runs; returns it and the keys that could not be read.
+
+    Only records that are new or were changed are read; the rows of the others are kept.
+    """
+    _, stamps = _records(store)
+    path = store / "records.parquet"
+    kept = kept_rows(path, stamps)
+    known = set() if kept is None else set(kept["key"].to_pylist())
+    rows, unreadable = [], []
+    for key in sorted(stamps.keys() - known):
+        try:
+            rows.append(_settings_as_json(_flat(read_record(store, key))))
+        except (StoreError, OSError):
+            unreadable.append(key)
+    with new_file(path) as partial:
+        pq.write_table(joined(kept, pd.DataFrame(rows), stamps), partial)
+    return path, tuple(sorted(unreadable))
+
+
+def _settings_as_json(row: dict[str, Any]) -> dict[str, Any]:
+    """A flat row for Parquet, which wants one type: a setting may be a number here and a list there.
+
+    Before they stand in a column, where a row without the setting would make a 7 a 7.0.
+    """
+    is_setting = {name: name.startswith("spec.") and value is not None for name, value in row.items()}
+    return {name: json.dumps(value) if is_setting[name] else value for name, value in row.items()}
+
+
+def _flat(record: RunRecord) -> dict[str, Any]:
+    data = record.data
+    row: dict[str, Any] = {"key": record.key, "cache": data.cache, "table": data.table, "split": data.split}
+    row |= {"engine": record.engine, "seed": record.seed, "columns": ",".join(data.columns)}
+    row |= {"reason": record.reason, "epoch": record.epoch, "seconds": record.seconds}
+    row |= {"temperature": record.temperature, "gradient_norm": record.gradient_norm}
+    row |= {"members": ",".join(record.members)}
+    row |= {f"spec.{path}": value for path, value in leaves(record.spec).items()}
+    for role, evaluation in record.evaluations.items():
+        row |= {f"{role}.{name}": value for name, value in evaluation.metrics.items()}
+        row |= {f"{role}.{path}": value for path, value in leaves(evaluation.calibration).items()}
+    return row

@@ -1,0 +1,1 @@
+"""Settings: YAML, presets and overrides to Specs, and the plan of a bench."""

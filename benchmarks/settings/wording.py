@@ -1,0 +1,63 @@
+"""Validation errors in words."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from frostbench.benchmarks.settings.options import options, variants
+from frostbench.heads.spec import rule_of
+
+
+def told(error: ValidationError, spec_type: type[BaseModel]) -> str:
+    """Every mistake of a validation error: the option, the rule, what came, and a hint."""
+    lines = []
+    for item in error.errors(include_url=False):
+        path = written_path(item["loc"], spec_type)
+        rule = rule_of(item)
+        came = repr(item.get("input"))
+        came = came if len(came) <= 80 else f"{came[:77]}…"
+        # Rules of our own that compare several options say themselves what came and what to do.
+        is_whole = ", however: " in rule
+        whole = rule if is_whole else f"{rule}, however: {came} came.{_hint(item, path, spec_type)}"
+        lines.append(f"{path or 'settings'}: {whole}")
+    return "\n".join(lines) + "\nSee `frostbench options`."
+
+
+def written_path(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
+    """The path of an option as one writes it, from pydantic's, which also names the kind of each branch.
+
+    >>> from frostbench.training.run import RunSpec
+    >>> written_path(("head", "body", "mlp", "dropout"), RunSpec)
+    'head.body.dropout'
+    """
+    here: list[type[BaseModel]] = [spec_type]
+    parts = []
+    for part in loc:
+        of_kind = [v for v in here if len(here) > 1 and v.model_fields["kind"].default == part]
+        if of_kind:
+            here = of_kind
+            continue
+        field = here[0].model_fields.get(str(part)) if len(here) == 1 else None
+        here = variants(field.annotation) if field is not None else []
+        parts.append(str(part))
+    return ".".join(parts)
+
+
+def _hint(item: Any, path: str, spec_type: type[BaseModel]) -> str:
+    tagged = [option.path for option in options(spec_type)]
+    plain = {re.sub("<[^>]*>", "", name): name for name in tagged}
+    if item["type"] == "extra_forbidden" and path in plain:
+        branch, kind = re.findall(r"^(.*)<([^>]*)>", plain[path])[0]
+        return f" It exists for kind {kind}: set {re.sub('<[^>]*>', '', branch)}.kind={kind}."
+    if item["type"] == "extra_forbidden":
+        branches = {".".join(name.split(".")[:n]) for name in plain for n in range(1, name.count(".") + 2)}
+        near = difflib.get_close_matches(path, sorted(branches), n=1, cutoff=0.6)
+        return f" Did you mean {near[0]}?" if near else ""
+    if item["type"] == "string_type":
+        return " Put it in quotes: YAML reads it as something else than text."
+    if f"{path}.kind" in plain and isinstance(item.get("input"), str):
+        return f" Write {path}.kind={item['input']}."
+    return ""

@@ -1,0 +1,1 @@
+"""Bodies: what lies between the vectors and the classifier."""

@@ -1,0 +1,1 @@
+"""Bundles: an exported head as a folder of safetensors and a card."""

@@ -1,0 +1,39 @@
+"""Deleting a bundle, and nothing but a bundle."""
+
+import re
+from pathlib import Path
+
+from frostbench.heads.bundle.files import CARD, ENSEMBLE, PICTURE, TENSORS, BundleError
+
+_FILES = "|".join(map(re.escape, (CARD, TENSORS, PICTURE)))
+BUNDLE_FILE = re.compile(rf"{re.escape(ENSEMBLE)}|(?:member-[0-9]+/)?(?:{_FILES})|member-[0-9]+")
+"""What a bundle holds."""
+
+
+def remove(folder: Path) -> None:
+    """Delete a bundle, if there is one.
+
+    Raises:
+        BundleError: the folder holds anything else than a bundle; nothing was deleted then.
+    """
+    if not folder.exists() and not folder.is_symlink():
+        return
+    # The card goes last, so that a removal that is killed can be finished.
+    inside = sorted(folder.rglob("*"), key=lambda path: (path.name in (CARD, ENSEMBLE), len(path.parts)))
+    names = [path.relative_to(folder).as_posix() for path in inside]
+    strange = [path for path, name in zip(inside, names, strict=True) if not _is_of_bundle(path, name)]
+    if folder.is_symlink() or strange or not {CARD, ENSEMBLE} & set(names):
+        held = f"{folder} holds {strange[0].name}" if strange else f"{folder} is none"
+        raise BundleError(f"only a bundle is replaced, however: {held}. Move it elsewhere, or choose another name.")
+    for path in inside:
+        if not path.is_dir():
+            path.unlink()
+    for path in [*(path for path in inside if path.is_dir()), folder]:
+        path.rmdir()
+
+
+def _is_of_bundle(path: Path, name: str) -> bool:
+    """Whether a path in a folder is one that a bundle holds: a regular file, or the folder of a member."""
+    is_member = name.startswith("member-") and "/" not in name
+    is_plain = path.is_dir() if is_member else path.is_file()
+    return is_plain and not path.is_symlink() and BUNDLE_FILE.fullmatch(name) is not None

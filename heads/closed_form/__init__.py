@@ -1,0 +1,1 @@
+"""Classifiers solved in closed form."""

@@ -1,0 +1,110 @@
+"""Linear discriminant analysis with a shrunk covariance."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from frostbench.heads.bodies.dense import Dense, zero_layer
+from frostbench.heads.closed_form.eigen import Eigenbasis, eigenbasis
+from frostbench.heads.closed_form.solved import solved_layer
+from frostbench.heads.fitting_rows import Rows
+from frostbench.heads.spec import Spec
+from frostbench.heads.stepped.cosine import class_means
+
+
+class Lda(Spec):
+    """Logits are those of Gaussian classes with one covariance: x L m_c - m_c L m_c / 2, plus a log prior if asked.
+
+    L is the inverse of (1 - a) S + a v I, where S is the weighted covariance within the classes; all numbers are
+    taken from the mean of the rows, which changes the logits of all classes alike. With the target identity and a
+    fixed a of 1e-4 it is the classifier of Hayes and Kanan, "Lifelong machine learning with deep streaming linear
+    discriminant analysis", CVPR workshops 2020.
+    """
+
+    kind: Literal["lda"] = "lda"
+    shrinkage: Literal["oas", "ledoit_wolf", "fixed"] = "oas"
+    """How a is found: by an estimator of the least expected error, or as given."""
+    alpha: float = Field(default=0.1, ge=0, le=1)
+    """The share a of the target; read where shrinkage is fixed."""
+    target: Literal["mean_variance", "identity"] = "mean_variance"
+    """What S is shrunk to: v is the mean variance within a class, or 1, of vectors in units (see head.preprocess).
+
+    The estimators shrink to the mean variance.
+    """
+    prior: Literal["uniform", "train"] = "uniform"
+    """Whether all classes count alike, or each by its weight among the training rows."""
+
+    def fit(self, rows: Rows) -> Dense:
+        """The layer fitted to the rows; classes without rows get the logits of the mean of all rows."""
+        x, weight = rows.x.double(), rows.weight.to(rows.x.device, torch.float64)
+        center = weight @ x / weight.sum()
+        means, mass = class_means(x - center, rows.labels, weight, rows.classes)
+        residual = x - center - means[rows.labels]
+        basis = eigenbasis(residual, weight)
+        pulled = self._times_inverse(basis, residual, weight, means)
+        bias = -(pulled * means).sum(1) / 2
+        if self.prior == "train":
+            bias = bias + torch.where(mass > 0, mass / mass.sum(), 1).log()
+        return solved_layer(pulled, bias - pulled @ center)
+
+    def carried(self, log_prior: Tensor) -> Tensor:
+        """The prior in the logits: that of the rows, or a uniform one."""
+        return log_prior if self.prior == "train" else torch.full_like(log_prior, 1 / len(log_prior)).log()
+
+    def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> Dense:
+        """A layer whose numbers are still to be loaded."""
+        return zero_layer(dim, classes)
+
+    def _times_inverse(self, basis: Eigenbasis, residual: Tensor, weight: Tensor, means: Tensor) -> Tensor:
+        """Means [C, D] times the inverse L; directions without any variance, shrunk or not, count nothing.
+
+        Where the rows of a class are all alike, distances are the plain ones, as there is no covariance.
+        """
+        variance = basis.values.sum() / len(basis.mean)
+        if not variance > 0:
+            return means
+        alpha = self._alpha(basis, residual, weight)
+        floor = alpha * (variance if self.shrinkage != "fixed" or self.target == "mean_variance" else 1.0)
+        inverse, outside = _pseudo_inverse((1 - alpha) * basis.values + floor), _pseudo_inverse(floor)
+        turned = means @ basis.vectors
+        # With fewer rows than features, vectors span only a part; beside it the covariance is the floor alone.
+        return (turned * (inverse - outside)) @ basis.vectors.T + outside * means
+
+    def _alpha(self, basis: Eigenbasis, residual: Tensor, weight: Tensor) -> Tensor:
+        if self.shrinkage == "fixed":
+            return weight.new_tensor(self.alpha)
+        share = weight / weight.sum()
+        return (oas if self.shrinkage == "oas" else ledoit_wolf)(basis.values, residual, share)
+
+
+def oas(values: Tensor, residual: Tensor, share: Tensor) -> Tensor:
+    """The share of the mean variance by Chen, Wiesel, Eldar and Hero, IEEE Trans. Signal Processing 2010, eq. 23.
+
+    "Shrinkage algorithms for MMSE covariance estimation", without its terms of order 1 / D, as scikit-learn has it.
+    values [r] are the covariance's eigenvalues, residual [N, D] the rows, share [N] their weights of sum 1; weights
+    that differ count as fewer rows, 1 / sum(share^2).
+    """
+    dim, rows = residual.shape[1], 1 / share.square().sum()
+    mean, square = values.sum() / dim, values.square().sum() / dim**2
+    distance = (rows + 1) * (square - mean.square() / dim)
+    return torch.where(distance > 0, (square + mean.square()) / distance, 1).clamp_max(1)
+
+
+def ledoit_wolf(values: Tensor, residual: Tensor, share: Tensor) -> Tensor:
+    """The share of the mean variance by Ledoit and Wolf, J. Multivariate Analysis 2004, lemma 3.2 to 3.5.
+
+    "A well-conditioned estimator for large-dimensional covariance matrices". Arguments as in `oas`.
+    """
+    dim = residual.shape[1]
+    square = values.square().sum()
+    distance = square - values.sum().square() / dim
+    noise = (share.square() * residual.square().sum(1).square()).sum() - share.square().sum() * square
+    return torch.where(distance > 0, noise / distance, 1).clamp(0, 1)
+
+
+def _pseudo_inverse(values: Tensor) -> Tensor:
+    """1 / values, and 0 where a value is nothing but rounding."""
+    return torch.where(values > 1e-12 * values.max().clamp_min(1e-300), 1 / values, 0)

@@ -1,0 +1,81 @@
+"""The nearest class mean: a classifier without gradient steps."""
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from frostbench.heads.fitting_rows import Rows
+from frostbench.heads.spec import Spec, empty
+from frostbench.heads.stepped.cosine import class_means, unit_rows
+from frostbench.heads.stepped.scale import default_scale
+
+
+class NearestMean(Spec):
+    """Logits tell how near a row is to the mean of each class, among rows scaled to length 1.
+
+    Mensink et al., "Distance-based image classification", TPAMI 2013; on centred unit rows with the Euclidean
+    distance it is the NCM of Kang et al., "Decoupling representation and classifier for long-tailed recognition",
+    ICLR 2020, section 4. Every class counts alike, however rare it is.
+    """
+
+    kind: Literal["ncm"] = "ncm"
+    metric: Literal["cosine", "euclidean"] = "cosine"
+    """Scale times the cosine to the class mean, or minus half the scale times the squared distance to it."""
+    center: bool = True
+    """Subtract the mean of the training rows before a row is scaled to length 1."""
+    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=empty("by number of classes"))
+    """Factor on the logits; left empty, it follows from the number of classes (10 to 30)."""
+
+    def fit(self, rows: Rows) -> "MeanLayer":
+        """The layer with the means of the rows."""
+        x = rows.x.double()
+        share = rows.weight.to(x) / rows.weight.sum().to(x)
+        center = share @ x if self.center else torch.zeros_like(x[0])
+        means, _ = class_means(unit_rows(x - center), rows.labels, rows.weight, rows.classes)
+        if self.metric == "cosine":
+            means = unit_rows(means)
+        return MeanLayer(center.float(), means.float(), self._scale(rows.classes), self.metric)
+
+    def carried(self, log_prior: Tensor) -> Tensor:
+        """The prior in the logits: uniform, since a class mean does not know how many rows it has."""
+        return torch.full_like(log_prior, -math.log(len(log_prior)))
+
+    def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> "MeanLayer":
+        """A layer whose numbers are still to be loaded."""
+        return MeanLayer(torch.zeros(dim), torch.zeros(classes, dim), self._scale(classes), self.metric)
+
+    def _scale(self, classes: int) -> float:
+        return default_scale(classes) if self.scale is None else self.scale
+
+
+class MeanLayer(nn.Module):
+    """Nearness of the centred unit row to the class means.
+
+    cosine: scale x·μ, for unit means. euclidean: -scale/2 |x - μ|². These rank alike if all means have length 1,
+    and then differ by the same number for all classes; with scale 2 the latter is the plain squared distance.
+
+    Shapes: h [N, H], center [H], means [C, H] -> [N, C]
+    """
+
+    center: Tensor
+    means: Tensor
+    scale: Tensor
+
+    def __init__(self, center: Tensor, means: Tensor, scale: float, metric: Literal["cosine", "euclidean"]) -> None:
+        super().__init__()
+        self.register_buffer("center", center)
+        self.register_buffer("means", means)
+        self.register_buffer("scale", means.new_full((), scale))
+        self.metric = metric
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Logits [N, C] of h [N, H]."""
+        x = unit_rows(h.to(self.means.dtype) - self.center)
+        near = x @ self.means.T
+        if self.metric == "cosine":
+            return self.scale * near
+        return self.scale * (near - (self.means.square().sum(1) + x.square().sum(1, keepdim=True)) / 2)

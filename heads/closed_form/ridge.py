@@ -1,0 +1,85 @@
+"""Ridge regression on the class indicators: a linear classifier in closed form."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from frostbench.heads.bodies.dense import Dense, zero_layer
+from frostbench.heads.closed_form.eigen import Eigenbasis, eigenbasis
+from frostbench.heads.closed_form.solved import solved_layer
+from frostbench.heads.fitting_rows import Rows
+from frostbench.heads.spec import Spec
+
+GRID = tuple(10 ** (k / 4) for k in range(-24, 17))
+"""Strengths that the leave-one-out rule chooses from: 1e-6 to 1e4, four for each power of ten."""
+
+
+class Ridge(Spec):
+    """Logits are W x + b, the weighted least-squares fit of +1 for the own class and -1 for the others.
+
+    It minimises sum_i w_i |t_i - W x_i - b|^2 / N + s |W|^2 for weights of mean 1, where s is the strength times the
+    mean variance of a feature; b is not regularised. The logits are the regression's scores and no log-probabilities:
+    without a temperature fitted afterwards, probabilities are far too even. Hoerl and Kennard, "Ridge regression:
+    biased estimation for nonorthogonal problems", Technometrics 1970.
+    """
+
+    kind: Literal["ridge"] = "ridge"
+    rule: Literal["leave_one_out", "fixed"] = "leave_one_out"
+    """How the strength is found: by the least leave-one-out squared error among 1e-6 to 1e4, or as given."""
+    strength: float = Field(default=0.1, ge=1e-9, le=1e9)
+    """L2 penalty relative to the mean variance of a feature, whatever their scale; read where rule is fixed."""
+
+    def fit(self, rows: Rows) -> Dense:
+        """The layer fitted to the rows; classes without rows score -1 everywhere."""
+        basis, targets = eigenbasis(rows.x, rows.weight), signs(rows)
+        strength = self.strength
+        if self.rule == "leave_one_out":
+            strength = GRID[int(leave_one_out(basis, rows, targets).argmin())]
+        weight = rows.weight.to(basis.mean)
+        share = weight / weight.sum()
+        level = share @ targets
+        turned = (basis.rotate(rows.x) * share.unsqueeze(1)).T @ (targets - level)
+        found = (basis.vectors @ (turned / (basis.values + strength * unit_of(basis)).unsqueeze(1))).T
+        return solved_layer(found, level - found @ basis.mean)
+
+    def carried(self, log_prior: Tensor) -> Tensor:
+        """The prior in the scores: that of the rows, for a score regresses on how often a class is there."""
+        return log_prior
+
+    def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> Dense:
+        """A layer whose numbers are still to be loaded."""
+        return zero_layer(dim, classes)
+
+
+def signs(rows: Rows) -> Tensor:
+    """Targets [N, C] float64: +1 for the own class, -1 for the others."""
+    return 2 * torch.nn.functional.one_hot(rows.labels, rows.classes).double() - 1
+
+
+def unit_of(basis: Eigenbasis) -> Tensor:
+    """What a strength of 1 stands for: the mean variance of the D features, or 1 where no feature varies."""
+    mean = basis.values.sum() / len(basis.mean)
+    return torch.where(mean > 0, mean, torch.ones_like(mean))
+
+
+def leave_one_out(basis: Eigenbasis, rows: Rows, targets: Tensor) -> Tensor:
+    """Weighted mean squared error [len(GRID)] of each row's targets [N, C] under the fit to all other rows.
+
+    The fit to all rows gives it exactly: the residual divided by 1 - h_ii, Golub, Heath and Wahba, "Generalized
+    cross-validation as a method for choosing a good ridge parameter", Technometrics 1979, eq. 1.2 f. In the
+    eigenbasis, h_ii = w_i / sum(w) (1 + sum_k u_ik^2 / (values_k + s)); its 1 is the intercept's.
+    """
+    weight = rows.weight.to(basis.mean)
+    share = (weight / weight.sum()).unsqueeze(1)
+    u, centred = basis.rotate(rows.x), targets - share.T @ targets
+    turned = (u * share).T @ centred
+    errors = []
+    for strength in GRID:
+        shrunk = 1 / (basis.values + strength * unit_of(basis)).unsqueeze(1)
+        kept = 1 - share * (1 + u.square() @ shrunk)
+        residual = (centred - u @ (turned * shrunk)) / kept.clamp_min(1e-12)
+        errors.append((share * residual.square()).sum() / targets.shape[1])
+    return torch.stack(errors)

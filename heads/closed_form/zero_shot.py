@@ -1,0 +1,52 @@
+"""The zero-shot head: class weights from a text tower, and no training rows at all."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from frostbench.heads.fitting_rows import Rows
+from frostbench.heads.spec import FILE, Spec
+from frostbench.heads.stepped.cosine import CosineLayer, fitting, unit_rows
+from frostbench.heads.stepped.text_weights import text_weights, with_file_hash
+
+
+class ZeroShot(Spec):
+    """Logits are scale times the cosine between the row and the text embedding of each class's name.
+
+    Radford et al., "Learning transferable visual models from natural language supervision" (CLIP), ICML 2021,
+    section 3.1. The rows must lie in the joint space of the text tower, as they come from the image tower.
+    """
+
+    kind: Literal["zero_shot"] = "zero_shot"
+    file: str = Field(default="", max_length=1000, json_schema_extra=FILE)
+    """The .npz file with the arrays weights [C, D] and class_names [C]."""
+    sha256: str = Field(default="", max_length=64)
+    """SHA-256 of that file; left empty, it is taken from the file."""
+    scale: float = Field(default=100.0, ge=1, le=200)
+    """Factor on the cosines: the inverse temperature of the two towers."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_the_hash(cls, tree: Any) -> Any:
+        return with_file_hash(tree)
+
+    def fit(self, rows: Rows) -> CosineLayer:
+        """The layer with the file's weights; of the rows only the class names and the width matter.
+
+        Raises:
+            ValueError: the file is missing, has changed, lacks a class, or has another width than the rows.
+        """
+        weight = fitting(text_weights(self.file, self.sha256, rows.class_names), rows.x.shape[1], self.file)
+        return CosineLayer(unit_rows(weight).unsqueeze(1).to(rows.x.device), self.scale)
+
+    def carried(self, log_prior: Tensor) -> Tensor:
+        """The prior in the logits: uniform, since no row was counted."""
+        return torch.full_like(log_prior, -math.log(len(log_prior)))
+
+    def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> CosineLayer:
+        """A layer whose numbers are still to be loaded."""
+        return CosineLayer(torch.zeros(classes, 1, dim), self.scale)

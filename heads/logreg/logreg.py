@@ -1,0 +1,135 @@
+"""Multinomial logistic regression, solved to a certified gradient norm."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from frostbench.heads.bodies.dense import Dense, zero_layer
+from frostbench.heads.closed_form.eigen import Eigenbasis, eigenbasis
+from frostbench.heads.logreg.curvature import MEMORY
+from frostbench.heads.logreg.lbfgs import Problem, minimise
+from frostbench.heads.logreg.line_search import MeanLosses, evaluate
+from frostbench.heads.spec import SWEPT, Spec
+
+BUDGET_BYTES = 2**30
+"""Memory that the heads solved at once may take; see `solve_path`."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What the solver found, and how good it is.
+
+    Attributes:
+        weight: [C, D] float64.
+        bias: [C] float64.
+        gradient_norm: largest absolute entry of the objective's gradient at (weight, bias), before these are
+            rounded to the head's float32.
+        iterations: L-BFGS steps taken.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    gradient_norm: float
+    iterations: int
+
+
+class LogisticRegression(Spec):
+    """Logits are W x + b at the optimum of the convex objective, found by L-BFGS.
+
+    The objective is the mean loss + |W|^2 / (2 C N), the same optimum as scikit-learn's for weights of mean 1 (with
+    two classes, of which scikit-learn has one column, that of its 2 C); the bias is not regularised. A default
+    tolerance in a common solver leaves probabilities wrong by tenths, so the answer carries its gradient norm. Liu and
+    Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical Programming 1989.
+    """
+
+    kind: Literal["logreg"] = "logreg"
+    c: float = Field(default=1.0, gt=0, le=1e6, json_schema_extra=SWEPT)
+    """Inverse strength of the L2 penalty, as in scikit-learn, on vectors in units (see head.preprocess)."""
+    tolerance: float = Field(default=1e-6, ge=1e-10, le=1e-2)
+    """Largest allowed absolute entry of the objective's gradient."""
+    max_iterations: int = Field(default=5000, ge=1, le=1_000_000)
+    """Steps after which the solver gives up; the run then says that it did not converge."""
+
+    def build(self, dim: int, classes: int, generator: torch.Generator) -> Dense:
+        """A layer at zero, which `solve` fills; nothing is drawn from generator."""
+        return zero_layer(dim, classes)
+
+    def solve(self, x: Tensor, mean_loss: Callable[[Tensor], Tensor], classes: int) -> Solution:
+        """Minimise mean_loss(logits [N, C]) + |W|^2 / (2 C N) over W [C, D] and b [C] for features x [N, D].
+
+        The loss is differentiated by autograd, and is called with float32 logits as well as with float64 ones.
+        """
+        return solve_path([self], x, lambda logits, _: mean_loss(logits[0]).reshape(1), classes)[0]
+
+
+def solve_path(specs: Sequence[LogisticRegression], x: Tensor, mean_losses: MeanLosses, classes: int) -> list[Solution]:
+    """Solve K heads on the same features x [N, D], which may differ in anything but the number of classes.
+
+    mean_losses(logits [K', N, C], index [K'] int64) is the mean loss [K'] of the heads index of specs, without their
+    penalty. It is differentiated by autograd, must treat each head apart from the others, and is called with float32
+    logits as well as with float64 ones.
+
+    Rows are centred, which moves W mean into the free bias, and turned into the covariance's eigenbasis, which leaves
+    |W| and so the optimum as they are. There the Hessian is nearly diagonal in the features, which scales the search.
+
+    A head takes 64 bytes for each of its N C logits and 8 (10 + MEMORY) for each of its C (min(N, D) + 1) numbers;
+    as many are solved at once as fit into `BUDGET_BYTES`, but at least one. The rows take another 28 N D bytes.
+    """
+    exact = x.double()
+    one = torch.ones_like(exact[:, :1])
+    basis = eigenbasis(exact, one.flatten())
+    rows = torch.cat([basis.rotate(exact), one], 1)
+    together = max(1, BUDGET_BYTES // (classes * (64 * len(x) + 8 * (10 + MEMORY) * rows.shape[1])))
+    solutions: list[Solution] = []
+    for start in range(0, len(specs), together):
+        part = torch.arange(start, min(start + together, len(specs)), device=x.device)
+        problem = _problem([specs[i] for i in part.tolist()], rows, basis, _only(mean_losses, part), classes)
+        theta, steps = minimise(problem)
+        weight = theta[..., :-1] @ basis.vectors.T
+        bias = theta[..., -1] - weight @ basis.mean
+        norms = _gradient_norms(exact, problem, weight, bias)
+        found = zip(weight, bias, norms.tolist(), steps.tolist(), strict=True)
+        solutions += [Solution(w, b, norm, taken) for w, b, norm, taken in found]
+    return solutions
+
+
+def _only(mean_losses: MeanLosses, part: Tensor) -> MeanLosses:
+    """The losses of the heads in part, numbered from 0."""
+    return lambda logits, index: mean_losses(logits, part[index])
+
+
+def _problem(
+    specs: Sequence[LogisticRegression], rows: Tensor, basis: Eigenbasis, mean_losses: MeanLosses, classes: int
+) -> Problem:
+    """The heads as the search sees them: rows [N, r + 1] in the eigenbasis, with a last entry of one for the bias."""
+    strength = rows.new_tensor([1 / (spec.c * len(rows)) for spec in specs])
+    free = torch.cat([torch.ones_like(basis.values), basis.values.new_zeros(1)])
+
+    def stated_norm(gradient: Tensor) -> Tensor:
+        """Of the gradient [K, C, r + 1], but in W and b for features that are neither centred nor rotated."""
+        in_bias = gradient[..., -1:]
+        in_weight = gradient[..., :-1] @ basis.vectors.T + in_bias * basis.mean
+        return torch.maximum(in_weight.abs().amax((1, 2)), in_bias.abs().amax((1, 2)))
+
+    return Problem(
+        rows=rows,
+        spread=torch.cat([basis.values, torch.ones_like(basis.values[:1])]),
+        penalty=strength[:, None, None] * free,
+        mean_losses=mean_losses,
+        classes=classes,
+        norm=stated_norm,
+        tolerance=rows.new_tensor([spec.tolerance for spec in specs]),
+        max_steps=torch.tensor([spec.max_iterations for spec in specs], device=rows.device),
+    )
+
+
+def _gradient_norms(x: Tensor, problem: Problem, weight: Tensor, bias: Tensor) -> Tensor:
+    """Largest absolute entry [K] of the objective's gradient at weight [K, C, D] and bias [K, C], from x [N, D]."""
+    logits = (x @ weight.flatten(0, 1).T).view(len(x), *bias.shape).transpose(0, 1) + bias.unsqueeze(1)
+    _, slope = evaluate(problem.mean_losses, logits, torch.arange(len(weight), device=x.device))
+    in_weight = (slope.transpose(1, 2).flatten(0, 1) @ x).view_as(weight) + problem.penalty[..., :1] * weight
+    return torch.maximum(in_weight.abs().amax((1, 2)), slope.sum(1).abs().amax(1))

@@ -1,0 +1,1 @@
+"""What follows the logits: calibration, prior shifts and decisions."""

@@ -1,0 +1,92 @@
+"""Matrix scaling of log-probabilities, known as Dirichlet calibration."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from frostbench.heads.posthoc.calibrators.rows import Numbers, checked, with_rows
+from frostbench.heads.posthoc.calibrators.smooth import LARGEST, likelihood, minimum
+from frostbench.heads.spec import Spec
+
+MOST_CLASSES = 100
+
+
+class Matrix(Spec):
+    """A full matrix over the log-probabilities: softmax(W log p + b), with ODIR. The predicted class may change.
+
+    Kull et al., "Beyond temperature scaling: obtaining well-calibrated multiclass probabilities with Dirichlet
+    calibration", NeurIPS 2019, eq. 3 and section 3 (off-diagonal and intercept regularisation): the penalty is
+    off_diagonal * mean over i != j of W_ij^2 + intercept * mean of b_i^2. A class without calibration rows keeps its
+    log-probability and adds nothing to the others.
+    """
+
+    tier = "experimental"
+
+    kind: Literal["matrix"] = "matrix"
+    off_diagonal: float = Field(default=0.01, gt=0, le=1e6)
+    """Penalty on the weights off the diagonal, beside the mean likelihood of a row."""
+    intercept: float = Field(default=0.01, gt=0, le=1e6)
+    """Penalty on the offsets, beside the mean likelihood of a row."""
+    size: Literal["checked", "any"] = "checked"
+    """Whether fewer rows than classes squared, or more than 100 classes, are refused; any fits whatever comes."""
+
+    def check_size(self, rows: int, classes: int) -> None:
+        """Refuse a fit that has hardly more rows than numbers.
+
+        Raises:
+            ValueError: there are fewer rows than classes squared, or more than 100 classes.
+        """
+        if self.size == "checked" and (rows < classes**2 or classes > MOST_CLASSES):
+            raise ValueError(
+                f"matrix calibration fits {classes * (classes + 1)} numbers for {classes} trained classes, to "
+                f"{classes**2} rows or more and {MOST_CLASSES} classes at most, however: {rows} rows came. Set "
+                "posthoc.calibration.kind to temperature or vector, or posthoc.calibration.size to any."
+            )
+
+    def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:
+        """`w` [C, C] and `b` [C], by L-BFGS-B; no weight exceeds 20, which only rows without an optimum reach.
+
+        Raises:
+            ValueError: as `fit_temperature`.
+        """
+        exact, share = checked(logits, labels, weight, "matrix calibration")
+        free = with_rows(labels, share, exact.shape[1])
+        # Classes with rows come first, so that their part of every array is one slice.
+        order = torch.cat([free.nonzero(), (~free).nonzero()]).squeeze(1)
+        log_p, places = exact.log_softmax(1)[:, order], order.argsort()[labels]
+        lacking, count = log_p.isinf(), int(free.sum())
+        log_p = log_p.masked_fill(lacking, 0.0)
+        x, rest, off = log_p[:, :count].contiguous(), log_p[:, count:], 1 - torch.eye(count, dtype=torch.float64)
+        by_pair, by_class = self.off_diagonal / max(1, count * (count - 1)), self.intercept / count
+
+        def objective(flat: Tensor) -> tuple[Tensor, Tensor]:
+            w, b = flat[: count**2].view(count, count), flat[count**2 :]
+            scores = torch.cat([x @ w.T + b, rest], 1).masked_fill_(lacking, -torch.inf)
+            value, slope = likelihood(scores, places, share)
+            own = slope[:, :count]
+            value = value + by_pair * (off * w).square().sum() + by_class * b.square().sum()
+            of_w = own.T @ x + 2 * by_pair * off * w
+            return value, torch.cat([of_w.flatten(), own.sum(0) + 2 * by_class * b])
+
+        start = torch.cat([torch.eye(count).flatten(), torch.zeros(count)]).double()
+        bound = torch.cat([torch.full((count**2,), LARGEST), torch.full((count,), torch.inf)]).double()
+        found = minimum(objective, start, bound)
+        return _spread(found[: count**2].view(count, count), found[count**2 :], free)
+
+    def apply(self, logits: Tensor, numbers: Numbers) -> Tensor:
+        """Log-probabilities [N, C]; classes with logit -inf keep probability 0 and add nothing to the others."""
+        log_p = logits.double().log_softmax(1)
+        lacking = log_p.isinf()
+        scores = log_p.masked_fill(lacking, 0.0) @ numbers["w"].T + numbers["b"]
+        return scores.masked_fill(lacking, -torch.inf).log_softmax(1).to(logits.dtype)
+
+
+def _spread(w: Tensor, b: Tensor, free: Tensor) -> Numbers:
+    """The matrix and offsets of all classes from those of the free ones."""
+    whole, offsets = torch.eye(len(free), dtype=torch.float64), torch.zeros(len(free), dtype=torch.float64)
+    places = free.nonzero().squeeze(1)
+    whole[places[:, None], places] = w
+    offsets[places] = b
+    return {"w": whole, "b": offsets}

@@ -1,0 +1,22 @@
+"""No calibration."""
+
+from typing import Literal
+
+from torch import Tensor
+
+from frostbench.heads.posthoc.calibrators.rows import Numbers
+from frostbench.heads.spec import Spec
+
+
+class NoCalibration(Spec):
+    """Leave the probabilities as the logits give them."""
+
+    kind: Literal["none"] = "none"
+
+    def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:
+        """Nothing."""
+        return {}
+
+    def apply(self, logits: Tensor, numbers: Numbers) -> Tensor:
+        """Log-probabilities [N, C]."""
+        return logits.log_softmax(1)

@@ -1,0 +1,43 @@
+"""The LDAM head: a cosine classifier whose training margin is larger for rarer classes."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from frostbench.heads.fitting_rows import Rows
+from frostbench.heads.spec import SWEPT, Spec, empty
+from frostbench.heads.stepped.cosine import CosineLayer, random_layer, start_at_means
+from frostbench.heads.stepped.margin import Number, class_margins, number, with_own_changed
+
+
+class Ldam(Spec):
+    """A cosine classifier that in training lowers the own cosine by max_margin (n_min / n_j)^(1/4).
+
+    Cao et al., "Learning imbalanced datasets with label-distribution-aware margin loss", NeurIPS 2019, eq. 13. The
+    margins are differences of cosines: on unbounded logits they would mean nothing. The paper adds deferred class
+    weights.
+    """
+
+    kind: Literal["ldam"] = "ldam"
+    max_margin: float = Field(default=0.5, ge=0, le=1, json_schema_extra=SWEPT)
+    """Margin of the rarest class."""
+    scale: float | None = Field(default=30.0, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
+    """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
+    init: Literal["random", "class_means"] = "random"
+    """Where the weights start: random directions, or the mean direction of each class's rows."""
+
+    def build(self, dim: int, classes: int, generator: torch.Generator) -> CosineLayer:
+        """The layer from width dim to that many classes, with random directions from generator."""
+        return random_layer(dim, classes, self.scale, generator)
+
+    def start(self, layer: CosineLayer, rows: Rows, generator: torch.Generator) -> None:
+        """Move the layer's weights to where init says."""
+        if self.init == "class_means":
+            start_at_means(layer, rows, generator)
+
+    def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
+        """The logits [N, C+] = scale cos, with its class's margin on each row's own [N] class; counts [C+]."""
+        margins = class_margins(self.max_margin, counts, 0.25, logits)[own]
+        return with_own_changed(logits, own, -number(scale, logits) * margins)

@@ -1,0 +1,97 @@
+"""Conformance over every option of every spec."""
+
+import importlib
+import pkgutil
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+
+from frostbench import embedcache, heads, training
+from frostbench.benchmarks.settings.options import bound, options, options_markdown, variants
+from frostbench.benchmarks.settings.plan import BenchSpec
+from frostbench.heads.spec import Spec
+from frostbench.training.run import RunSpec
+
+ROOTS = {"run": RunSpec, "bench": BenchSpec}
+OPTIONS = [(root, option) for root, spec in ROOTS.items() for option in options(spec)]
+FORBIDDEN_CHOICES = {"on", "off", "yes", "no", "true", "false"}
+
+
+def reachable(spec_type: type[BaseModel]) -> set[type[BaseModel]]:
+    found = {spec_type}
+    for field in spec_type.model_fields.values():
+        for inner in variants(field.annotation):
+            found |= reachable(inner)
+    return found
+
+
+def specs_in(package) -> set[type[Spec]]:
+    found = set()
+    for module_info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        module = importlib.import_module(module_info.name)
+        found |= {
+            v
+            for v in vars(module).values()
+            if isinstance(v, type) and issubclass(v, Spec) and v is not Spec and v.__module__ == module.__name__
+        }
+    return found
+
+
+@pytest.mark.parametrize(("root", "option"), OPTIONS, ids=[f"{r}:{o.path}" for r, o in OPTIONS])
+def test_every_option_has_a_sentence_and_a_bound_or_choice(root, option):
+    assert option.sentence.endswith(".")
+    assert option.sentence[0].isupper()
+    assert len(option.sentence) < 200
+    assert option.bound
+
+
+@pytest.mark.parametrize(("root", "option"), OPTIONS, ids=[f"{r}:{o.path}" for r, o in OPTIONS])
+def test_no_choice_is_a_word_that_yaml_reads_as_a_boolean(root, option):
+    assert not FORBIDDEN_CHOICES & {str(choice).lower() for choice in get_args(option.field.annotation)}
+
+
+@pytest.mark.parametrize("spec_type", sorted(reachable(RunSpec), key=lambda s: s.__name__))
+def test_every_spec_has_defaults_that_validate_a_docstring_a_tier_and_a_version(spec_type):
+    assert spec_type.model_validate({}) == spec_type()
+    assert (spec_type.__doc__ or "").strip().split("\n")[0].endswith(".")
+    assert spec_type.tier in ("core", "experimental")
+    assert spec_type.spec_version >= 1
+    config = spec_type.model_config
+    assert (config["frozen"], config["extra"], config["validate_default"]) == (True, "forbid", True)
+
+
+@pytest.mark.parametrize("package", [heads, training])
+def test_no_spec_is_missing_from_the_catalogue(package):
+    assert specs_in(package) - reachable(RunSpec) == set()
+
+
+def test_embedcache_settings_have_the_same_configuration():
+    from frostbench.embedcache.splits.making import SplitSpec
+
+    assert SplitSpec.model_config["extra"] == "forbid"
+    assert SplitSpec.model_config["frozen"] is True
+    assert embedcache.__name__ == "frostbench.embedcache"
+
+
+def test_bounds_read_as_words():
+    found = {o.path: o.bound for o in options(RunSpec)}
+    assert found["train.loss.smoothing.epsilon"] == ">= 0, < 1"
+    assert found["head.body.kind"] == "identity, mlp, attention_pool"
+    assert found["head.preprocess.center"] == "true, false"
+    assert found["head.body<mlp>.hidden"] == "at least 1, at most 8 of them, each >= 1, <= 16384"
+
+
+def test_a_field_without_bound_or_choice_would_be_noticed():
+    class Loose(Spec):
+        free: float = 1.0
+
+    assert bound(Loose.model_fields["free"]) == ""
+
+
+def test_a_new_option_shows_up_by_itself():
+    class Mine(Spec):
+        rate: float = 0.5
+        """How fast."""
+
+    assert "| `rate` | 0.5 |  | How fast. |" in options_markdown({"mine": Mine})

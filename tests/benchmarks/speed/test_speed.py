@@ -1,0 +1,246 @@
+import json
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import pytest
+
+from frostbench.app import jobs
+from frostbench.app.command_lines import command_lines
+from frostbench.benchmarks.comparison.ab import pair
+from frostbench.benchmarks.settings.parsing import parse
+from frostbench.benchmarks.settings.plan import BenchSpec
+from frostbench.benchmarks.speed import app, harness
+from frostbench.benchmarks.speed.__main__ import main
+from frostbench.benchmarks.speed.fake_runs import write_fake_jobs, write_fake_runs
+from frostbench.benchmarks.speed.harness import Figure, compare, figure, seconds, turns
+
+
+def fake(*ratios: float, goal: float = 1.0):
+    def figures(quick: bool) -> Iterator[Figure]:
+        for i, ratio in enumerate(ratios):
+            yield figure(f"fake.{i}", [(1.0, ratio)], [ratio], goal=goal, unit="quick" if quick else "full")
+
+    return figures
+
+
+@pytest.mark.parametrize(("ratios", "status"), [([1.0, 2.0], 0), ([2.0, 0.99], 1), ([0.5, 2.0], 1)])
+def test_a_missed_goal_is_exit_status_1_and_every_figure_is_shown(capsys, ratios: list[float], status: int) -> None:
+    assert main(["fake"], {"fake": fake(*ratios)}) == status
+    lines = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+    assert [one["ratio"] for one in lines] == ratios
+    assert [one["ok"] for one in lines] == [ratio >= 1 for ratio in ratios]
+    assert {"name", "ratio", "spread", "goal", "ok", "unit"} <= set(lines[0])
+    assert lines[0]["unit"] == "full"
+
+
+def test_quick_is_passed_on(capsys) -> None:
+    main(["fake", "--quick"], {"fake": fake(1.0)})
+    assert json.loads(capsys.readouterr().out)["unit"] == "quick"
+
+
+def test_an_unknown_name_lists_those_there_are(capsys) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["nothing"])
+    assert stopped.value.code == 2
+    assert "cache" in capsys.readouterr().err
+
+
+def test_ratio_is_the_median_of_the_paired_ratios_and_spread_their_quartile_range() -> None:
+    measured = figure("x", [(1, 1), (1, 2), (1, 3), (1, 4), (1, 100)], [1, 2, 3, 4, 100], goal=3.0, unit="times")
+    assert (measured.ratio, measured.spread, measured.ok) == (3.0, 2.0, True)
+    assert (measured.ours, measured.peer) == (1.0, 3.0)
+    assert not figure("x", [(1, 1)], [2.9], goal=3.0, unit="times").ok
+
+
+def test_compare_alternates_who_goes_first_after_one_unmeasured_run() -> None:
+    calls: list[str] = []
+    compare("x", lambda: calls.append("ours"), lambda: calls.append("peer"), goal=0, repeats=3, unit="times")
+    assert calls == ["peer", "ours", "ours", "peer", "peer", "ours", "ours", "peer"]
+
+
+def test_compare_gives_more_than_1_where_ours_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "seconds", lambda action: action())
+    measured = compare("x", lambda: 0.5, lambda: 2.0, goal=4, repeats=4, unit="times")
+    assert (measured.ratio, measured.spread, measured.ours, measured.peer) == (4.0, 0.0, 0.5, 2.0)
+    assert measured.ok
+
+
+def test_turns_begin_with_another_each_round_and_measure_all_but_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "seconds", lambda action: action())
+    calls: list[str] = []
+
+    def side(name: str, took: float):
+        def run(turn: int) -> float:
+            calls.append(f"{name}{turn}")
+            return took * turn
+
+        return run
+
+    taken = turns({"a": side("a", 1.0), "b": side("b", 10.0)}, 3)
+    assert taken == {"a": [1.0, 2.0, 3.0], "b": [10.0, 20.0, 30.0]}
+    assert calls == ["a0", "b0", "b1", "a1", "b2", "a2", "a3", "b3"]
+
+
+def test_seconds_measures_the_wall_clock() -> None:
+    assert 0.02 <= seconds(lambda: time.sleep(0.02)) < 10
+
+
+@pytest.mark.slow
+def test_the_command_lists_its_options() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "frostbench.benchmarks.speed", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "--quick" in done.stdout
+
+
+FIGURES = ["app.ready", "app.first_paint", "app.usable", "app.compare", "app.compare_again"]
+
+
+class Closed:
+    """A browser that is never used."""
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("quick", "counts"), [(True, (1, 3, 3)), (False, (3, 5, 7))])
+def test_the_page_is_measured_as_often_as_promised(monkeypatch: pytest.MonkeyPatch, quick: bool, counts) -> None:
+    started, visited, revealed, compared = [], [], [], []
+
+    @contextmanager
+    def serve(folder):
+        started.append(folder)
+        yield "http://here/", 4.0 * len(started)
+
+    def visit(browser, url):
+        visited.append(url)
+        return 0.5, 8.0
+
+    def compare_first(browser, url):
+        revealed.append(url)
+        return 0.25
+
+    def compare_again(browser, url, times):
+        compared.append((url, times))
+        return [2.0] * times
+
+    monkeypatch.setattr(app, "ROWS", 50)
+    monkeypatch.setattr(app, "CLASSES", 5)
+    monkeypatch.setattr(app, "start_playwright", nullcontext)
+    monkeypatch.setattr(app, "open_browser", lambda playwright: Closed())
+    for each in (serve, visit, compare_first, compare_again):
+        monkeypatch.setattr(app, each.__name__, each)
+    found = {each.name: each for each in app.figures(quick)}
+    assert (len(started), len(visited), compared[0][1]) == counts
+    # Every first comparison is of another pair.
+    ids = [(f"20260101-000000-{n:06d}-000a", f"20260101-000001-{n:06d}-000b") for n in range(1, counts[2] + 1)]
+    assert revealed == [f"http://here/?a={a}&b={b}" for a, b in ids]
+    assert compared[0][0] == revealed[-1]
+    assert list(found) == FIGURES
+    assert found["app.ready"].ours == (4.0 if quick else 8.0)
+    paint, usable = found["app.first_paint"], found["app.usable"]
+    assert (paint.ratio, paint.ours, paint.peer, paint.ok) == (4.0, 0.5, 2.0, True)
+    assert (usable.ratio, usable.ok, usable.unit) == (0.5, False, "limit of 4 s / our seconds")
+    assert (found["app.compare"].ratio, found["app.compare"].ok) == (4.0, True)
+    assert (found["app.compare_again"].ratio, found["app.compare_again"].ok) == (0.5, False)
+
+
+ANSWERING = """
+import http.server, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/config" else 404)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[-1])), Answer).serve_forever()
+"""
+
+
+def test_the_server_is_timed_until_it_answers_and_gone_after_an_error(tmp_path) -> None:
+    def use() -> None:
+        with app.serve(tmp_path, [sys.executable, "-c", ANSWERING]) as (url, ready):
+            seen.append(url)
+            assert 0 < ready < 60
+            assert urllib.request.urlopen(url + "config", timeout=10).status == 200
+            raise KeyError("the browser broke")
+
+    seen: list[str] = []
+    with pytest.raises(KeyError, match="the browser broke"):
+        use()
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(seen[0] + "config", timeout=10)
+
+
+def test_a_server_that_ends_is_told_with_its_words(tmp_path) -> None:
+    with (
+        pytest.raises(ConnectionError, match="however: it has not, and says: the port is taken"),
+        app.serve(tmp_path, [sys.executable, "-c", "import sys; sys.exit('the port is taken')"]),
+    ):
+        pass
+
+
+def test_what_is_missing_is_told_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileNotFoundError, match="apt-get install chromium"):
+        app.open_browser(None, which=lambda name: None)
+    monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
+    with pytest.raises(ModuleNotFoundError, match="pip install playwright"):
+        app.start_playwright()
+
+
+def test_made_up_jobs_are_read_as_finished_ones(tmp_path) -> None:
+    keys = write_fake_runs(tmp_path, rows=50, classes=5)
+    written = write_fake_jobs(tmp_path, keys)
+    assert sorted(written.values(), reverse=True) == jobs.jobs(tmp_path)
+    found = {side: jobs.read(tmp_path, job) for side, job in written.items()}
+    assert [(side, job.side, job.state) for side, job in found.items()] == [("A", "A", "done"), ("B", "B", "done")]
+    assert [job.keys for job in found.values()] == [{0: keys[0]}, {0: keys[1]}]
+    assert {side: jobs.newest(tmp_path, side) for side in "AB"} == dict(written)
+    for job in found.values():
+        assert parse(BenchSpec, job.bench).seeds == (0,)
+    written_out = command_lines(found["A"].bench, found["B"].bench)
+    assert "toggles:\n  B:\n    posthoc.calibration.kind: temperature\n" in written_out
+
+
+def test_another_made_up_pair_stands_beside_the_first(tmp_path) -> None:
+    first = write_fake_runs(tmp_path, rows=60, classes=5)
+    second = write_fake_runs(tmp_path, rows=60, classes=5, test_rows=57, number=3)
+    assert len({*first, *second}) == 4
+    written = [write_fake_jobs(tmp_path, first), write_fake_jobs(tmp_path, second, 3)]
+    assert jobs.read(tmp_path, written[1]["B"]).keys == {0: second[1]}
+    assert jobs.read(tmp_path, written[0]["B"]).keys == {0: first[1]}
+    for role, rows in (("select", 60), ("test", 57)):
+        assert pair(tmp_path, [second[0]], [second[1]], role, resamples=20).comparison.n_rows == rows
+
+
+def test_made_up_runs_judge_other_rows_in_the_test(tmp_path) -> None:
+    a, b = write_fake_runs(tmp_path, rows=300, classes=5)
+    chosen, test = (pair(tmp_path, [a], [b], role, resamples=20) for role in ("select", "test"))
+    assert chosen.comparison.n_rows == test.comparison.n_rows == 300
+    ids = [{each for some in found.flips.ids.values() for each in some} for found in (chosen, test)]
+    assert [len(some) for some in ids] == [300, 300]
+    assert not ids[0] & ids[1]
+
+
+SMALL = """
+import sys
+from frostbench.benchmarks.speed import __main__, app
+app.ROWS, app.CLASSES = 400, 5
+sys.exit(__main__.main(["app", "--quick"]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not any(map(shutil.which, app.CHROMIUMS)), reason="needs a Chromium: apt-get install chromium")
+def test_the_page_is_measured_in_a_browser() -> None:
+    # In a process of its own: a thread can drive only one playwright at a time.
+    done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, timeout=300)
+    found = [json.loads(text) for text in done.stdout.splitlines()]
+    assert [each["name"] for each in found] == FIGURES, done.stderr
+    assert done.returncode == int(not all(each["ok"] for each in found))
+    # Nothing is shown before the server's first bytes, and the form comes after the first paint.
+    assert 0 < found[1]["ours"] < found[2]["ours"] < 120

@@ -1,0 +1,214 @@
+"""What a run needs of the data is asked for before the first step."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from frostbench.benchmarks.settings.parsing import parse, with_changes
+from frostbench.training.checks import data as checks
+from frostbench.training.checks.data import check_data
+from frostbench.training.checks.notes import notes_for
+from frostbench.training.data.part import Data, Part, Views
+from frostbench.training.run import RunSpec
+
+NAMES = ("ash", "beech", "cedar")
+
+
+def part(rows, shape=(8,), groups=None, classes=3):
+    labels = torch.arange(rows) % classes
+    x = torch.randn(rows, *shape, generator=torch.Generator().manual_seed(rows))
+    return Part({"avg": x}, labels, None if groups is None else torch.tensor(groups))
+
+
+def data_of(shape=(8,), select=6, groups=None, names=NAMES):
+    classes = len(names)
+    parts = [part(12, shape, groups, classes), part(select, shape, None, classes), part(6, shape, None, classes)]
+    return Data(*parts, names)
+
+
+def run_of(changes):
+    return parse(RunSpec, with_changes(RunSpec().model_dump(mode="json"), changes))
+
+
+def refused(changes, data, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        check_data([run_of(changes)], data)
+
+
+POOLED = {"head.body.kind": "attention_pool", "head.body.heads": 4}
+
+
+def test_tokens_are_pooled_and_nothing_else_is():
+    tokens, vectors = data_of((5, 8)), data_of()
+    check_data([run_of(POOLED)], tokens)
+    refused({}, tokens, "tokens [N, T, D] must be pooled to a vector, however: column avg holds tokens")
+    refused({"head.body.kind": "mlp"}, tokens, "head.body.kind is mlp. Set head.body.kind=attention_pool")
+    refused(POOLED, vectors, "attention_pool reads tokens [N, T, D], however: column avg holds one vector")
+
+
+def test_attention_heads_divide_the_width_of_the_columns_read():
+    tokens = data_of((5, 9))
+    refused(POOLED, tokens, "4 does not divide 9. Take one of [1, 3, 9].")
+    twice = {role: replace(p, columns=p.columns | {"more": p.columns["avg"]}) for role, p in _parts(tokens).items()}
+    both = Data(**twice, class_names=NAMES)
+    joined = {"columns": ["avg", "more"], "head.body.kind": "attention_pool"}
+    check_data([run_of(joined | {"head.body.heads": 6})], both)
+    refused(joined | {"head.body.heads": 4}, both, "4 does not divide 18")
+
+
+def _parts(data):
+    return {"train": data.train, "select": data.select, "calibrate": data.calibrate}
+
+
+def test_groups_are_counted_where_there_are_some():
+    counted = {"train.loss.class_weight.kind": "inverse", "train.loss.count": "groups"}
+    refused(counted, data_of(), "however: no groups came")
+    check_data([run_of(counted)], data_of(groups=[0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]))
+
+
+def test_bcl_is_for_few_classes(monkeypatch):
+    contrast = {"head.body.kind": "mlp", "train.loss.bcl.weight": 0.3}
+    check_data([run_of(contrast)], data_of())
+    names = tuple(f"c{number}" for number in range(3000))
+    few = data_of()
+    # Classes without training rows have no prototype.
+    check_data([run_of(contrast)], Data(few.train, few.select, few.calibrate, names))
+    monkeypatch.setattr(checks, "MOST_PROTOTYPES", 2)
+    refused(contrast, few, "at most 2, however: 3 classes have training rows")
+
+
+def test_cpc_is_for_three_classes():
+    cpc = {"train.loss.point.kind": "cpc"}
+    check_data([run_of(cpc)], data_of())
+    two = data_of()
+    labels = two.train.labels.clamp(max=1)
+    two = Data(Part(two.train.columns, labels), two.select, two.calibrate, two.class_names)
+    refused(cpc, two, "so it needs three, however: 2 have training rows")
+    check_data([run_of({**cpc, "head.classifier.kind": "ridge"})], two)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "training keeps the best epoch on the selection rows, however: there are none"),
+        ({"head.body.kind": "mlp", "second.kind": "tau_norm"}, "training keeps the best epoch"),
+        (
+            {"head.classifier.kind": "logreg", "posthoc.adjustment.rule": "tuned"},
+            "posthoc.adjustment.rule=tuned finds its strength on the selection rows, however: there are none",
+        ),
+    ],
+)
+def test_what_is_found_on_selection_rows_needs_some(changes, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        check_data([run_of(changes)], data_of(select=0))
+
+
+def test_a_solved_head_needs_no_selection_rows():
+    check_data([run_of({"head.classifier.kind": "ridge"})], data_of(select=0))
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine", "lda", "knn", "logreg", "ncm"])
+def test_training_rows_of_one_class_are_refused(kind):
+    told = "a head tells classes apart, however: all 12 training rows are of the class 'ash'"
+    refused({"head.classifier.kind": kind}, data_of(names=("ash",)), told)
+    listed = data_of()
+    rows = replace(listed.train, labels=torch.zeros_like(listed.train.labels))
+    refused({"head.classifier.kind": kind}, replace(listed, train=rows), told)
+
+
+def test_text_weights_are_looked_up_before_training(tmp_path):
+    file, narrow = tmp_path / "text.npz", tmp_path / "narrow.npz"
+    np.savez(file, weights=np.eye(3, 8), class_names=np.array(["ash", "beech", "oak"]))
+    np.savez(narrow, weights=np.eye(3, 4), class_names=np.array(NAMES))
+    zero_shot = {"head.classifier.kind": "zero_shot"}
+    refused(zero_shot, data_of(), "class weights come from a .npz file, however: '' is none")
+    refused(zero_shot | {"head.classifier.file": str(file)}, data_of(), "['cedar'] are missing of 3")
+    refused(zero_shot | {"head.classifier.file": str(narrow)}, data_of(), "as wide as the classifier's input, 8")
+    start = {"head.classifier": {"kind": "cosine", "init": "weights", "file": str(file)}}
+    refused(start, data_of(), "['cedar'] are missing of 3")
+    check_data([run_of(start)], data_of(names=("ash", "beech", "oak")))
+
+
+def test_smote_needs_its_package(monkeypatch):
+    check_data([run_of({"train.oversample.kind": "smote"})], data_of())
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    refused({"train.oversample.kind": "smote"}, data_of(), "Run: pip install 'frostbench[smote]'")
+    check_data([run_of({"train.oversample.kind": "gaussian"})], data_of())
+
+
+def test_options_that_do_not_go_together_come_first():
+    with pytest.raises(ValueError, match="a head without a body has none"):
+        check_data([run_of({"train.loss.supcon.weight": 1})], data_of(select=0))
+
+
+def test_epochs_that_min_steps_overrules_are_told_for_both_stages():
+    run = run_of({"head.body.kind": "mlp", "second.kind": "crt", "train.schedule.epochs": 10})
+    assert [note.split(",")[0] for note in notes_for(run, 640)] == [
+        "train.schedule.epochs=10 becomes 100",
+        "second.epochs=10 becomes 100",
+    ]
+    assert notes_for(run, 640_000) == ()
+
+
+def test_an_epoch_after_the_last_is_told():
+    run = run_of({"head.body.kind": "mlp", "second.kind": "lws", "second.epoch": 3, "train.early_stop.epoch": 60})
+    assert notes_for(run, 640_000) == ("train.early_stop.epoch=60 becomes 50, for training ends there",)
+    late = run_of({"head.body.kind": "mlp", "second.kind": "lws", "second.epoch": 6, "train.early_stop.epoch": 50})
+    assert notes_for(late, 640_000) == ("second.epoch=6 becomes 5, for training ends there",)
+
+
+def test_a_vote_of_more_rows_than_there_are_is_told():
+    run = run_of({"head.classifier.kind": "knn"})
+    assert notes_for(run, 12) == ("head.classifier.k=20 becomes 12, for there are no more training rows",)
+    assert notes_for(run, 20) == ()
+    refit = run_of({"head.body.kind": "mlp", "second": {"kind": "refit", "classifier": {"kind": "knn", "k": 30}}})
+    assert notes_for(refit, 25)[-1].startswith("second.classifier.k=30 becomes 25")
+
+
+def test_the_metric_counts_a_class_of_the_selection_rows():
+    data = data_of()
+    words = "choices are made by recall_few of the selection rows, however: none of them belongs to a class it counts"
+    many = replace(data, train=part(63))
+    check_data([run_of({"train.early_stop.metric": "recall_few"})], data)
+    refused({"train.early_stop.metric": "recall_few"}, many, words)
+    check_data([run_of({"train.early_stop": {"metric": "recall_few", "epoch": 3}})], many)
+    check_data([run_of({"head.classifier.kind": "ridge", "train.early_stop.metric": "recall_few"})], many)
+    tuned = {"head.classifier.kind": "ridge", "posthoc.adjustment.rule": "tuned"}
+    refused(tuned | {"train.early_stop.metric": "recall_few"}, many, words)
+    unseen = replace(data, train=part(12, classes=2), select=Part({"avg": torch.zeros(1, 8)}, torch.tensor([2])))
+    refused({"train.early_stop.metric": "nll"}, unseen, "choices are made by nll")
+
+
+def test_calibration_rows_hold_a_trained_class():
+    third = Part({"avg": torch.zeros(1, 8)}, torch.tensor([2]))
+    unseen = replace(data_of(), train=part(12, classes=2), calibrate=third)
+    check_data([run_of({})], unseen)
+    refused({"posthoc.calibration.kind": "temperature"}, unseen, "none of the 1 calibration rows belongs to one")
+
+
+@pytest.mark.parametrize(("body", "width"), [({}, 8), ({"head.body": {"kind": "mlp", "hidden": [5, 4]}}, 4)])
+def test_matrices_of_mahalanobis_are_too_large_before_training(body, width):
+    classifier = {"kind": "mahalanobis", "max_gigabytes": 1e-9}
+    changes = {"second": {"kind": "refit", "classifier": classifier}} if body else {"head.classifier": classifier}
+    with pytest.raises(ValueError, match=rf"3 classes of width {width} need 0\.0 GB"):
+        check_data([run_of(body | changes)], data_of())
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_views_that_are_not_finite_are_refused(value):
+    rows = torch.arange(12)
+    x = torch.randn(12, 8)
+    broken = x.clone()
+    broken[[3, 5], 1] = value
+    views = {name: Views({"avg": v}, rows, rows % 3, torch.ones(12)) for name, v in (("flip", x), ("cut", broken))}
+    data = replace(data_of(), views=views, averaged={"turn": {"turn#0": {}}})
+    check_data([RunSpec(view_sets=("flip",))], data)
+    with pytest.raises(ValueError, match=r"2 rows of column 'avg' of view set 'cut' .* first is row 3"):
+        check_data([RunSpec(view_sets=("flip", "cut"))], data)
+    seen = replace(data.select, also={"avg@turn#0": broken[:6]})
+    with pytest.raises(ValueError, match=r"2 rows of 'avg@turn#0' of select rows"):
+        check_data([RunSpec(tta=("turn",))], replace(data, select=seen))
+    check_data([RunSpec()], replace(data, select=seen))

@@ -1,0 +1,213 @@
+"""A stack that was cut off goes on from its checkpoint to the same heads."""
+
+import os
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+import torch
+from flips import flips
+
+from frostbench.training.data.part import Data, Part
+from frostbench.training.engine.checkpoint import Checkpoints
+from frostbench.training.engine.events import Epoch, Event, Finished, Noted
+from frostbench.training.engine.fit import fit
+from frostbench.training.run import RunSpec
+
+MLP = {"body": {"kind": "mlp", "hidden": [8]}}
+TRAIN = {"schedule": {"epochs": 6, "min_steps": 0, "batch_size": 16}, "early_stop": {"patience": 3}, "ema": 0.5}
+
+
+def run(lr: float, loss: dict[str, object] | None = None, **more: object) -> RunSpec:
+    train = TRAIN | {"optim": {"kind": "adamw", "lr": lr}, "loss": loss or {"center": {"weight": 0.1}}}
+    return RunSpec.model_validate({"head": MLP, "train": train, "order_seed": 0} | more)
+
+
+@pytest.fixture
+def data() -> Data:
+    draw = torch.Generator().manual_seed(0)
+
+    def part(rows: int) -> Part:
+        labels = torch.arange(rows) % 3
+        return Part({"x": torch.randn(rows, 6, generator=draw) + labels[:, None]}, labels)
+
+    return Data(part(90), part(30), part(30), ("a", "b", "c"))
+
+
+def crashed(events: Iterator[Event], epochs: int) -> list[Event]:
+    """What came until the run had told so many epochs, and was killed."""
+    seen = []
+    for event in events:
+        seen.append(event)
+        if sum(isinstance(e, Epoch) for e in seen) == epochs:
+            break
+    return seen
+
+
+def heads(events: list[Event]) -> dict[int, dict[str, torch.Tensor]]:
+    return {e.run: e.head.head.state_dict() for e in events if isinstance(e, Finished)}
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("rates", [(0.01,), (0.01, 0.02, 0.05)])
+@pytest.mark.parametrize("second", [{"kind": "none"}, {"kind": "crt", "epochs": 3}])
+def test_it_ends_with_the_same_heads_and_curves(
+    tmp_path: Path, data: Data, rates: tuple[float, ...], second: dict[str, object]
+) -> None:
+    runs = [run(lr, seed=i, second=second) for i, lr in enumerate(rates)]
+    whole = list(fit(runs, data))
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit(runs, data, checkpoints=keep), epochs=3 * len(runs) + 1)
+    assert list(tmp_path.glob("*.pt"))
+    again = list(fit(runs, data, checkpoints=keep))
+    assert heads(again).keys() == heads(whole).keys()
+    assert all(same(heads(again)[i], heads(whole)[i]) for i in heads(whole))
+    told = lambda events, i: [(e.epoch, e.loss) for e in events if isinstance(e, Epoch) and e.run == i]  # noqa: E731
+    assert all(told(again, i) == told(whole, i) for i in range(len(runs)))
+    assert not list(tmp_path.iterdir())
+
+
+REMEMBERING = {
+    "gate, norms, history and temperatures": {
+        "fedlas": {"alpha": 0.1, "gate_rate": 2.0},
+        "crl": {"weight": 0.5},
+        "vace": {"strength": 0.5, "scatter": "own_logit_ema"},
+    },
+    "powers": {"point": {"kind": "adafocal", "bins": 3}},
+}
+
+
+@pytest.mark.parametrize("rates", [(0.01,), (0.01, 0.02)])
+@pytest.mark.parametrize("loss", REMEMBERING.values(), ids=REMEMBERING)
+def test_what_a_loss_remembers_goes_on_too(
+    tmp_path: Path, data: Data, rates: tuple[float, ...], loss: dict[str, object]
+) -> None:
+    runs = [run(lr, loss, seed=i) for i, lr in enumerate(rates)]
+    whole = list(fit(runs, data))
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit(runs, data, checkpoints=keep), epochs=3 * len(runs) + 1)
+    assert list(tmp_path.glob("*.pt"))
+    again = list(fit(runs, data, checkpoints=keep))
+    assert all(same(heads(again)[i], heads(whole)[i]) for i in heads(whole))
+    told = lambda events: [(e.run, e.epoch, e.loss, e.logs) for e in events if isinstance(e, Epoch)]  # noqa: E731
+    assert sorted(told(again), key=lambda t: t[:2]) == sorted(told(whole), key=lambda t: t[:2])
+
+
+def test_it_goes_on_without_heads_that_have_finished_since(tmp_path: Path, data: Data) -> None:
+    runs = [run(lr, seed=i) for i, lr in enumerate((0.01, 0.02, 0.05))]
+    whole = list(fit(runs, data))
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit(runs, data, checkpoints=keep), epochs=7)
+    again = list(fit([runs[2], runs[0]], data, checkpoints=keep))
+    assert [e.epoch for e in again if isinstance(e, Epoch) and e.run == 0][:2] == [1, 2]
+    assert same(heads(again)[0], heads(whole)[2])
+    assert same(heads(again)[1], heads(whole)[0])
+
+
+def test_a_stop_keeps_the_checkpoint(tmp_path: Path, data: Data) -> None:
+    keep = Checkpoints(tmp_path, seconds=0)
+    answers = iter([False, False, True, True, True])
+    list(fit([run(0.01)], data, stop=lambda: next(answers), checkpoints=keep))
+    again = list(fit([run(0.01)], data, checkpoints=keep))
+    assert same(heads(again)[0], heads(list(fit([run(0.01)], data)))[0])
+
+
+def test_a_checkpoint_of_other_runs_is_left_alone(tmp_path: Path, data: Data) -> None:
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
+    again = list(fit([run(0.03)], data, checkpoints=keep))
+    assert same(heads(again)[0], heads(list(fit([run(0.03)], data)))[0])
+
+
+def test_nothing_is_written_before_its_time(tmp_path: Path, data: Data) -> None:
+    list(fit([run(0.01)], data, checkpoints=Checkpoints(tmp_path / "none", seconds=3600)))
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_head_goes_on_alone_from_the_checkpoint_of_a_stack(tmp_path: Path, data: Data) -> None:
+    runs = [run(lr, seed=i) for i, lr in enumerate((0.01, 0.02))]
+    whole = list(fit(runs, data))
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit(runs, data, checkpoints=keep), epochs=5)
+    again = list(fit([runs[1]], data, checkpoints=keep))
+    assert [e.epoch for e in again if isinstance(e, Epoch)][:2] == [1, 2]
+    for name, value in heads(again)[0].items():
+        torch.testing.assert_close(value, heads(whole)[1][name], rtol=0, atol=1e-5)
+
+
+def notes(events: list[Event]) -> list[str]:
+    return [event.message for event in events if isinstance(event, Noted)]
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 92, 500, -1])
+def test_a_file_that_was_cut_short_is_left_out_with_a_word(tmp_path: Path, data: Data, length: int) -> None:
+    whole, keep = list(fit([run(0.01)], data)), Checkpoints(tmp_path, seconds=0)
+    crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
+    [file] = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:length])
+    again = list(fit([run(0.01)], data, checkpoints=keep))
+    [told] = notes(again)
+    assert f"however: {file} is cut short or damaged. It is left out, and training starts anew." in told
+    assert same(heads(again)[0], heads(whole)[0])
+    assert not list(tmp_path.iterdir())
+
+
+def test_any_flipped_bit_is_noticed(tmp_path: Path, data: Data) -> None:
+    keep = Checkpoints(tmp_path, seconds=3600)
+    crashed(fit([run(0.01)], data, checkpoints=Checkpoints(tmp_path, seconds=0)), epochs=3)
+    [file] = tmp_path.iterdir()
+    for _ in flips(file, 30):
+        first = crashed(fit([run(0.01)], data, checkpoints=keep), epochs=1)
+        assert len(notes(first)) == 1
+    assert notes(crashed(fit([run(0.01)], data, checkpoints=keep), epochs=1)) == []
+
+
+def test_a_file_of_an_earlier_format_is_left_out(tmp_path: Path, data: Data) -> None:
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
+    [file] = tmp_path.iterdir()
+    torch.save({"format": 3, "heads": []}, file)
+    [told] = notes(list(fit([run(0.01)], data, checkpoints=keep)))
+    assert "was written by another version" in told
+
+
+def test_two_processes_on_one_stack_do_not_meet(tmp_path: Path, data: Data) -> None:
+    keep, whole = Checkpoints(tmp_path, seconds=0), list(fit([run(0.01)], data))
+    both = [fit([run(0.01)], data, checkpoints=keep) for _ in range(2)]
+    seen: list[list[Event]] = [[], []]
+    for pair in zip_longest(*both):
+        for own, event in zip(seen, pair, strict=True):
+            own += [event] if event is not None else []
+    assert all(same(heads(own)[0], heads(whole)[0]) for own in seen)
+
+
+def test_what_killed_processes_left_is_removed_after_a_while(tmp_path: Path, data: Data) -> None:
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
+    [file] = tmp_path.iterdir()
+    old, new = (tmp_path / f"{file.stem}.{name}.tmp" for name in ("old", "new"))
+    for path in (old, new):
+        path.write_bytes(b"")
+    os.utime(old, (0, 0))
+    list(fit([run(0.01)], data, checkpoints=keep))
+    assert list(tmp_path.iterdir()) == [new]
+
+
+def test_a_full_disk_leaves_the_checkpoint_that_was_there(tmp_path: Path, data: Data, monkeypatch) -> None:
+    keep = Checkpoints(tmp_path, seconds=0)
+    crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
+    [file] = tmp_path.iterdir()
+    before = file.read_bytes()
+
+    def full(path: Path, content: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("frostbench.training.engine.checkpoint._write", full)
+    with pytest.raises(OSError, match="No space left"):
+        list(fit([run(0.01)], data, checkpoints=keep))
+    assert [(path, path.read_bytes()) for path in tmp_path.iterdir()] == [(file, before)]

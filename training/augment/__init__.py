@@ -1,0 +1,1 @@
+"""Random changes of vectors: noise, FroFA and mixup."""

@@ -1,0 +1,52 @@
+"""Which choices do not go together: one table, read by the command line and the app alike."""
+
+from collections.abc import Sequence
+
+from frostbench.training.checks.rules.buffer import BUFFER_RULES
+from frostbench.training.checks.rules.calibrating import CALIBRATING_RULES
+from frostbench.training.checks.rules.contrast import CONTRAST_RULES
+from frostbench.training.checks.rules.margins import MARGIN_RULES
+from frostbench.training.checks.rules.mixing import MIXING_RULES
+from frostbench.training.checks.rules.points import POINT_RULES
+from frostbench.training.checks.rules.posthoc import POSTHOC_RULES
+from frostbench.training.checks.rules.prior import PRIOR_RULES
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.checks.rules.second import SECOND_RULES
+from frostbench.training.checks.rules.smoothing import SMOOTHING_RULES
+from frostbench.training.checks.rules.solved import SOLVED_RULES
+from frostbench.training.checks.rules.temperatures import TEMPERATURE_RULES
+from frostbench.training.checks.rules.unused_options import UNREAD_RULES
+from frostbench.training.checks.rules.views import VIEW_RULES
+from frostbench.training.run import RunSpec
+
+__all__ = ["RULES", "Rule", "check"]
+
+RULES: tuple[Rule, ...] = (
+    *SOLVED_RULES,
+    *PRIOR_RULES,
+    *POINT_RULES,
+    *SMOOTHING_RULES,
+    *TEMPERATURE_RULES,
+    *CALIBRATING_RULES,
+    *MARGIN_RULES,
+    *CONTRAST_RULES,
+    *MIXING_RULES,
+    *SECOND_RULES,
+    *UNREAD_RULES,
+    *VIEW_RULES,
+    *BUFFER_RULES,
+    *POSTHOC_RULES,
+)
+
+
+def check(run: RunSpec, rules: Sequence[Rule] = RULES) -> tuple[str, ...]:
+    """Warnings for a run.
+
+    Raises:
+        ValueError: a combination has no meaning; the message holds every such rule's sentence.
+    """
+    met = [rule for rule in rules if rule.applies(run)]
+    refused = [rule.sentence for rule in met if rule.verdict == "refuse"]
+    if refused:
+        raise ValueError("options must go together, however: " + "; ".join(refused) + ".")
+    return tuple(rule.sentence for rule in met)

@@ -1,0 +1,194 @@
+"""Whether runs can be trained on data: asked before the first step, so that a mistake costs no training."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import torch
+
+from frostbench.heads.bodies.attention_pool import AttentionPool
+from frostbench.heads.bodies.body import Mlp
+from frostbench.heads.closed_form.mahalanobis import Mahalanobis
+from frostbench.heads.closed_form.zero_shot import ZeroShot
+from frostbench.heads.head import Closed, Fitted
+from frostbench.heads.stepped.cosine import Cosine, fitting
+from frostbench.heads.stepped.text_weights import text_weights
+from frostbench.training.checks.conflicts import check
+from frostbench.training.checks.metrics import check_metrics
+from frostbench.training.checks.posthoc import check_posthoc
+from frostbench.training.checks.streaming import check_streams
+from frostbench.training.checks.views import check_finite_views, check_views
+from frostbench.training.data.part import Data
+from frostbench.training.losses.cpc import Cpc
+from frostbench.training.run import RunSpec
+from frostbench.training.sampling.oversample import Smote
+from frostbench.training.second import Refit
+
+MOST_PROTOTYPES = 2000
+"""Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""
+ROWS_AT_ONCE = 4096
+"""Rows that are read at a time where they stay on disk."""
+
+
+def check_data(runs: Sequence[RunSpec], data: Data) -> None:
+    """Refuse runs that cannot be trained on data.
+
+    Raises:
+        ValueError: options of a run do not go together; a column, a part, a background class, a class that its metric
+            counts, a group, a file or a package that it asks for is missing; vectors are not finite or not of the form
+            that the head reads; training rows are of one class, or of too many; or it needs all rows at once, which
+            stay on disk.
+    """
+    checked: set[tuple[str, ...]] = set()
+    for run in runs:
+        check(run)
+        check_streams(run, data)
+        background = background_of(run, data)
+        columns = columns_of(run, data)
+        if columns not in checked:
+            _check_finite(columns, data)
+            checked.add(columns)
+        _check_form(run, columns, data)
+        _check_classes(run, data)
+        _check_parts(run, data)
+        check_views(run, data)
+        check_finite_views(run, columns, data)
+        check_metrics(run, data, background)
+        _check_text_weights(run, columns, data)
+        _check_packages(run)
+
+
+def columns_of(run: RunSpec, data: Data) -> tuple[str, ...]:
+    """The columns that a run reads."""
+    return run.columns or (data.first_column,)
+
+
+def background_of(run: RunSpec, data: Data) -> tuple[int, ...]:
+    """Indices of a run's background classes.
+
+    Raises:
+        ValueError: one is not a class of the data, or they are all of them.
+    """
+    unknown = [name for name in run.background if name not in data.class_names]
+    if unknown:
+        raise ValueError(
+            f"background classes must be classes of the table, however: {unknown} came. "
+            f"Its classes are {list(data.class_names)[:20]}."
+        )
+    if len(run.background) == len(data.class_names):
+        raise ValueError("some class must be foreground, however: every class is named as background. Name fewer.")
+    return tuple(data.class_names.index(name) for name in run.background)
+
+
+def _check_finite(columns: tuple[str, ...], data: Data) -> None:
+    for role, part in (("train", data.train), ("select", data.select), ("calibrate", data.calibrate)):
+        rows, start = [], 0
+        for x in part.pieces(columns, ROWS_AT_ONCE):
+            rows += [start + row for row in (~x.isfinite().flatten(1).all(1)).nonzero().squeeze(1).tolist()]
+            start += len(x)
+        if rows:
+            raise ValueError(
+                f"vectors must be finite, however: {len(rows)} {role} rows of column {', '.join(columns)} hold NaN or "
+                f"infinity, the first in row {rows[0]}. Run `frostbench cache verify`, and embed those images anew."
+            )
+
+
+def _check_form(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
+    """Tokens are pooled, and nothing else is."""
+    shapes, body = [data.train.shapes[name] for name in columns], run.head.body
+    are_tokens, names = len(shapes[0]) == 3, ", ".join(columns)
+    if are_tokens and not isinstance(body, AttentionPool):
+        raise ValueError(
+            f"tokens [N, T, D] must be pooled to a vector, however: column {names} holds tokens and head.body.kind is "
+            f"{body.kind}. Set head.body.kind=attention_pool, or name a column of vectors."
+        )
+    if not isinstance(body, AttentionPool):
+        return
+    if not are_tokens:
+        raise ValueError(
+            f"attention_pool reads tokens [N, T, D], however: column {names} holds one vector for each image. Name a "
+            "column of tokens, or set head.body.kind=mlp."
+        )
+    width = sum(shape[-1] for shape in shapes)
+    if width % body.heads:
+        raise ValueError(
+            f"head.body.heads must divide the width of the tokens, however: {body.heads} does not divide {width}. Take "
+            f"one of {[heads for heads in range(1, 65) if width % heads == 0]}."
+        )
+
+
+def _check_classes(run: RunSpec, data: Data) -> None:
+    with_rows = int((torch.bincount(data.train.labels) > 0).sum())
+    if with_rows == 1:
+        only = data.class_names[int(data.train.labels[0])]
+        raise ValueError(
+            f"a head tells classes apart, however: all {len(data.train)} training rows are of the class {only!r}, "
+            "and every answer would be right. Take images of another class in, or look at the labels and the split."
+        )
+    for classifier in _classifiers(run):
+        if isinstance(classifier, Mahalanobis):
+            classifier.check_memory(len(data.class_names), _width_of(run, data))
+    if run.train.loss.bcl.weight > 0 and with_rows > MOST_PROTOTYPES:
+        raise ValueError(
+            f"bcl has a prototype for each class in every batch, at most {MOST_PROTOTYPES}, however: {with_rows} "
+            "classes have training rows. Use train.loss.supcon, and set train.loss.bcl.weight=0."
+        )
+    if isinstance(run.train.loss.point, Cpc) and _minimises_loss(run):
+        run.train.loss.point.check_classes(with_rows)
+    if run.train.loss.count == "groups" and data.train.groups is None:
+        raise ValueError(
+            "train.loss.count=groups counts the groups of the training rows, however: no groups came. Name groups when "
+            "images are embedded, pass Part(groups=...), or set train.loss.count=images."
+        )
+
+    present = torch.bincount(data.train.labels).nonzero().squeeze(1)
+    run.train.loss.logit_adjustment.given_log_prior(data.class_names, present)
+
+
+def _width_of(run: RunSpec, data: Data) -> int:
+    """Width of the classifier's input."""
+    width = sum(data.train.shapes[name][-1] for name in columns_of(run, data))
+    return run.head.body.hidden[-1] if isinstance(run.head.body, Mlp) else width
+
+
+def _classifiers(run: RunSpec) -> tuple[object, ...]:
+    return (run.head.classifier, *((run.second.classifier,) if isinstance(run.second, Refit) else ()))
+
+
+def _minimises_loss(run: RunSpec) -> bool:
+    """Whether some classifier of a run reads train.loss."""
+    return any(not isinstance(classifier, Fitted) for classifier in _classifiers(run))
+
+
+def _check_parts(run: RunSpec, data: Data) -> None:
+    if len(data.train) == 0:
+        raise ValueError("training needs at least one row, however: the training part is empty. Check the split.")
+    needs = _needs_selection(run)
+    if needs and len(data.select) == 0:
+        raise ValueError(
+            f"{needs} on the selection rows, however: there are none. Give the split a select share above 0, or "
+            "cross-validate: set its folds."
+        )
+    check_posthoc(run, data)
+
+
+def _needs_selection(run: RunSpec) -> str:
+    """What a run does on the selection rows; empty where it does nothing."""
+    if not isinstance(run.head.classifier, Closed):
+        return "training keeps the best epoch"
+    return "posthoc.adjustment.rule=tuned finds its strength" if run.posthoc.adjustment.rule == "tuned" else ""
+
+
+def _check_text_weights(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
+    """A file of class weights is there, and holds every class at the width of the vectors."""
+    for classifier in _classifiers(run):
+        if isinstance(classifier, ZeroShot) or (isinstance(classifier, Cosine) and classifier.init == "weights"):
+            weight = text_weights(classifier.file, classifier.sha256, data.class_names)
+            fitting(weight, sum(data.train.shapes[name][-1] for name in columns), classifier.file)
+
+
+def _check_packages(run: RunSpec) -> None:
+    if isinstance(run.train.oversample, Smote) and find_spec("imblearn") is None:
+        raise ValueError(
+            "oversampling by smote needs imbalanced-learn, however: it is not installed. Run: pip install "
+            "'frostbench[smote]', or set train.oversample.kind=gaussian."
+        )

@@ -1,0 +1,188 @@
+"""Rules of the class prior: what corrects it, and what corrects it twice."""
+
+from frostbench.heads.closed_form.knn import Neighbours
+from frostbench.heads.stepped.arcface import ArcFace
+from frostbench.heads.stepped.ldam import Ldam
+from frostbench.training.checks.rules.properties import (
+    balances_again,
+    draws_evenly,
+    is_adjusted,
+    is_fitted,
+    is_mixed,
+    is_resampled,
+    is_shifted,
+    is_smoothed,
+    is_solved,
+    is_weighted,
+    knows_no_prior,
+    last_classifier,
+    reads_loss_last,
+    sees_evenly,
+    weighs_evenly,
+)
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.run import RunSpec
+from frostbench.training.sampling.oversample import NoOversample
+from frostbench.training.sampling.samplers import ClassBatches
+from frostbench.training.second import NoSecondStage, Refit, TauNorm
+
+
+def _by_raw(run: RunSpec) -> bool:
+    return is_adjusted(run) and run.train.loss.logit_adjustment.prior == "raw" and not is_fitted(run)
+
+
+def _by_effective(run: RunSpec) -> bool:
+    return is_adjusted(run) and run.train.loss.logit_adjustment.prior == "effective" and not is_fitted(run)
+
+
+def _is_taken_out(run: RunSpec) -> bool:
+    """Whether training takes all of the prior out of the logits that are the result."""
+    is_the_loss_prior = _by_effective(run) or (_by_raw(run) and not is_weighted(run) and not is_resampled(run))
+    return reads_loss_last(run) and is_the_loss_prior and run.train.loss.logit_adjustment.tau == 1
+
+
+def _shifts_by_number(run: RunSpec) -> bool:
+    """Whether the prior is taken off with a strength that no selection rows have chosen."""
+    return run.posthoc.adjustment.rule == "fixed" and run.posthoc.adjustment.tau > 0
+
+
+def _favours_rare(run: RunSpec) -> bool:
+    """Whether margins are larger for rarer classes."""
+    classifier = run.head.classifier
+    if isinstance(classifier, ArcFace):
+        return classifier.margin > 0 and classifier.tail_exponent > 0
+    return isinstance(classifier, Ldam) and classifier.max_margin > 0
+
+
+def _mixes_in_rare(run: RunSpec) -> bool:
+    """Whether mixing moves labels from frequent classes to rare ones."""
+    mixup = run.train.mixup
+    return is_mixed(run) and (mixup.pairing == "head_tail" or mixup.label_rule == "remix") and not is_solved(run)
+
+
+PRIOR_RULES: tuple[Rule, ...] = (
+    Rule(
+        "warn",
+        lambda run: _by_raw(run) and is_weighted(run),
+        "logit adjustment by the raw prior and class weights both correct the prior, and recall of frequent classes "
+        "drops: use train.loss.logit_adjustment.prior=effective, or one of the two alone",
+    ),
+    Rule(
+        "warn",
+        lambda run: _by_raw(run) and is_resampled(run),
+        "logit adjustment by the raw prior and a sampler that favours rare classes both correct the prior: use "
+        "train.loss.logit_adjustment.prior=effective, or one of the two alone",
+    ),
+    Rule(
+        "warn",
+        lambda run: is_weighted(run) and is_resampled(run),
+        "class weights and a sampler that favours rare classes both correct the prior: use one of "
+        "train.loss.class_weight and train.sampler",
+    ),
+    Rule(
+        "warn",
+        lambda run: is_resampled(run) and not isinstance(run.train.oversample, NoOversample),
+        "train.oversample and a sampler that favours rare classes both show rare classes more often: use one of the "
+        "two",
+    ),
+    Rule(
+        "warn",
+        lambda run: is_adjusted(run) and _favours_rare(run),
+        "logit adjustment and margins that are larger for rarer classes both favour these: use one of the two",
+    ),
+    Rule(
+        "warn",
+        lambda run: _mixes_in_rare(run) and (is_adjusted(run) or (is_shifted(run) and reads_loss_last(run))),
+        "mixup by head_tail or remix gives rare classes more of the labels than the prior that logit adjustment knows, "
+        "so both favour these: use train.mixup.pairing=random with label_rule=share, or no adjustment",
+    ),
+    Rule(
+        "idle",
+        lambda run: _by_effective(run) and weighs_evenly(run) and sees_evenly(run),
+        "inverse class weights leave a uniform effective prior, so logit adjustment by it changes nothing: use one of "
+        "the two",
+    ),
+    Rule(
+        "idle",
+        lambda run: _by_effective(run) and draws_evenly(run) and sees_evenly(run),
+        "a sampler that draws all classes alike leaves a uniform effective prior, so logit adjustment by it changes "
+        "nothing: use one of the two",
+    ),
+    Rule(
+        "warn",
+        lambda run: _by_effective(run) and isinstance(run.train.sampler, ClassBatches) and not is_weighted(run),
+        "pxk draws classes nearly alike, so logit adjustment by the effective prior changes little: use one of the two",
+    ),
+    Rule(
+        "warn",
+        lambda run: is_smoothed(run) and reads_loss_last(run) and (is_adjusted(run) or _shifts_by_number(run)),
+        "uniform label smoothing bounds the logit gaps, and logit adjustment then flips confident predictions of "
+        "frequent classes: use train.loss.smoothing.spread=prior or train.loss.smoothing.epsilon=0",
+    ),
+    Rule(
+        "warn",
+        lambda run: is_adjusted(run) and is_shifted(run) and reads_loss_last(run) and not _is_taken_out(run),
+        "logit adjustment is applied in training and again after it: use one of train.loss.logit_adjustment.tau and "
+        "posthoc.adjustment",
+    ),
+    Rule(
+        "idle",
+        lambda run: is_shifted(run) and _is_taken_out(run),
+        "logit adjustment of tau 1 in training leaves a uniform prior in the logits, so posthoc.adjustment has no "
+        "effect: use one of the two",
+    ),
+    Rule(
+        "idle",
+        lambda run: (
+            weighs_evenly(run)
+            and sees_evenly(run)
+            and is_shifted(run)
+            and isinstance(run.second, NoSecondStage | Refit)
+            and not is_adjusted(run)
+            and not knows_no_prior(last_classifier(run))
+        ),
+        "inverse class weights leave a uniform prior in the logits, so posthoc.adjustment changes nothing: use one of "
+        "the two",
+    ),
+    Rule(
+        "idle",
+        lambda run: (
+            draws_evenly(run)
+            and sees_evenly(run)
+            and is_shifted(run)
+            and isinstance(run.second, NoSecondStage)
+            and not is_adjusted(run)
+        ),
+        "a sampler that draws all classes alike leaves a uniform prior in the logits, so posthoc.adjustment changes "
+        "nothing: use one of the two",
+    ),
+    Rule(
+        "idle",
+        lambda run: (
+            is_shifted(run) and isinstance(run.second, NoSecondStage | Refit) and knows_no_prior(last_classifier(run))
+        ),
+        "ncm, mahalanobis, zero_shot, lda with a uniform prior and knn with prior_exponent 1 hold no class prior, so "
+        "posthoc.adjustment has no effect: set its rule to fixed and its tau to 0",
+    ),
+    Rule(
+        "warn",
+        lambda run: is_shifted(run) and _votes_partly(last_classifier(run)),
+        "the prior_exponent of knn and posthoc.adjustment both take the class prior off the votes: use one of the two",
+    ),
+    Rule(
+        "idle",
+        lambda run: balances_again(run) and is_shifted(run),
+        "crt and lws on balanced classes leave a uniform prior in the logits, so posthoc.adjustment has no effect: use "
+        "one of the two",
+    ),
+    Rule(
+        "idle",
+        lambda run: isinstance(run.second, TauNorm) and is_shifted(run),
+        "tau_norm stands for a correction of the prior and its logits count as free of one, so posthoc.adjustment has "
+        "no effect: use one of the two",
+    ),
+)
+
+
+def _votes_partly(classifier: object) -> bool:
+    return isinstance(classifier, Neighbours) and classifier.prior_exponent not in (0, 1)

@@ -1,0 +1,173 @@
+"""Rules of options that nothing reads beside the others chosen."""
+
+from frostbench.heads.closed_form.lda import Lda
+from frostbench.heads.closed_form.ridge import Ridge
+from frostbench.training.checks.rules.properties import (
+    closed_classifiers,
+    is_adjusted,
+    is_fitted,
+    is_solved,
+    is_weighted,
+)
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.class_weights import ConstantSchedule, DeferredSchedule, EffectiveWeight, PowerWeight
+from frostbench.training.run import RunSpec
+from frostbench.training.sampling.samplers import ClassBatches
+from frostbench.training.second import NoSecondStage, Refit
+from frostbench.training.spec.optim import Schedule
+from frostbench.training.spec.stage import EarlyStop
+
+
+def _unread_beta(weight: object) -> bool:
+    if not isinstance(weight, EffectiveWeight):
+        return False
+    return weight.beta_rule != "fixed" and weight.beta != EffectiveWeight().beta
+
+
+def _unread_ratio(weight: object) -> bool:
+    if not isinstance(weight, EffectiveWeight):
+        return False
+    return weight.beta_rule != "ratio" and weight.ratio != EffectiveWeight().ratio
+
+
+def _weighs_alike(weight: object) -> bool:
+    """Whether a class weight has the number at which all classes weigh alike."""
+    if isinstance(weight, EffectiveWeight):
+        return (weight.beta_rule == "fixed" and weight.beta == 0) or (weight.beta_rule == "ratio" and weight.ratio == 1)
+    return isinstance(weight, PowerWeight) and weight.power == 0
+
+
+def _never_comes(run: RunSpec) -> bool:
+    """Whether deferred class weights would act after the last step."""
+    schedule = run.train.loss.weight_schedule
+    return is_weighted(run) and isinstance(schedule, DeferredSchedule) and schedule.start == 1
+
+
+def _is_told_the_epoch(run: RunSpec) -> bool:
+    """Whether a given epoch leaves nothing to judge, and something is said of how to."""
+    stop, is_tuned = run.train.early_stop, run.posthoc.adjustment.rule == "tuned"
+    if stop.epoch is None or not isinstance(run.second, NoSecondStage | Refit):
+        return False
+    return stop.patience != EarlyStop().patience or (stop.metric != EarlyStop().metric and not is_tuned)
+
+
+def _unread_strength(classifier: object) -> bool:
+    return isinstance(classifier, Ridge) and classifier.rule != "fixed" and classifier.strength != Ridge().strength
+
+
+def _unread_shrinkage(classifier: object) -> bool:
+    if not isinstance(classifier, Lda) or classifier.shrinkage == "fixed":
+        return False
+    return (classifier.alpha, classifier.target) != (Lda().alpha, Lda().target)
+
+
+UNREAD_RULES: tuple[Rule, ...] = (
+    Rule(
+        "idle",
+        lambda run: (
+            not is_adjusted(run) and run.train.loss.logit_adjustment.prior != "effective" and not is_fitted(run)
+        ),
+        "logit adjustment has strength 0, so its prior has no effect: set train.loss.logit_adjustment.tau above 0",
+    ),
+    Rule(
+        "idle",
+        lambda run: (
+            run.train.loss.logit_adjustment.prior != "given"
+            and bool(run.train.loss.logit_adjustment.given)
+            and not is_fitted(run)
+        ),
+        "logit adjustment reads another prior, so the shares given have no effect: set "
+        "train.loss.logit_adjustment.prior=given, or leave them out",
+    ),
+    Rule(
+        "idle",
+        lambda run: (
+            run.train.loss.smoothing.epsilon == 0
+            and run.train.loss.smoothing.spread != "uniform"
+            and not is_fitted(run)
+        ),
+        "label smoothing moves nothing, so its spread has no effect: set train.loss.smoothing.epsilon above 0",
+    ),
+    Rule(
+        "idle",
+        lambda run: _unread_beta(run.train.loss.class_weight),
+        "beta_rule=auto and ratio find beta from the class sizes, so the beta given has no effect: leave it out, or "
+        "set train.loss.class_weight.beta_rule=fixed",
+    ),
+    Rule(
+        "idle",
+        lambda run: _unread_ratio(run.train.loss.class_weight),
+        "the ratio of weights is read where beta_rule is ratio, so the ratio given has no effect: leave it out, or set "
+        "train.loss.class_weight.beta_rule=ratio",
+    ),
+    Rule(
+        "idle",
+        lambda run: _weighs_alike(run.train.loss.class_weight),
+        "class weights of power 0, beta 0 or ratio 1 count all classes alike: set train.loss.class_weight.kind=none, "
+        "or another number",
+    ),
+    Rule(
+        "idle",
+        lambda run: not is_weighted(run) and run.train.loss.count != "images",
+        "all classes weigh alike, so what is counted has no effect: choose a train.loss.class_weight, or set "
+        "train.loss.count=images",
+    ),
+    Rule(
+        "idle",
+        lambda run: (
+            not is_weighted(run)
+            and not isinstance(run.train.loss.weight_schedule, ConstantSchedule)
+            and not is_solved(run)
+        ),
+        "all classes weigh alike, so when the weights act has no effect: choose a train.loss.class_weight, or set "
+        "train.loss.weight_schedule.kind=constant",
+    ),
+    Rule(
+        "refuse",
+        _never_comes,
+        "class weights deferred to the end of training never act: set train.loss.weight_schedule.start below 1, or "
+        "train.loss.class_weight.kind=none",
+    ),
+    Rule(
+        "idle",
+        lambda run: run.posthoc.adjustment.rule == "tuned" and run.posthoc.adjustment.tau != 0,
+        "rule=tuned finds tau on the selection rows, so the tau given has no effect: leave it out, or set "
+        "posthoc.adjustment.rule=fixed",
+    ),
+    Rule(
+        "idle",
+        lambda run: (
+            run.train.early_stop.metric == "last"
+            and run.train.early_stop.patience != EarlyStop().patience
+            and not is_solved(run)
+        ),
+        "metric=last never stops early, so train.early_stop.patience has no effect: leave it out, or choose another "
+        "metric",
+    ),
+    Rule(
+        "idle",
+        lambda run: _is_told_the_epoch(run) and not is_solved(run),
+        "the epoch that is kept is given, so train.early_stop.metric and patience have no effect: leave them out, or "
+        "set train.early_stop.epoch=null",
+    ),
+    Rule(
+        "warn",
+        lambda run: (
+            isinstance(run.train.sampler, ClassBatches) and run.train.schedule.batch_size != Schedule().batch_size
+        ),
+        "a batch of pxk has train.sampler.classes times rows rows, and train.schedule.batch_size counts only for "
+        "min_steps and a second stage: set those of the sampler",
+    ),
+    Rule(
+        "idle",
+        lambda run: any(map(_unread_strength, closed_classifiers(run))),
+        "rule=leave_one_out finds the strength of ridge, so the strength given has no effect: leave it out, or set "
+        "the classifier's rule=fixed",
+    ),
+    Rule(
+        "idle",
+        lambda run: any(map(_unread_shrinkage, closed_classifiers(run))),
+        "the estimators oas and ledoit_wolf find alpha and shrink lda to the mean variance, so alpha and target have "
+        "no effect: leave them out, or set the classifier's shrinkage=fixed",
+    ),
+)

@@ -1,0 +1,59 @@
+"""Rules of several views of an image."""
+
+from frostbench.training.checks.rules.properties import is_mixed, is_solved
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.run import RunSpec
+from frostbench.training.sampling.batches import Shuffled
+from frostbench.training.sampling.oversample import NoOversample
+
+
+def _is_consistent(run: RunSpec) -> bool:
+    return run.train.loss.consistency.weight > 0
+
+
+def _come_together(run: RunSpec) -> bool:
+    return run.train.views == "together"
+
+
+VIEW_RULES: tuple[Rule, ...] = (
+    Rule(
+        "refuse",
+        lambda run: _is_consistent(run) and not _come_together(run),
+        "consistency compares the views of an image within a batch: set train.views=together, or "
+        "train.loss.consistency.weight=0",
+    ),
+    Rule(
+        "refuse",
+        lambda run: _is_consistent(run) and is_mixed(run),
+        "consistency draws the views of one image together and mixup blends each with another image: use one of "
+        "train.loss.consistency and train.mixup",
+    ),
+    Rule(
+        "refuse",
+        lambda run: _is_consistent(run) and is_solved(run),
+        "consistency acts on batches and a solved classifier such as logreg has none: use head.classifier.kind=linear, "
+        "or train.loss.consistency.weight=0",
+    ),
+    Rule(
+        "refuse",
+        lambda run: _come_together(run) and not isinstance(run.train.oversample, NoOversample),
+        "rows that are made up are views of no image, so they cannot come in batches of whole images: set "
+        "train.oversample.kind=none, or train.views=samples",
+    ),
+    Rule(
+        "refuse",
+        lambda run: (
+            run.train.views != "samples"
+            and isinstance(run.train.sampler, Shuffled)
+            and run.train.sampler.buffer_rows is not None
+        ),
+        "a buffer shuffles rows and not images, whose views may lie in other blocks: set train.views=samples, or "
+        "train.sampler.buffer_rows=null",
+    ),
+    Rule(
+        "refuse",
+        lambda run: _come_together(run) and is_solved(run),
+        "a solved classifier such as logreg has no batches in which views could come together: set train.views=samples "
+        "or averaged",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Cross-validation: choices on held-out folds, then one fit."""

@@ -1,0 +1,187 @@
+"""Cross-validation where there are no rows apart to select and to calibrate: choices on held-out folds, then one fit.
+
+The epoch, the power and strength that are tuned, calibration and decisions come from predictions for held-out rows.
+Then a head is fitted to all rows with these fixed: it is the one that is kept. Its quality is told by the predictions
+for held-out rows, which heads of the folds made; the head itself has seen more rows than any of them.
+
+What helps to predict a row was chosen without its fold, save two things: the epoch of the first of two stages, and
+whatever a person chooses by looking at these figures. Those are optimistic, as they are on selection rows.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from frostbench.heads.head import Closed
+from frostbench.heads.posthoc.crossfit import Answers
+from frostbench.training.checks.data import check_data
+from frostbench.training.checks.streaming import check_folds_stream
+from frostbench.training.crossval.epoch_choice import paced, watching_first, watching_second
+from frostbench.training.crossval.fold_fits import FoldFitted as FoldFitted
+from frostbench.training.crossval.fold_fits import StoppedError, Study, held_out, numbers_in, refitted, watched
+from frostbench.training.crossval.out_of_fold import HeldOut, Pooled, pooled
+from frostbench.training.data.part import Data
+from frostbench.training.engine.events import Event, Finished, Started
+from frostbench.training.engine.fit import never
+from frostbench.training.engine.grouping import grouped
+from frostbench.training.losses.adafocal import AdaFocal
+from frostbench.training.run import RunSpec
+from frostbench.training.second import Crt, Lws
+
+
+@dataclass(frozen=True)
+class CrossValidated:
+    """A run ended with a head that was fitted to all rows.
+
+    Attributes:
+        run: place of the run.
+        finished: its head, with what the folds chose; its epoch is that of the mean course which was told, and its
+            seconds are those of everything, for all runs that were fitted together.
+        answers: for each row by a head that did not see it, calibrated and decided on where the head is, by what other
+            folds chose; logits are -inf for classes which that head could not know.
+        together: runs that were fitted together.
+    """
+
+    run: int
+    finished: Finished
+    answers: Answers
+    together: int
+
+
+def cross_validate(
+    runs: Sequence[RunSpec], data: Data, folds: Tensor, stop: Callable[[], bool] = never
+) -> Iterator[Event | FoldFitted | CrossValidated]:
+    """Choose epochs, strengths, calibration and decisions on held-out folds, and fit the heads to all rows with them.
+
+    Of each run are told its start, a FoldFitted after each fit, an Epoch for each epoch of the mean course over all
+    folds and repeats, and how it ended: CrossValidated or Failed. Early stopping is off in the folds. Each takes the
+    epochs that the schedule gives for all rows, so that an epoch is at the same point of the schedule in every fit, and
+    the one with the highest mean of early_stop.metric, weighted by held-out rows, is kept. Predictions for a fold are
+    made at the epoch that the other folds of its repeat choose. Runs of one skeleton are one stack in each fold.
+
+    Args:
+        runs: what to train. A run is judged on repeat seed modulo R, so that seeds also stand for cuts of the folds.
+        data: all rows as the training part; the other parts are not read.
+        folds: [R, N] number of the fold that holds each training row out, in each repeat.
+        stop: asked as in `fit`; runs that are cut short give nothing.
+
+    Raises:
+        ValueError: a run cannot be trained on data, or folds are not of its rows.
+    """
+    check_runs(runs, data)
+    if folds.ndim != 2 or folds.shape[1] != len(data.train) or any(len(numbers_in(each)) < 2 for each in folds):
+        raise ValueError(
+            f"folds [R, N] number each of the {len(data.train)} training rows, two numbers or more in each repeat, "
+            f"however: {list(folds.shape)} came. Pass those of the same rows."
+        )
+    for numbers in groups_of(runs, data, len(folds)):
+        try:
+            yield from _studied(_study(numbers, runs, data, folds, stop))
+        except StoppedError:
+            return
+        if stop():
+            return
+
+
+def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
+    """Refuse runs that cannot be cross-validated on the training part of data.
+
+    Raises:
+        ValueError: as `frostbench.training.checks.data.check_data`, save for missing rows that select or calibrate.
+    """
+    check_folds_stream(data)
+    limited = [run for run in runs if isinstance(run.second, Crt | Lws) and run.second.max_head_loss is not None]
+    if limited:
+        raise ValueError(
+            "second.max_head_loss is judged on the selection rows of an ordinary split, however: it came with a split "
+            "into folds, whose heads lose more or less each. Leave it out, or cut the split without folds."
+        )
+    if any(isinstance(run.train.loss.point, AdaFocal) for run in runs):
+        raise ValueError(
+            "adafocal follows the calibration of held-out rows while it trains, however: it came with a split into "
+            "folds, whose held-out rows judge it. Cut the split without folds, or use train.loss.point.kind=focal."
+        )
+    if any(run.view_sets or run.tta for run in runs):
+        raise ValueError(
+            "view sets are of the training rows of an ordinary split, however: they came with a split into folds, "
+            "where views would show held-out images. Cut the split without folds, or drop view_sets and tta."
+        )
+    if data.train.images is not None:
+        raise ValueError(
+            "folds are cut by rows and groups, however: rows are views of images. Pass one row for each image."
+        )
+    # As the folds train them: which classes a metric counts is another matter in each fold.
+    check_data([watching_first(run) for run in runs], replace(data, select=data.train, calibrate=data.train))
+
+
+def groups_of(runs: Sequence[RunSpec], data: Data, repeats: int) -> list[list[int]]:
+    """Places of runs, those together that are fitted together and judged on the same repeat."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for group, numbers in enumerate(grouped(runs, data)):
+        for number in numbers:
+            found.setdefault((group, runs[number].seed % repeats), []).append(number)
+    return list(found.values())
+
+
+def _study(
+    numbers: Sequence[int], runs: Sequence[RunSpec], data: Data, folds: Tensor, stop: Callable[[], bool]
+) -> Study:
+    asked, here = {number: runs[number] for number in numbers}, folds.to(data.train.labels.device)
+    paces = {number: paced(run, len(data.train)) for number, run in asked.items()}
+    study = Study(asked, paces, data, here, runs[numbers[0]].seed % len(folds), stop, 0)
+    stages = _is_stepped(runs[numbers[0]]) + _has_two(runs[numbers[0]])
+    study.fits = stages * len(study.places) + len(study.judged) + 1
+    return study
+
+
+def _is_stepped(run: RunSpec) -> bool:
+    return not isinstance(run.head.classifier, Closed)
+
+
+def _has_two(run: RunSpec) -> bool:
+    """Whether a run has two stages of gradient steps."""
+    return isinstance(run.second, Crt | Lws)
+
+
+def _studied(study: Study) -> Iterator[Event | FoldFitted | CrossValidated]:
+    """Everything about runs of one skeleton, from their start to their end."""
+    began, together, one = time.perf_counter(), len(study.runs), next(iter(study.runs.values()))
+    for number, run in study.runs.items():
+        yield Started(number, run.epochs_for(len(study.data.train)) if _is_stepped(run) else 0)
+    if _is_stepped(one):
+        yield from watched(study, 0, lambda run, _: watching_first(run))
+    if _has_two(one) and study.runs:
+        yield from watched(study, 1, watching_second)
+    chosen: dict[int, Pooled] = {}
+    for event in held_out(study) if study.runs else ():
+        if isinstance(event, tuple):
+            yield from _settled(study, *event, chosen)
+        else:
+            yield event
+    for event in refitted(study, chosen) if study.runs else ():
+        if isinstance(event, Finished):
+            seconds = time.perf_counter() - began
+            yield _whole(study, event, chosen[event.run], seconds, together)
+        else:
+            yield event
+
+
+def _settled(study: Study, number: int, held: HeldOut, chosen: dict[int, Pooled]) -> Iterator[Event]:
+    """Make the choices that remain for a run."""
+    try:
+        chosen[number] = pooled(study.asked[number], held)
+    except ValueError as error:
+        yield study.failed(number, str(error))
+
+
+def _whole(study: Study, end: Finished, found: Pooled, seconds: float, together: int) -> CrossValidated:
+    prior = study.asked[end.run].posthoc.deployed(end.head.class_names, end.head.priors.present)
+    head = replace(end.head.under(prior), layers=found.layers, calibration=found.calibration)
+    kept, epoch = study.kept.get(end.run, []), end.epoch
+    if len(kept) == 2 and epoch > kept[0].final:
+        # The mean course of the second stage counts on from the whole first one.
+        epoch += study.runs[end.run].train.schedule.epochs - kept[0].final
+    finished = replace(end, head=head, epoch=epoch, seconds=seconds)
+    return CrossValidated(end.run, finished, found.answers, together)

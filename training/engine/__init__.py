@@ -1,0 +1,1 @@
+"""The training engine: stacks of heads, their steps, epoch selection, checkpoints and the finished head."""

@@ -1,0 +1,268 @@
+"""The stages of gradient steps: whole heads, and then perhaps their classifiers alone."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from frostbench.heads.bodies.body import Pass
+from frostbench.heads.head import Closed, Core, Placed, linear_of
+from frostbench.heads.stepped.cosine import CosineLayer
+from frostbench.training.checks.metrics import epochs_metric
+from frostbench.training.data.randomness import generator
+from frostbench.training.data.row_stream import fronted
+from frostbench.training.data.train_rows import TrainRows
+from frostbench.training.data.views import rows_of_images
+from frostbench.training.engine.objective import Objective
+from frostbench.training.engine.run_context import Setting
+from frostbench.training.engine.stack import Features, Stack
+from frostbench.training.losses.class_statistics import Facts
+from frostbench.training.run import RunSpec
+from frostbench.training.sampling.batches import SamplerSpec, Shuffled, batches_of, shares_of
+from frostbench.training.sampling.samplers import Sampler
+from frostbench.training.second import Crt, Lws, metric_of
+from frostbench.training.spec.optim import Schedule
+from frostbench.training.spec.stage import EarlyStop, StageSpec
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one stage of gradient steps does to the heads of a stack.
+
+    Attributes:
+        settings: the runs.
+        early_stops: which epoch each keeps.
+        floors: the least recall of frequent classes that an epoch of each must have to be kept; None asks for none.
+        stack: their heads.
+        rows: the training rows, made-up ones included.
+        batches: draws the row numbers of one pass, batch by batch, at a progress from 0 to 1.
+        order: draws what the heads share beside the rows, on the CPU.
+        schedule: the course of the learning rate.
+        epochs: the most passes.
+    """
+
+    settings: Sequence[Setting]
+    early_stops: Sequence[EarlyStop]
+    floors: Sequence[float | None]
+    stack: Stack
+    rows: TrainRows
+    batches: Callable[[float], Sequence[Tensor]]
+    order: torch.Generator
+    schedule: Schedule
+    epochs: int
+
+    @property
+    def ripe(self) -> int:
+        """The pass after which the rate has risen in full and all that comes in late acts; patience counts from there.
+
+        Deferred class weights would never act if patience ended training before, and steps of a warm-up are short.
+        """
+        start = max(self.stack.objectives[0].spec.full_from, self.schedule.warmup)
+        return math.ceil(round(start * self.epochs, 9))
+
+    def stretched(self, patience: int) -> int:
+        """Passes for a patience in epochs of the schedule, where min_steps asks for more of them: as many more."""
+        return math.ceil(patience * self.epochs / self.schedule.epochs)
+
+
+class Scaled(nn.Module):
+    """Logits times a positive factor for each class.
+
+    Shapes: z [N, C] -> [N, C]
+    """
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.zeros(classes))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Scaled logits."""
+        return z * self.log_scale.exp()
+
+
+def first_stage(settings: Sequence[Setting]) -> Stage:
+    """The stage that trains whole heads."""
+    one, x = settings[0], settings[0].rows.x
+    with torch.no_grad():
+        select = one.head.preprocess(one.data.select.features(one.rows.columns))
+    objectives = []
+    for setting in settings:
+        _place(setting)
+        core = Core(setting.head.body, setting.head.classifier, _first_temperatures(setting))
+        objectives.append(_objective(setting.run.train, setting, core, setting.facts))
+    objectives[0].measure(x, one.head.preprocess, one.rows.table_rows)
+    for objective in objectives:
+        objective.prepare(x, one.rows.labels, objectives[0])
+    return _stage(settings, objectives, Features(x, select, True), 1, [None] * len(settings))
+
+
+def _first_temperatures(setting: Setting) -> Tensor | None:
+    """The class temperatures [C] that logits are divided by from the first step on; None where VACE divides none."""
+    vace = setting.run.train.loss.vace
+    if vace.strength == 0 or vace.acts_on != "logits":
+        return None
+    fixed = setting.facts.spread_temperatures()
+    return torch.full((len(setting.data.class_names),), vace.base) if fixed is None else fixed
+
+
+@torch.no_grad()
+def _place(setting: Setting) -> None:
+    """Start a classifier from the training rows, where its spec says how."""
+    classifier, head = setting.run.head.classifier, setting.head
+    if isinstance(classifier, Placed) and isinstance(head.classifier, CosineLayer):
+        x = setting.rows.x
+        # A start that reads more than labels was refused for streamed rows (frostbench.training.checks.streaming).
+        hidden = head.body(x) if isinstance(x, Tensor) else torch.empty(0, head.body.width)
+        rows = setting.rows.for_classifier(hidden, setting.facts, setting.data.class_names)
+        classifier.start(head.classifier, rows, setting.start)
+
+
+@torch.no_grad()
+def second_stage(settings: Sequence[Setting], recalls: Sequence[float | None]) -> Stage:
+    """The stage that trains classifiers, or factors on their logits, with all before them frozen.
+
+    A fresh classifier takes the place of the old one in its head.
+
+    Args:
+        settings: the runs, with their heads as the first stage left them.
+        recalls: of frequent classes, by these heads; None where no class is frequent.
+    """
+    fronts, select, objectives = [], [], []
+    for setting in settings:
+        head, rows, second = setting.head, setting.rows, stepped_second(setting.run)
+        spec, facts = second_spec(setting.run), second_facts(setting.facts, second)
+        front = head.body if isinstance(second, Crt) else nn.Sequential(head.body, head.classifier)
+        fronts.append(front)
+        select.append(front(head.preprocess(setting.data.select.features(rows.columns))))
+        if isinstance(second, Crt):
+            _renew(setting, second)
+            core = Core(Pass(head.body.width), head.classifier)
+        else:
+            classes = len(setting.data.class_names)
+            core = Core(Pass(classes), Scaled(classes))
+        objectives.append(_objective(spec, setting, core, facts))
+    features = Features(fronted(settings[0].rows.x, fronts), torch.stack(select), False)
+    floors = [_floor(stepped_second(s.run), recall) for s, recall in zip(settings, recalls, strict=True)]
+    return _stage(settings, objectives, features, 2, floors)
+
+
+def _floor(second: Crt | Lws, recall: float | None) -> float | None:
+    """The least recall of frequent classes that a second stage may leave of what the first had."""
+    return None if second.max_head_loss is None or recall is None else recall - second.max_head_loss
+
+
+def _renew(setting: Setting, crt: Crt) -> None:
+    head, spec = setting.head, setting.run.head.classifier
+    if crt.init == "fresh" and not isinstance(spec, Closed):
+        built = spec.build(head.body.width, len(setting.data.class_names), setting.start)
+        head.classifier = built.to(setting.rows.x.device, setting.rows.x.dtype)
+        _place(setting)
+
+
+def stepped_second(run: RunSpec) -> Crt | Lws:
+    """The second stage of a run, which takes gradient steps."""
+    if not isinstance(run.second, Crt | Lws):
+        raise TypeError(f"second stage {run.second.kind} takes no gradient steps.")
+    return run.second
+
+
+def second_spec(run: RunSpec) -> StageSpec:
+    """What the second stage of a run minimises, and how: plain cross entropy along a cosine."""
+    first, second = run.train, stepped_second(run)
+    return StageSpec(
+        optim=second.optim,
+        schedule=second.schedule(first.schedule),
+        early_stop=first.early_stop.model_copy(
+            update={"epoch": second.epoch, "metric": metric_of(second, first.early_stop.metric)}
+        ),
+        sampler=_drawing(first.sampler, second.sampler),
+    )
+
+
+def _drawing(sampler: SamplerSpec, draw: Sampler) -> Shuffled:
+    """Rows that are drawn otherwise than in the first stage, through the same buffer."""
+    return sampler.model_copy(update={"draw": draw}) if isinstance(sampler, Shuffled) else Shuffled(draw=draw)
+
+
+def second_facts(facts: Facts, second: Crt | Lws) -> Facts:
+    """The facts of the training rows as the second stage's sampler shows them, at its end."""
+    return facts.under_sampler(shares_of(Shuffled(draw=second.sampler), facts.counts, 1.0)).unweighted()
+
+
+def fold(setting: Setting, scaled: Scaled) -> None:
+    """Multiply the factors of a second stage into the linear classifier before it."""
+    linear = linear_of(setting.head.classifier)
+    with torch.no_grad():
+        factors = scaled.log_scale.exp()
+        linear.weight.mul_(factors[:, None])
+        linear.bias.mul_(factors)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What a sampler draws: rows, or images whose views come together.
+
+    Attributes:
+        rows: [U, V] row numbers of the views of each, one where rows are drawn.
+        labels: [U].
+    """
+
+    rows: Tensor
+    labels: Tensor
+
+    @classmethod
+    def of(cls, spec: StageSpec, rows: TrainRows) -> "_Drawn":
+        """What the sampler of a stage draws of rows."""
+        labels = rows.labels.cpu()
+        if spec.views == "together" and rows.images is not None:
+            found = rows_of_images(rows.images.cpu())
+            return cls(found, labels[found[:, 0]])
+        return cls(torch.arange(len(labels))[:, None], labels)
+
+    @property
+    def views(self) -> int:
+        """Rows of each."""
+        return self.rows.shape[1]
+
+    def batches(self, spec: StageSpec, order: torch.Generator, progress: float) -> list[Tensor]:
+        """Row numbers of the batches of one pass at a progress from 0 to 1."""
+        size = max(1, spec.schedule.batch_size // self.views)
+        return [self.rows[each].flatten() for each in batches_of(spec.sampler, self.labels, size, order, progress)]
+
+
+def _judged(early_stop: EarlyStop, setting: Setting) -> EarlyStop:
+    """How epochs are chosen on the selection rows that there are."""
+    metric = epochs_metric(early_stop.metric, setting.data.select.labels, setting.background)
+    return early_stop.model_copy(update={"metric": metric})
+
+
+def _objective(spec: StageSpec, setting: Setting, core: Core, facts: Facts) -> Objective:
+    objective = Objective(spec, setting.run.head.classifier, core, facts, setting.start)
+    return objective.to(setting.rows.x.device, setting.rows.x.dtype)
+
+
+def _stage(
+    settings: Sequence[Setting],
+    objectives: Sequence[Objective],
+    features: Features,
+    place: int,
+    floors: Sequence[float | None],
+) -> Stage:
+    """The stage of runs that share all but their numbers."""
+    one, spec = settings[0], objectives[0].spec
+    device = features.train.device
+    order = generator(one.run.order, "order", place)
+    noises = [generator(s.run.seed, "noise", place, device) for s in settings]
+    drawn = _Drawn.of(spec, one.rows)
+    for objective in objectives:
+        objective.terms.views = drawn.views
+
+    def batches(progress: float) -> Sequence[Tensor]:
+        return [rows.to(device) for rows in drawn.batches(spec, order, progress)]
+
+    early_stops = [_judged(o.spec.early_stop, s) for o, s in zip(objectives, settings, strict=True)]
+    stack = Stack(objectives, noises, features)
+    epochs = spec.epochs_for(one.rows.table_rows)
+    return Stage(settings, early_stops, floors, stack, one.rows, batches, order, spec.schedule, epochs)

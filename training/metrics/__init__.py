@@ -1,0 +1,1 @@
+"""Metrics of classification, calibration, selective prediction and out-of-distribution detection."""

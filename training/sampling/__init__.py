@@ -1,0 +1,1 @@
+"""Order in which rows are drawn: batches, class-balanced samplers and oversampling."""

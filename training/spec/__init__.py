@@ -1,0 +1,1 @@
+"""Specs of a stage of training and of its optimiser."""
