@@ -26,15 +26,9 @@ from frostbench.heads.stepped.ldam import Ldam
 from frostbench.heads.stepped.linear import Linear
 from frostbench.heads.stepped.prototype import Prototype
 
-Fitted = Ridge | Lda | NearestMean | Mahalanobis | Neighbours | ZeroShot
-"""Classifiers in closed form: one pass over the training rows."""
-Closed = LogisticRegression | Fitted
+Closed = LogisticRegression | Ridge | Lda | NearestMean | Mahalanobis | Neighbours | ZeroShot
 """Classifiers without gradient steps."""
-Placed = Cosine | ArcFace | CosFace | Ldam | Prototype
-"""Classifiers that may start from the training rows."""
-Margined = ArcFace | CosFace | Ldam
-"""Classifiers with a margin in training."""
-Stepped = Linear | Placed | ExternalClassifier
+Stepped = Linear | Cosine | ArcFace | CosFace | Ldam | Prototype | ExternalClassifier
 """Classifiers trained by gradient steps."""
 ClosedSpec = Annotated[Closed, Field(discriminator="kind")]
 ClassifierSpec = Annotated[Stepped | Closed, Field(discriminator="kind")]
@@ -58,19 +52,13 @@ class HeadSpec(Spec):
             TypeError: the classifier is fitted to rows and has no untrained form.
         """
         body = self.body.build(x.shape[-1], generator)
-        if isinstance(self.classifier, Fitted):
-            raise TypeError(f"{self.classifier.kind} is fitted to rows; it cannot be built without them.")
         return Head(self.preprocess.build(x), body, self.classifier.build(body.width, classes, generator))
 
     def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> "Head":
         """A head whose numbers, of these shapes by name, are still to be loaded."""
-        nothing = torch.Generator()
-        body = self.body.build(dim, nothing)
-        if isinstance(self.classifier, Fitted):
-            own = {n.removeprefix("classifier."): s for n, s in shapes.items() if n.startswith("classifier.")}
-            classifier: nn.Module = self.classifier.blank(body.width, classes, own)
-        else:
-            classifier = self.classifier.build(body.width, classes, nothing)
+        body = self.body.build(dim, torch.Generator())
+        own = {n.removeprefix("classifier."): s for n, s in shapes.items() if n.startswith("classifier.")}
+        classifier = self.classifier.blank(body.width, classes, own)
         tau = torch.ones(classes) if "tau" in shapes else None
         return Head(self.preprocess.build(torch.zeros(2, dim)), body, classifier, tau)
 

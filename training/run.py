@@ -4,12 +4,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from frostbench.heads.head import HeadSpec
+from frostbench.heads.head import Closed, HeadSpec, Stepped
 from frostbench.heads.posthoc.spec import PosthocSpec
 from frostbench.heads.spec import Spec, empty
-from frostbench.training.second import Crt, Lws, NoSecondStage, SecondStageSpec
+from frostbench.training.second_stage.crt import Crt
+from frostbench.training.second_stage.lws import Lws
+from frostbench.training.second_stage.none import NoSecondStage
+from frostbench.training.second_stage.refit import Refit
+from frostbench.training.second_stage.tau_norm import TauNorm
 from frostbench.training.spec.stage import StageSpec
 
+SecondStageSpec = Annotated[NoSecondStage | Crt | Lws | TauNorm | Refit, Field(discriminator="kind")]
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -38,6 +43,12 @@ class RunSpec(Spec):
     """Seeds the batch order alone, so that runs of other seeds can be trained in one stack; null takes the seed."""
 
     @property
+    def classifiers(self) -> tuple[Stepped | Closed, ...]:
+        """The specs of all classifiers that are made: the head's, and one that takes its place later."""
+        second = self.second.replacement
+        return (self.head.classifier,) if second is None else (self.head.classifier, second)
+
+    @property
     def order(self) -> int:
         """The seed of the batch order."""
         return self.seed if self.order_seed is None else self.order_seed
@@ -48,6 +59,4 @@ class RunSpec(Spec):
         >>> RunSpec().epochs_for(6400), RunSpec(second=Crt()).epochs_for(6400)
         (50, 60)
         """
-        first = self.train.schedule
-        second = self.second.schedule(first).epochs_for(rows) if isinstance(self.second, Crt | Lws) else 0
-        return self.train.epochs_for(rows) + second
+        return self.train.epochs_for(rows) + self.second.epochs_for(self.train.schedule, rows)

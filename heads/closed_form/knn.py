@@ -2,19 +2,19 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from frostbench.heads.classifier import Classifier, Remark
 from frostbench.heads.fitting_rows import Rows
-from frostbench.heads.spec import Spec
 from frostbench.heads.stepped.cosine import unit_rows
 
 
-class Neighbours(Spec):
+class Neighbours(Classifier):
     """Logits are the log of the share of votes that the k most similar training rows give to each class.
 
     A row at cosine s votes with exp(s / temperature). Wu et al., "Unsupervised feature learning via non-parametric
@@ -22,6 +22,17 @@ class Neighbours(Spec):
     self-supervised vision transformers", ICCV 2021. Shares are over the k rows that vote, so they sum to 1.
     """
 
+    is_closed_form: ClassVar[bool] = True
+    minimises_loss: ClassVar[bool] = False
+    remarks: ClassVar[tuple[Remark, ...]] = (
+        Remark(
+            "warn",
+            lambda own: own.prior_exponent not in (0, 1),
+            "the prior_exponent of knn and posthoc.adjustment both take the class prior off the votes: use one of the "
+            "two",
+            beside="posthoc.adjustment",
+        ),
+    )
     kind: Literal["knn"] = "knn"
     k: int = Field(default=20, ge=1, le=2000)
     """How many rows vote; of equally similar ones those that come first in the table."""
@@ -29,6 +40,15 @@ class Neighbours(Spec):
     """Difference in cosine at which a vote counts e times as much; joined columns count alike (see head.preprocess)."""
     prior_exponent: float = Field(default=0.0, ge=0, le=2)
     """Divide the votes of a class by its share of the training rows to this power; 1 removes the class prior."""
+
+    @property
+    def knows_prior(self) -> bool:
+        """Whether prior_exponent leaves any of the prior in the votes."""
+        return self.prior_exponent != 1
+
+    def notes_for(self, rows: int) -> tuple[str, ...]:
+        """Note that fewer rows vote than were asked for, where there are no more."""
+        return () if self.k <= rows else (f"k={self.k} becomes {rows}, for there are no more training rows",)
 
     def fit(self, rows: Rows) -> "NeighbourLayer":
         """The layer that holds the rows at length 1. A row's weight multiplies its vote."""

@@ -1,21 +1,21 @@
 """Linear discriminant analysis with a shrunk covariance."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.bodies.dense import Dense, zero_layer
+from frostbench.heads.classifier import Classifier, Remark
 from frostbench.heads.closed_form.eigen import Eigenbasis, eigenbasis
 from frostbench.heads.closed_form.solved import solved_layer
 from frostbench.heads.fitting_rows import Rows
-from frostbench.heads.spec import Spec
 from frostbench.heads.stepped.cosine import class_means
 
 
-class Lda(Spec):
+class Lda(Classifier):
     """Logits are those of Gaussian classes with one covariance: x L m_c - m_c L m_c / 2, plus a log prior if asked.
 
     L is the inverse of (1 - a) S + a v I, where S is the weighted covariance within the classes; all numbers are
@@ -24,6 +24,16 @@ class Lda(Spec):
     discriminant analysis", CVPR workshops 2020.
     """
 
+    is_closed_form: ClassVar[bool] = True
+    minimises_loss: ClassVar[bool] = False
+    remarks: ClassVar[tuple[Remark, ...]] = (
+        Remark(
+            "idle",
+            lambda own: own.shrinkage != "fixed" and (own.alpha, own.target) != (Lda().alpha, Lda().target),
+            "the estimators oas and ledoit_wolf find alpha and shrink lda to the mean variance, so alpha and target "
+            "have no effect: leave them out, or set the classifier's shrinkage=fixed",
+        ),
+    )
     kind: Literal["lda"] = "lda"
     shrinkage: Literal["oas", "ledoit_wolf", "fixed"] = "oas"
     """How a is found: by an estimator of the least expected error, or as given."""
@@ -36,6 +46,11 @@ class Lda(Spec):
     """
     prior: Literal["uniform", "train"] = "uniform"
     """Whether all classes count alike, or each by its weight among the training rows."""
+
+    @property
+    def knows_prior(self) -> bool:
+        """Whether classes count by their weight among the training rows."""
+        return self.prior == "train"
 
     def fit(self, rows: Rows) -> Dense:
         """The layer fitted to the rows; classes without rows get the logits of the mean of all rows."""

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from frostbench.heads.classifier import Classifier
 from frostbench.heads.fitting_rows import Rows
-from frostbench.heads.spec import Spec
 from frostbench.heads.stepped.cosine import class_means, unit_rows
 
 
-class Mahalanobis(Spec):
+class Mahalanobis(Classifier):
     """Logits are minus the squared Mahalanobis distance to each class mean, under the class's shrunk correlation.
 
     FeCAM, Goswami et al., "Exploiting the heterogeneity of class distributions in exemplar-free continual learning",
@@ -21,6 +21,8 @@ class Mahalanobis(Spec):
     of fewer than two rows has no covariance, and gets the mean one of all classes.
     """
 
+    is_closed_form: ClassVar[bool] = True
+    minimises_loss: ClassVar[bool] = False
     kind: Literal["mahalanobis"] = "mahalanobis"
     alpha1: float = Field(default=1.0, ge=1e-3, le=100)
     """Shrinkage of the variances: this times their mean is added to each."""
@@ -39,6 +41,16 @@ class Mahalanobis(Spec):
                 "Raise alpha1; else a shrunk covariance may be none."
             )
         return self
+
+    @property
+    def knows_prior(self) -> bool:
+        """Whether its logits hold the class prior: a distance does not know how many rows its class has."""
+        return False
+
+    @property
+    def weighs_classes(self) -> bool:
+        """Whether class weights change it: each class is fitted by itself."""
+        return False
 
     def fit(self, rows: Rows) -> "MahalanobisLayer":
         """The layer with the means and whitening matrices of the rows.

@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from frostbench.heads.classifier import Classifier
 from frostbench.heads.fitting_rows import Rows
-from frostbench.heads.spec import Spec, empty
+from frostbench.heads.spec import empty
 from frostbench.heads.stepped.cosine import class_means, unit_rows
 from frostbench.heads.stepped.scale import default_scale
 
 
-class NearestMean(Spec):
+class NearestMean(Classifier):
     """Logits tell how near a row is to the mean of each class, among rows scaled to length 1.
 
     Mensink et al., "Distance-based image classification", TPAMI 2013; on centred unit rows with the Euclidean
@@ -22,6 +23,8 @@ class NearestMean(Spec):
     ICLR 2020, section 4. Every class counts alike, however rare it is.
     """
 
+    is_closed_form: ClassVar[bool] = True
+    minimises_loss: ClassVar[bool] = False
     kind: Literal["ncm"] = "ncm"
     metric: Literal["cosine", "euclidean"] = "cosine"
     """Scale times the cosine to the class mean, or minus half the scale times the squared distance to it."""
@@ -29,6 +32,16 @@ class NearestMean(Spec):
     """Subtract the mean of the training rows before a row is scaled to length 1."""
     scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=empty("by number of classes"))
     """Factor on the logits; left empty, it follows from the number of classes (10 to 30)."""
+
+    @property
+    def knows_prior(self) -> bool:
+        """Whether its logits hold the class prior: a class mean does not know how many rows it has."""
+        return False
+
+    @property
+    def weighs_classes(self) -> bool:
+        """Whether class weights change it: they move the mean of all rows, where that is subtracted."""
+        return self.center
 
     def fit(self, rows: Rows) -> "MeanLayer":
         """The layer with the means of the rows."""

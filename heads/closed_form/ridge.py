@@ -1,23 +1,23 @@
 """Ridge regression on the class indicators: a linear classifier in closed form."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.bodies.dense import Dense, zero_layer
+from frostbench.heads.classifier import Classifier, Remark
 from frostbench.heads.closed_form.eigen import Eigenbasis, eigenbasis
 from frostbench.heads.closed_form.solved import solved_layer
 from frostbench.heads.fitting_rows import Rows
-from frostbench.heads.spec import Spec
 
 GRID = tuple(10 ** (k / 4) for k in range(-24, 17))
 """Strengths that the leave-one-out rule chooses from: 1e-6 to 1e4, four for each power of ten."""
 
 
-class Ridge(Spec):
+class Ridge(Classifier):
     """Logits are W x + b, the weighted least-squares fit of +1 for the own class and -1 for the others.
 
     It minimises sum_i w_i |t_i - W x_i - b|^2 / N + s |W|^2 for weights of mean 1, where s is the strength times the
@@ -26,6 +26,16 @@ class Ridge(Spec):
     biased estimation for nonorthogonal problems", Technometrics 1970.
     """
 
+    is_closed_form: ClassVar[bool] = True
+    minimises_loss: ClassVar[bool] = False
+    remarks: ClassVar[tuple[Remark, ...]] = (
+        Remark(
+            "idle",
+            lambda own: own.rule != "fixed" and own.strength != Ridge().strength,
+            "rule=leave_one_out finds the strength of ridge, so the strength given has no effect: leave it out, or set "
+            "the classifier's rule=fixed",
+        ),
+    )
     kind: Literal["ridge"] = "ridge"
     rule: Literal["leave_one_out", "fixed"] = "leave_one_out"
     """How the strength is found: by the least leave-one-out squared error among 1e-6 to 1e4, or as given."""

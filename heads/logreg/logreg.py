@@ -1,43 +1,26 @@
 """Multinomial logistic regression, solved to a certified gradient norm."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.bodies.dense import Dense, zero_layer
+from frostbench.heads.classifier import Classifier
 from frostbench.heads.closed_form.eigen import Eigenbasis, eigenbasis
+from frostbench.heads.closed_form.solved import Solution
 from frostbench.heads.logreg.curvature import MEMORY
 from frostbench.heads.logreg.lbfgs import Problem, minimise
 from frostbench.heads.logreg.line_search import MeanLosses, evaluate
-from frostbench.heads.spec import SWEPT, Spec
+from frostbench.heads.spec import SWEPT
 
 BUDGET_BYTES = 2**30
 """Memory that the heads solved at once may take; see `solve_path`."""
 
 
-@dataclass(frozen=True)
-class Solution:
-    """What the solver found, and how good it is.
-
-    Attributes:
-        weight: [C, D] float64.
-        bias: [C] float64.
-        gradient_norm: largest absolute entry of the objective's gradient at (weight, bias), before these are
-            rounded to the head's float32.
-        iterations: L-BFGS steps taken.
-    """
-
-    weight: Tensor
-    bias: Tensor
-    gradient_norm: float
-    iterations: int
-
-
-class LogisticRegression(Spec):
+class LogisticRegression(Classifier):
     """Logits are W x + b at the optimum of the convex objective, found by L-BFGS.
 
     The objective is the mean loss + |W|^2 / (2 C N), the same optimum as scikit-learn's for weights of mean 1 (with
@@ -46,6 +29,7 @@ class LogisticRegression(Spec):
     Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical Programming 1989.
     """
 
+    is_closed_form: ClassVar[bool] = True
     kind: Literal["logreg"] = "logreg"
     c: float = Field(default=1.0, gt=0, le=1e6, json_schema_extra=SWEPT)
     """Inverse strength of the L2 penalty, as in scikit-learn, on vectors in units (see head.preprocess)."""
@@ -64,6 +48,11 @@ class LogisticRegression(Spec):
         The loss is differentiated by autograd, and is called with float32 logits as well as with float64 ones.
         """
         return solve_path([self], x, lambda logits, _: mean_loss(logits[0]).reshape(1), classes)[0]
+
+    @classmethod
+    def solve_all(cls, specs: Sequence[Classifier], x: Tensor, mean_losses: MeanLosses, classes: int) -> list[Solution]:
+        """The optima of K specs of this kind on the same features x [N, D]; see `solve_path`."""
+        return solve_path([spec for spec in specs if isinstance(spec, cls)], x, mean_losses, classes)
 
 
 def solve_path(specs: Sequence[LogisticRegression], x: Tensor, mean_losses: MeanLosses, classes: int) -> list[Solution]:
@@ -92,8 +81,8 @@ def solve_path(specs: Sequence[LogisticRegression], x: Tensor, mean_losses: Mean
         weight = theta[..., :-1] @ basis.vectors.T
         bias = theta[..., -1] - weight @ basis.mean
         norms = _gradient_norms(exact, problem, weight, bias)
-        found = zip(weight, bias, norms.tolist(), steps.tolist(), strict=True)
-        solutions += [Solution(w, b, norm, taken) for w, b, norm, taken in found]
+        found = zip(weight, bias, norms.tolist(), steps.tolist(), part.tolist(), strict=True)
+        solutions += [Solution(w, b, norm, taken, norm <= specs[i].tolerance) for w, b, norm, taken, i in found]
     return solutions
 
 

@@ -1,18 +1,20 @@
 """ArcFace: an angular margin on the own class during training, with sub-centres."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from frostbench.heads.classifier import Classifier
 from frostbench.heads.fitting_rows import Rows
-from frostbench.heads.spec import SWEPT, Spec, empty
+from frostbench.heads.spec import SWEPT, empty
 from frostbench.heads.stepped.cosine import CosineLayer, random_layer, start_at_means
 from frostbench.heads.stepped.margin import Number, class_margins, number, own_scores, warmed_up, with_own_changed
+from frostbench.heads.stepped.scale import WIDEST_SCALE
 
 
-class ArcFace(Spec):
+class ArcFace(Classifier):
     """A cosine classifier that in training must find the own class with its angle widened by a margin.
 
     Deng et al., "ArcFace", CVPR 2019, eq. 3; several centres per class: Deng et al., "Sub-center ArcFace", ECCV
@@ -20,6 +22,8 @@ class ArcFace(Spec):
     networks asks for more than they have. With two classes take no more than 0.2.
     """
 
+    is_cosine: ClassVar[bool] = True
+    sets_margin: ClassVar[bool] = True
     kind: Literal["arcface"] = "arcface"
     margin: float = Field(default=0.2, ge=0, le=1.5, json_schema_extra=SWEPT)
     """Angle in radians that is added to the angle of the own class in training."""
@@ -35,6 +39,31 @@ class ArcFace(Spec):
     """Margin of a class is margin (n_min / n_j)^this: 0 is the same for all, 1/4 favours rare classes as LDAM does."""
     init: Literal["random", "class_means"] = "random"
     """Where the weights start: random directions, or the mean direction of each class's rows."""
+
+    @property
+    def is_marginless(self) -> bool:
+        """Whether its margin is 0."""
+        return self.margin == 0
+
+    @property
+    def favours_rare(self) -> bool:
+        """Whether its margins are larger for rarer classes."""
+        return self.margin > 0 and self.tail_exponent > 0
+
+    @property
+    def centers_per_class(self) -> int:
+        """The most centres that a class can have."""
+        return self.centers
+
+    @property
+    def logit_bound(self) -> float:
+        """The scale, or the widest one that follows from a number of classes."""
+        return WIDEST_SCALE if self.scale is None else self.scale
+
+    @property
+    def reads_all_at_once(self) -> str:
+        """The start at class means, for which all rows are read."""
+        return "init=class_means" if self.init == "class_means" else ""
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> CosineLayer:
         """The layer from width dim to that many classes, with random directions from generator."""

@@ -1,18 +1,19 @@
 """The cosine classifier, and the layer that the margin and prototype heads share with it."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from frostbench.heads.classifier import Classifier
 from frostbench.heads.fitting_rows import Rows
-from frostbench.heads.spec import FILE, SWEPT, Spec, empty
-from frostbench.heads.stepped.scale import default_scale
+from frostbench.heads.spec import FILE, SWEPT, empty
+from frostbench.heads.stepped.scale import WIDEST_SCALE, default_scale
 from frostbench.heads.stepped.text_weights import text_weights, with_file_hash
 
 
-class Cosine(Spec):
+class Cosine(Classifier):
     """Logits are scale times the cosine between the row and its class's weight, trained by gradient steps; no bias.
 
     Gidaris and Komodakis, "Dynamic few-shot visual learning without forgetting", CVPR 2018. A row's
@@ -20,6 +21,7 @@ class Cosine(Spec):
     leaves little angle between the classes.
     """
 
+    is_cosine: ClassVar[bool] = True
     kind: Literal["cosine"] = "cosine"
     scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
@@ -43,6 +45,30 @@ class Cosine(Spec):
                 f"{self.file!r}. Give both, or none."
             )
         return self
+
+    @property
+    def logit_bound(self) -> float:
+        """The scale, or the widest one that follows from a number of classes."""
+        return WIDEST_SCALE if self.scale is None else self.scale
+
+    @property
+    def reads_all_at_once(self) -> str:
+        """The start at class means, for which all rows are read."""
+        return "init=class_means" if self.init == "class_means" else ""
+
+    @property
+    def keeps_space(self) -> bool:
+        """Whether its weights start in the space of the vectors, at those from a file."""
+        return self.init == "weights"
+
+    def check_weights(self, class_names: tuple[str, ...], dim: int) -> None:
+        """Refuse classes or a width that the file to start from does not have.
+
+        Raises:
+            ValueError: the file is missing, has changed, lacks a class, or has another width.
+        """
+        if self.init == "weights":
+            fitting(text_weights(self.file, self.sha256, class_names), dim, self.file)
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> "CosineLayer":
         """The layer from width dim to that many classes, with random directions from generator."""

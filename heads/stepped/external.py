@@ -6,8 +6,10 @@ import torch
 from pydantic import Field, JsonValue, model_validator
 from torch import Tensor, nn
 
+from frostbench.heads.classifier import Classifier
 from frostbench.heads.plugin_files import PluginError, has_method, not_stackable, plugin, stackable
 from frostbench.heads.spec import FILE, Spec, Tier
+from frostbench.heads.stepped.margin import Number
 from frostbench.heads.stepped.text_weights import with_file_hash
 
 
@@ -22,12 +24,12 @@ class Buildable(Protocol):
 class Marginal(Protocol):
     """What a classifier in a plugin offers that has a margin in training."""
 
-    def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Tensor | float, progress: float) -> Tensor:
+    def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
         """The logits [N, C+] that the loss sees."""
         ...
 
 
-class ExternalClassifier(Spec):
+class ExternalClassifier(Classifier):
     """A classifier from a Python file, trained by gradient steps; docs/plugins.md says what such a file holds.
 
     Its file is run when the head is built and when its bundle is loaded, but not when this spec is read.
@@ -88,7 +90,7 @@ class ExternalClassifier(Spec):
         self._check(module, dim, classes)
         return module
 
-    def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Tensor | float, progress: float) -> Tensor:
+    def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
         """The logits [N, C+] that the loss sees: with the plugin's margin, where it has one.
 
         Args:

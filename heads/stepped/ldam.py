@@ -1,18 +1,20 @@
 """The LDAM head: a cosine classifier whose training margin is larger for rarer classes."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from frostbench.heads.classifier import Classifier
 from frostbench.heads.fitting_rows import Rows
-from frostbench.heads.spec import SWEPT, Spec, empty
+from frostbench.heads.spec import SWEPT, empty
 from frostbench.heads.stepped.cosine import CosineLayer, random_layer, start_at_means
 from frostbench.heads.stepped.margin import Number, class_margins, number, with_own_changed
+from frostbench.heads.stepped.scale import WIDEST_SCALE
 
 
-class Ldam(Spec):
+class Ldam(Classifier):
     """A cosine classifier that in training lowers the own cosine by max_margin (n_min / n_j)^(1/4).
 
     Cao et al., "Learning imbalanced datasets with label-distribution-aware margin loss", NeurIPS 2019, eq. 13. The
@@ -20,6 +22,8 @@ class Ldam(Spec):
     weights.
     """
 
+    is_cosine: ClassVar[bool] = True
+    sets_margin: ClassVar[bool] = True
     kind: Literal["ldam"] = "ldam"
     max_margin: float = Field(default=0.5, ge=0, le=1, json_schema_extra=SWEPT)
     """Margin of the rarest class."""
@@ -27,6 +31,26 @@ class Ldam(Spec):
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
     init: Literal["random", "class_means"] = "random"
     """Where the weights start: random directions, or the mean direction of each class's rows."""
+
+    @property
+    def is_marginless(self) -> bool:
+        """Whether its margin is 0."""
+        return self.max_margin == 0
+
+    @property
+    def favours_rare(self) -> bool:
+        """Whether its margins, which are larger for rarer classes, are any."""
+        return self.max_margin > 0
+
+    @property
+    def logit_bound(self) -> float:
+        """The scale, or the widest one that follows from a number of classes."""
+        return WIDEST_SCALE if self.scale is None else self.scale
+
+    @property
+    def reads_all_at_once(self) -> str:
+        """The start at class means, for which all rows are read."""
+        return "init=class_means" if self.init == "class_means" else ""
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> CosineLayer:
         """The layer from width dim to that many classes, with random directions from generator."""

@@ -1,16 +1,17 @@
 """The linear classifier, trained by gradient steps."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
 from frostbench.heads.bodies.dense import Dense, linear_layer
-from frostbench.heads.spec import Spec
+from frostbench.heads.classifier import Classifier
 
 
-class Linear(Spec):
+class Linear(Classifier):
     """Logits are W x + b, trained by gradient steps."""
 
+    is_linear: ClassVar[bool] = True
     kind: Literal["linear"] = "linear"
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> Dense:

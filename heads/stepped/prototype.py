@@ -1,17 +1,19 @@
 """Learnable prototypes: several centres per class that start at its clusters."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from frostbench.heads.classifier import Classifier, Remark
 from frostbench.heads.fitting_rows import Rows
-from frostbench.heads.spec import SWEPT, Spec, empty
+from frostbench.heads.spec import SWEPT, empty
 from frostbench.heads.stepped.cosine import CosineLayer, random_layer, unit_rows
+from frostbench.heads.stepped.scale import WIDEST_SCALE
 
 
-class Prototype(Spec):
+class Prototype(Classifier):
     """Logits are scale times the cosine to a class's prototypes, which start at its clusters and are then trained.
 
     A class gets one prototype per five rows, and at least one. Several prototypes by k-means follow Rippel et al.,
@@ -19,6 +21,15 @@ class Prototype(Spec):
     "Prototypical networks", NeurIPS 2017, and Gidaris and Komodakis, CVPR 2018.
     """
 
+    is_cosine: ClassVar[bool] = True
+    remarks: ClassVar[tuple[Remark, ...]] = (
+        Remark(
+            "idle",
+            lambda own: own.centers == 1 and own.combine != "max",
+            "a class with one prototype has nothing to combine, so head.classifier.combine has no effect: set "
+            "head.classifier.centers above 1",
+        ),
+    )
     kind: Literal["prototype"] = "prototype"
     centers: int = Field(default=1, ge=1, le=5)
     """Most prototypes a class can have."""
@@ -26,6 +37,21 @@ class Prototype(Spec):
     """Whether the nearest prototype of a class counts, or all of them softly by their mean of exp(scale cos)."""
     scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
+
+    @property
+    def logit_bound(self) -> float:
+        """The scale, or the widest one that follows from a number of classes."""
+        return WIDEST_SCALE if self.scale is None else self.scale
+
+    @property
+    def centers_per_class(self) -> int:
+        """The most prototypes that a class can have."""
+        return self.centers
+
+    @property
+    def reads_all_at_once(self) -> str:
+        """Its kind, for prototypes start at the clusters of all rows."""
+        return f"kind={self.kind}"
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> CosineLayer:
         """The layer from width dim to that many classes, with random directions from generator."""

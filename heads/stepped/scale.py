@@ -2,6 +2,9 @@
 
 import math
 
+WIDEST_SCALE = 30.0
+"""The largest scale that follows from a number of classes."""
+
 
 def default_scale(classes: int) -> float:
     """The scale for cosine logits of that many classes over frozen features, between 10 and 30.
@@ -22,7 +25,7 @@ def default_scale(classes: int) -> float:
         raise ValueError(f"a scale needs at least 2 classes, however: there are {classes}. Add rows of another class.")
     adacos = math.sqrt(2) * math.log(classes - 1)
     cosface = least_scale(classes, 0.999)
-    return min(max(2 * max(adacos, cosface), 10.0), 30.0)
+    return min(max(2 * max(adacos, cosface), 10.0), WIDEST_SCALE)
 
 
 def least_scale(classes: int, probability: float) -> float:

@@ -28,7 +28,8 @@ from frostbench.training.losses.mbls import Mbls
 from frostbench.training.losses.supcon import MlpProjector
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.samplers import ClassBatches
-from frostbench.training.second import Crt, Lws
+from frostbench.training.second_stage.crt import Crt
+from frostbench.training.second_stage.lws import Lws
 
 DIM, TOKENS, NAMES = 12, 3, ("ash", "beech", "cedar", "elm", "fir")
 COUNTS = (40, 20, 10, 1, 0)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from frostbench.training.checks.rules.buffer import BUFFER_RULES
 from frostbench.training.checks.rules.calibrating import CALIBRATING_RULES
+from frostbench.training.checks.rules.classifiers import CLASSIFIER_RULES
 from frostbench.training.checks.rules.contrast import CONTRAST_RULES
 from frostbench.training.checks.rules.margins import MARGIN_RULES
 from frostbench.training.checks.rules.mixing import MIXING_RULES
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     *MIXING_RULES,
     *SECOND_RULES,
     *UNREAD_RULES,
+    *CLASSIFIER_RULES,
     *VIEW_RULES,
     *BUFFER_RULES,
     *POSTHOC_RULES,

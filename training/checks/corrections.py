@@ -19,7 +19,6 @@ from frostbench.training.losses.class_statistics import Facts, facts_of
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import shares_of
 from frostbench.training.sampling.oversample import NoOversample, wanted_rows
-from frostbench.training.second import NoSecondStage, Refit
 
 LEFT = 0.1
 """A correction counts as cancelled where less than this share of the shift that it would make alone is left."""
@@ -106,8 +105,7 @@ def _training(run: RunSpec, facts: Facts, raw: float) -> tuple[str, ...]:
 
 def _posthoc(run: RunSpec, facts: Facts, raw: float) -> tuple[str, ...]:
     """That the adjustment after training shifts next to nothing; beside one in training, a rule says what both do."""
-    follows = isinstance(run.second, NoSecondStage | Refit) and reads_loss_last(run)
-    if not is_shifted(run) or not follows or is_adjusted(run):
+    if not is_shifted(run) or not reads_loss_last(run) or is_adjusted(run):
         return ()
     adjustment = run.posthoc.adjustment
     tau = adjustment.tau if adjustment.rule == "fixed" else TAUS[-1]

@@ -7,11 +7,6 @@ import torch
 
 from frostbench.heads.bodies.attention_pool import AttentionPool
 from frostbench.heads.bodies.body import Mlp
-from frostbench.heads.closed_form.mahalanobis import Mahalanobis
-from frostbench.heads.closed_form.zero_shot import ZeroShot
-from frostbench.heads.head import Closed, Fitted
-from frostbench.heads.stepped.cosine import Cosine, fitting
-from frostbench.heads.stepped.text_weights import text_weights
 from frostbench.training.checks.conflicts import check
 from frostbench.training.checks.metrics import check_metrics
 from frostbench.training.checks.posthoc import check_posthoc
@@ -21,7 +16,6 @@ from frostbench.training.data.part import Data
 from frostbench.training.losses.cpc import Cpc
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.oversample import Smote
-from frostbench.training.second import Refit
 
 MOST_PROTOTYPES = 2000
 """Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""
@@ -53,7 +47,8 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
         check_views(run, data)
         check_finite_views(run, columns, data)
         check_metrics(run, data, background)
-        _check_text_weights(run, columns, data)
+        for classifier in run.classifiers:
+            classifier.check_weights(data.class_names, sum(data.train.shapes[name][-1] for name in columns))
         _check_packages(run)
 
 
@@ -124,15 +119,14 @@ def _check_classes(run: RunSpec, data: Data) -> None:
             f"a head tells classes apart, however: all {len(data.train)} training rows are of the class {only!r}, "
             "and every answer would be right. Take images of another class in, or look at the labels and the split."
         )
-    for classifier in _classifiers(run):
-        if isinstance(classifier, Mahalanobis):
-            classifier.check_memory(len(data.class_names), _width_of(run, data))
+    for classifier in run.classifiers:
+        classifier.check_memory(len(data.class_names), _width_of(run, data))
     if run.train.loss.bcl.weight > 0 and with_rows > MOST_PROTOTYPES:
         raise ValueError(
             f"bcl has a prototype for each class in every batch, at most {MOST_PROTOTYPES}, however: {with_rows} "
             "classes have training rows. Use train.loss.supcon, and set train.loss.bcl.weight=0."
         )
-    if isinstance(run.train.loss.point, Cpc) and _minimises_loss(run):
+    if isinstance(run.train.loss.point, Cpc) and any(each.minimises_loss for each in run.classifiers):
         run.train.loss.point.check_classes(with_rows)
     if run.train.loss.count == "groups" and data.train.groups is None:
         raise ValueError(
@@ -150,15 +144,6 @@ def _width_of(run: RunSpec, data: Data) -> int:
     return run.head.body.hidden[-1] if isinstance(run.head.body, Mlp) else width
 
 
-def _classifiers(run: RunSpec) -> tuple[object, ...]:
-    return (run.head.classifier, *((run.second.classifier,) if isinstance(run.second, Refit) else ()))
-
-
-def _minimises_loss(run: RunSpec) -> bool:
-    """Whether some classifier of a run reads train.loss."""
-    return any(not isinstance(classifier, Fitted) for classifier in _classifiers(run))
-
-
 def _check_parts(run: RunSpec, data: Data) -> None:
     if len(data.train) == 0:
         raise ValueError("training needs at least one row, however: the training part is empty. Check the split.")
@@ -173,17 +158,9 @@ def _check_parts(run: RunSpec, data: Data) -> None:
 
 def _needs_selection(run: RunSpec) -> str:
     """What a run does on the selection rows; empty where it does nothing."""
-    if not isinstance(run.head.classifier, Closed):
+    if not run.head.classifier.is_closed_form:
         return "training keeps the best epoch"
     return "posthoc.adjustment.rule=tuned finds its strength" if run.posthoc.adjustment.rule == "tuned" else ""
-
-
-def _check_text_weights(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
-    """A file of class weights is there, and holds every class at the width of the vectors."""
-    for classifier in _classifiers(run):
-        if isinstance(classifier, ZeroShot) or (isinstance(classifier, Cosine) and classifier.init == "weights"):
-            weight = text_weights(classifier.file, classifier.sha256, data.class_names)
-            fitting(weight, sum(data.train.shapes[name][-1] for name in columns), classifier.file)
 
 
 def _check_packages(run: RunSpec) -> None:

@@ -1,17 +1,14 @@
 """Whether the metrics that a run is judged by can be computed on the selection rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from frostbench.heads.head import Closed
 from frostbench.training.data.part import Data
 from frostbench.training.data.views import images_per_class
 from frostbench.training.metrics.classification import decision_metrics, to_raise
-from frostbench.training.metrics.counts import MANY_ABOVE
 from frostbench.training.run import RunSpec
-from frostbench.training.second import Crt, Lws, SteppedSecond, TauNorm, metric_of
 from frostbench.training.spec.stage import StopMetric, metric_of_strengths
 
 ENOUGH_ROWS_OF_A_CLASS = 50
@@ -40,11 +37,11 @@ def check_metrics(run: RunSpec, data: Data, background: Sequence[int]) -> None:
         ValueError: that is so, or a second stage limits the loss of frequent classes and there are none.
     """
     stop, second = run.train.early_stop, run.second
-    is_stepped = not isinstance(run.head.classifier, Closed)
+    is_stepped = not run.head.classifier.is_closed_form
     is_judged = is_stepped and stop.metric != "last" and stop.epoch is None
-    is_tuned = run.posthoc.adjustment.rule == "tuned" or (isinstance(second, TauNorm) and second.tau is None)
-    again = second if is_stepped and isinstance(second, Crt | Lws) and second.epoch is None else None
-    if not (is_judged or is_tuned or again):
+    is_tuned = run.posthoc.adjustment.rule == "tuned" or second.is_tuned
+    is_judged_again = is_stepped and second.is_judged
+    if not (is_judged or is_tuned or is_judged_again):
         return
     labels = data.select.labels.cpu()
     counts = images_per_class(data.train.labels, data.train.images, len(data.class_names)).cpu()
@@ -54,17 +51,5 @@ def check_metrics(run: RunSpec, data: Data, background: Sequence[int]) -> None:
         to_raise(found, epochs_metric(stop.metric, labels, background))
     if is_tuned:
         to_raise(found, metric_of_strengths(stop.metric))
-    if again:
-        metric = epochs_metric(metric_of(again, stop.metric), labels, background)
-        _check_second(again, metric, found)
-
-
-def _check_second(second: SteppedSecond, metric: StopMetric, found: Mapping[str, float | None]) -> None:
-    """What the epochs of a second stage are judged by can be computed."""
-    if metric != "last":
-        to_raise(dict(found), metric)
-    if second.max_head_loss is not None and found["recall_many"] is None:
-        raise ValueError(
-            f"second.max_head_loss limits the loss of classes with more than {MANY_ABOVE} training rows, however: no "
-            "such class has selection rows. Leave it out, or judge by second.metric=balanced_accuracy."
-        )
+    if is_judged_again:
+        second.check_judged(epochs_metric(second.metric_after(stop.metric), labels, background), found)

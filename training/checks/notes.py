@@ -5,8 +5,6 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from frostbench.heads.closed_form.knn import Neighbours
-from frostbench.heads.head import Closed
 from frostbench.heads.posthoc.calibrators.auto import LEAST_ROWS, AutoTemperature
 from frostbench.heads.posthoc.calibrators.isotonic import Isotonic
 from frostbench.heads.posthoc.calibrators.matrix import Matrix
@@ -16,7 +14,6 @@ from frostbench.training.checks.metrics import ENOUGH_ROWS_OF_A_CLASS, epochs_me
 from frostbench.training.data.randomness import generator
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import Shuffled
-from frostbench.training.second import Crt, Lws, Refit
 from frostbench.training.spec.optim import Schedule
 
 
@@ -26,18 +23,18 @@ def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
     >>> notes_for(RunSpec.model_validate({"train": {"schedule": {"epochs": 10}}}), 640)
     ('train.schedule.epochs=10 becomes 100, for min_steps asks for 1000 steps and 640 rows give 10 an epoch',)
     """
-    if isinstance(run.head.classifier, Closed):
-        return _too_few("head.classifier.k", run.head.classifier, rows)
+    if run.head.classifier.is_closed_form:
+        return tuple(f"head.classifier.{note}" for note in run.head.classifier.notes_for(rows))
     first = run.train.schedule
     size = run.train.batch_rows
     found = _overruled("train.schedule.epochs", first, rows, size) if first.epochs != Schedule().epochs else ()
     found += _too_late("train.early_stop.epoch", run.train.early_stop.epoch, first.epochs_for(rows, size))
-    if isinstance(run.second, Crt | Lws):
-        second = run.second.schedule(first)
+    second, replacement = run.second.schedule(first), run.second.replacement
+    if second is not None:
         found += _overruled("second.epochs", second, rows, second.batch_size)
-        found += _too_late("second.epoch", run.second.epoch, second.epochs_for(rows))
-    if isinstance(run.second, Refit):
-        found += _too_few("second.classifier.k", run.second.classifier, rows)
+        found += _too_late("second.epoch", run.second.given_epoch, second.epochs_for(rows))
+    if replacement is not None:
+        found += tuple(f"second.classifier.{note}" for note in replacement.notes_for(rows))
     return found
 
 
@@ -48,7 +45,7 @@ def epoch_notes(run: RunSpec, labels: Tensor, background: Sequence[int] = ()) ->
     ('the epoch with the lowest NLL on the 40 selection rows is kept: below 50 rows a class macro F1 is mostly noise',)
     """
     stop = run.train.early_stop
-    is_open = stop.metric == "auto" and stop.epoch is None and not isinstance(run.head.classifier, Closed)
+    is_open = stop.metric == "auto" and stop.epoch is None and not run.head.classifier.is_closed_form
     if not is_open or len(labels) == 0 or epochs_metric(stop.metric, labels, background) != "nll":
         return ()
     return (
@@ -76,12 +73,7 @@ train.optim.lr',)
     ()
     """
     epochs = len(losses)
-    if (
-        isinstance(run.head.classifier, Closed)
-        or isinstance(run.second, Crt | Lws)
-        or epochs < 8
-        or kept < 0.9 * epochs
-    ):
+    if run.head.classifier.is_closed_form or run.second.takes_steps or epochs < 8 or kept < 0.9 * epochs:
         return ()
     rates = torch.tensor([run.train.schedule.factor((k + 0.5) / epochs) for k in range(epochs)], dtype=torch.float64)
     path, values = rates.cumsum(0) / rates.sum(), torch.tensor(losses, dtype=torch.float64)
@@ -127,7 +119,7 @@ def order_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
     ('train.sampler.buffer_rows=600 mixes 10% of the training rows at a time, of as few as 3 of their 10 classes',)
     """
     sampler, rows = run.train.sampler, len(labels)
-    if isinstance(run.head.classifier, Closed) or not isinstance(sampler, Shuffled) or sampler.buffer_rows is None:
+    if run.head.classifier.is_closed_form or not isinstance(sampler, Shuffled) or sampler.buffer_rows is None:
         return ()
     if sampler.blocks_at_once(rows) * sampler.block_rows >= rows:
         return ()
@@ -174,13 +166,6 @@ def posthoc_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
             "less than half of the way"
         )
     return tuple(found)
-
-
-def _too_few(option: str, classifier: Closed, rows: int) -> tuple[str, ...]:
-    """That fewer rows vote than knn asks for, where it does."""
-    if not isinstance(classifier, Neighbours) or classifier.k <= rows:
-        return ()
-    return (f"{option}={classifier.k} becomes {rows}, for there are no more training rows",)
 
 
 def _too_late(option: str, epoch: int | None, last: int) -> tuple[str, ...]:

@@ -1,12 +1,9 @@
 """Whether a run can be trained on rows that stay on disk; asked in one place."""
 
-from frostbench.heads.head import Closed, Placed
-from frostbench.heads.stepped.prototype import Prototype
 from frostbench.training.data.part import Data
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import Shuffled
 from frostbench.training.sampling.oversample import NoOversample
-from frostbench.training.second import Refit
 
 
 def check_streams(run: RunSpec, data: Data) -> None:
@@ -41,11 +38,9 @@ def check_folds_stream(data: Data) -> None:
 def needs_all_rows(run: RunSpec) -> tuple[str, ...]:
     """The options of a run that need all training rows at once, as they are written."""
     train, classifier = run.train, run.head.classifier
-    found = [f"head.classifier.kind={classifier.kind}"] if isinstance(classifier, Closed | Prototype) else []
-    if isinstance(classifier, Placed) and not isinstance(classifier, Prototype) and classifier.init == "class_means":
-        found.append("head.classifier.init=class_means")
-    if isinstance(run.second, Refit):
-        found.append("second.kind=refit")
+    found = [f"head.classifier.{option}"] if (option := classifier.reads_all_at_once) else []
+    if run.second.needs_all_rows:
+        found.append(f"second.kind={run.second.kind}")
     if run.view_sets:
         found.append("view_sets")
     if not isinstance(train.oversample, NoOversample):
@@ -54,6 +49,6 @@ def needs_all_rows(run: RunSpec) -> tuple[str, ...]:
         found.append("train.loss.center")
     if not isinstance(train.sampler, Shuffled):
         found.append(f"train.sampler.kind={train.sampler.kind}")
-    elif train.sampler.buffer_rows is None and not isinstance(classifier, Closed):
+    elif train.sampler.buffer_rows is None and not classifier.is_closed_form:
         found.append("train.sampler.buffer_rows=null")
     return tuple(found)

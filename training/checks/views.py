@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from frostbench.heads.head import Closed, Placed
-from frostbench.heads.stepped.prototype import Prototype
 from frostbench.heads.trained import view_column
 from frostbench.training.augment.mixup import Mixup
 from frostbench.training.checks.conflicts import check
@@ -12,7 +10,6 @@ from frostbench.training.data.view_rows import joined_images
 from frostbench.training.data.views import rows_of_images
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.oversample import NoOversample
-from frostbench.training.second import Refit
 
 
 def check_views(run: RunSpec, data: Data) -> None:
@@ -94,16 +91,12 @@ def _check_sets(run: RunSpec, data: Data) -> None:
 def _check_shared(run: RunSpec, names: list[str]) -> None:
     """Labels that two classes share fit what labels of mixed rows fit."""
     rule = f"views of two images ({', '.join(names)}) share their labels"
-    asked = [f"head.classifier.kind={run.head.classifier.kind}"] if isinstance(run.head.classifier, Closed) else []
-    asked += ["second.kind=refit"] if isinstance(run.second, Refit) else []
+    # What reads all rows at once counts each with its own label.
+    asked = [f"head.classifier.{option}"] if (option := run.head.classifier.reads_all_at_once) else []
+    asked += [f"second.kind={run.second.kind}"] if run.second.needs_own_labels else []
     asked += (
         [] if isinstance(run.train.oversample, NoOversample) else [f"train.oversample.kind={run.train.oversample.kind}"]
     )
-    classifier = run.head.classifier
-    if isinstance(classifier, Prototype):
-        asked.append("head.classifier.kind=prototype")
-    elif isinstance(classifier, Placed) and classifier.init == "class_means":
-        asked.append("head.classifier.init=class_means")
     asked += ["train.loss.vace"] if run.train.loss.vace.strength > 0 else []
     if asked:
         raise ValueError(

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from frostbench.heads.head import Closed
 from frostbench.heads.posthoc.crossfit import Answers
 from frostbench.training.checks.data import check_data
 from frostbench.training.checks.streaming import check_folds_stream
@@ -28,7 +27,6 @@ from frostbench.training.engine.fit import never
 from frostbench.training.engine.grouping import grouped
 from frostbench.training.losses.adafocal import AdaFocal
 from frostbench.training.run import RunSpec
-from frostbench.training.second import Crt, Lws
 
 
 @dataclass(frozen=True)
@@ -92,12 +90,9 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
         ValueError: as `frostbench.training.checks.data.check_data`, save for missing rows that select or calibrate.
     """
     check_folds_stream(data)
-    limited = [run for run in runs if isinstance(run.second, Crt | Lws) and run.second.max_head_loss is not None]
-    if limited:
-        raise ValueError(
-            "second.max_head_loss is judged on the selection rows of an ordinary split, however: it came with a split "
-            "into folds, whose heads lose more or less each. Leave it out, or cut the split without folds."
-        )
+    for run in runs:
+        if run.second.refuses_folds:
+            raise ValueError(run.second.refuses_folds)
     if any(isinstance(run.train.loss.point, AdaFocal) for run in runs):
         raise ValueError(
             "adafocal follows the calibration of held-out rows while it trains, however: it came with a split into "
@@ -131,18 +126,13 @@ def _study(
     asked, here = {number: runs[number] for number in numbers}, folds.to(data.train.labels.device)
     paces = {number: paced(run, len(data.train)) for number, run in asked.items()}
     study = Study(asked, paces, data, here, runs[numbers[0]].seed % len(folds), stop, 0)
-    stages = _is_stepped(runs[numbers[0]]) + _has_two(runs[numbers[0]])
+    stages = _is_stepped(runs[numbers[0]]) + runs[numbers[0]].second.takes_steps
     study.fits = stages * len(study.places) + len(study.judged) + 1
     return study
 
 
 def _is_stepped(run: RunSpec) -> bool:
-    return not isinstance(run.head.classifier, Closed)
-
-
-def _has_two(run: RunSpec) -> bool:
-    """Whether a run has two stages of gradient steps."""
-    return isinstance(run.second, Crt | Lws)
+    return not run.head.classifier.is_closed_form
 
 
 def _studied(study: Study) -> Iterator[Event | FoldFitted | CrossValidated]:
@@ -152,7 +142,7 @@ def _studied(study: Study) -> Iterator[Event | FoldFitted | CrossValidated]:
         yield Started(number, run.epochs_for(len(study.data.train)) if _is_stepped(run) else 0)
     if _is_stepped(one):
         yield from watched(study, 0, lambda run, _: watching_first(run))
-    if _has_two(one) and study.runs:
+    if one.second.takes_steps and study.runs:
         yield from watched(study, 1, watching_second)
     chosen: dict[int, Pooled] = {}
     for event in held_out(study) if study.runs else ():

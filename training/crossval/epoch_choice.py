@@ -10,7 +10,7 @@ from frostbench.training.checks.metrics import epochs_metric
 from frostbench.training.engine.events import Epoch
 from frostbench.training.metrics.classification import NOTHING, Preference, preferred, to_raise
 from frostbench.training.run import RunSpec
-from frostbench.training.second import Crt, Lws, NoSecondStage, SecondStageSpec, TauNorm, metric_of
+from frostbench.training.second_stage.protocol import SecondStage
 from frostbench.training.spec.stage import EarlyStop
 
 TO_THE_END = EarlyStop(metric="last", patience=100_000)
@@ -36,47 +36,34 @@ def paced(run: RunSpec, rows: int) -> RunSpec:
     """
     first = run.train.schedule
     schedule = first.model_copy(update={"epochs": run.train.epochs_for(rows), "min_steps": 0})
-    changes: dict[str, object] = {"train": run.train.model_copy(update={"schedule": schedule})}
-    if isinstance(run.second, Crt | Lws):
-        epochs = run.second.schedule(first).epochs_for(rows)
-        changes["second"] = run.second.model_copy(update={"epochs": epochs})
-    return run.model_copy(update=changes)
+    train = run.train.model_copy(update={"schedule": schedule})
+    return run.model_copy(update={"train": train, "second": run.second.paced(first, rows)})
 
 
 def watching_first(run: RunSpec) -> RunSpec:
     """The run with its first stage trained to the end; a second of gradient steps is cut to one epoch."""
-    short = {"epochs": 1, "epoch": None, "metric": "last"}
-    second = run.second.model_copy(update=short) if isinstance(run.second, Crt | Lws) else None
-    return _plain(run, TO_THE_END, second)
+    return _plain(run, TO_THE_END, run.second.shortened())
 
 
 def watching_second(run: RunSpec, first: int) -> RunSpec:
     """The run with its first stage ended at an epoch, and its second trained to the end."""
-    whole = run.second.model_copy(update={"epoch": None, "metric": "last"})
-    return _plain(run, TO_THE_END.model_copy(update={"epoch": first}), whole)
+    return _plain(run, TO_THE_END.model_copy(update={"epoch": first}), run.second.watched())
 
 
 def fixed(run: RunSpec, epochs: Sequence[int], power: float = 0.0, tau: float = 0.0) -> RunSpec:
-    """The run with the epochs of its stages, the power of tau-normalisation and the post-hoc strength given.
+    """The run with the epochs of its stages, the strength of its second stage and the post-hoc strength given.
 
     A stage without gradient steps has no epoch. It is not calibrated.
     """
     stop = TO_THE_END.model_copy(update={"epoch": epochs[0]}) if epochs else run.train.early_stop
-    second: SecondStageSpec | None = None
-    if len(epochs) > 1:
-        # No epoch of the second stage was good enough to keep where it is 0.
-        second = run.second.model_copy(update={"epoch": epochs[1]}) if epochs[1] else NoSecondStage()
+    second = run.second.kept_at(epochs[1]) if len(epochs) > 1 else run.second
     return _plain(run, stop, second, power, tau)
 
 
-def _plain(run: RunSpec, stop: EarlyStop, second: object, power: float = 0.0, tau: float = 0.0) -> RunSpec:
-    if second is None:
-        second = run.second
-    if isinstance(second, TauNorm) and second.tau is None:
-        second = second.model_copy(update={"tau": power})
+def _plain(run: RunSpec, stop: EarlyStop, second: SecondStage, power: float = 0.0, tau: float = 0.0) -> RunSpec:
     train = run.train.model_copy(update={"early_stop": stop})
     posthoc = PosthocSpec(adjustment=PriorAdjustment(tau=tau), calibration=NoCalibration())
-    return run.model_copy(update={"train": train, "second": second, "posthoc": posthoc})
+    return run.model_copy(update={"train": train, "second": second.with_strength(power), "posthoc": posthoc})
 
 
 def kept_epoch(
@@ -102,8 +89,7 @@ def kept_epoch(
     """
     values = [[_value(event, metric) for event in course] for course in courses]
     nlls = [[event.metrics["nll"] for event in course] for course in courses]
-    second = run.second.epoch if isinstance(run.second, Crt | Lws) else None
-    given = second if stage else run.train.early_stop.epoch
+    given = run.second.given_epoch if stage else run.train.early_stop.epoch
     if given is not None:
         final = min(given, min(map(len, values)))
         return Kept(final, dict.fromkeys(judged, final))
@@ -118,8 +104,7 @@ def kept_epoch(
 def watched_metric(run: RunSpec, stage: int, labels: Tensor, background: Sequence[int]) -> str:
     """The metric that an epoch of a stage, 0 or 1, is chosen by on the held-out rows of all folds, with labels [N]."""
     first = run.train.early_stop.metric
-    metric = metric_of(run.second, first) if stage and isinstance(run.second, Crt | Lws) else first
-    return epochs_metric(metric, labels, background)
+    return epochs_metric(run.second.metric_after(first) if stage else first, labels, background)
 
 
 def _value(event: Epoch, metric: str) -> float | None:

@@ -11,11 +11,9 @@ from frostbench.training.checks.data import background_of
 from frostbench.training.crossval.epoch_choice import Kept, fixed, kept_epoch, mean_course, watched_metric
 from frostbench.training.crossval.out_of_fold import HeldOut, Pooled
 from frostbench.training.data.part import Data, Part
-from frostbench.training.engine.closed_form import POWERS, tau_normalised
 from frostbench.training.engine.events import Epoch, Event, Failed, Finished
 from frostbench.training.engine.fit import fit
 from frostbench.training.run import RunSpec
-from frostbench.training.second import TauNorm
 
 
 @dataclass(frozen=True)
@@ -187,13 +185,13 @@ def held_out(study: Study) -> Iterator[Event | FoldFitted | tuple[int, HeldOut]]
 
 @torch.no_grad()
 def _logits(run: RunSpec, head: TrainedHead, part: Part) -> Tensor:
-    """Logits [P, M, C] of held-out rows: for each power that tau-normalisation chooses from, or P = 1 without."""
+    """Logits [P, M, C] of held-out rows: for each strength that a second stage chooses from, or P = 1 without."""
     columns = {name: part.columns[name].cpu() for name in head.columns}
-    if not isinstance(run.second, TauNorm) or run.second.tau is not None:
+    if not run.second.is_tuned:
         return head.logits(columns)[None]
-    # The power 0 that it was fitted with left the weights alone, and took the biases off.
+    # The strength 0 that it was fitted with left the weights alone, and took the biases off.
     hidden, weight = head.head.hidden(head.features(columns)), head.head.classifier.state_dict()["weight"]
-    each = torch.stack([hidden @ tau_normalised(weight, power).T for power in POWERS])
+    each = torch.stack([hidden @ run.second.rescaled(weight, one).T for one in run.second.strengths])
     return each.masked_fill(~head.priors.present, -torch.inf)
 
 

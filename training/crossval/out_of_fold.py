@@ -13,11 +13,9 @@ from torch import Tensor
 from frostbench.heads.posthoc.calibrators.rows import Calibration
 from frostbench.heads.posthoc.crossfit import Answers, crossed
 from frostbench.heads.posthoc.pipeline import Layers
-from frostbench.training.engine.closed_form import POWERS
 from frostbench.training.engine.finish import TAUS
 from frostbench.training.metrics.classification import Preference, all_metrics, preference
 from frostbench.training.run import RunSpec
-from frostbench.training.second import TauNorm
 from frostbench.training.spec.stage import metric_of_strengths
 
 
@@ -26,7 +24,7 @@ class HeldOut:
     """What heads that did not see a row say of it, for each row of a table.
 
     Attributes:
-        logits: [P, N, C] without any post-hoc shift, for P powers of tau-normalisation, or one; -inf for classes
+        logits: [P, N, C] without any post-hoc shift, for P strengths of the second stage, or one; -inf for classes
             without a training row.
         log_prior: [N, C] log of the prior that these logits carry; 0 for classes without a training row.
         labels: [N].
@@ -50,7 +48,7 @@ class Pooled:
     """What was chosen on held-out rows.
 
     Attributes:
-        power: of tau-normalisation, for the final head; None where it is not asked for, or given.
+        power: strength of the second stage, for the final head; None where it has none, or one that is given.
         tau: strength of the post-hoc shift, for the final head.
         layers: calibration and decisions, for the final head.
         calibration: rows to fit these to under other priors; None where nothing is fitted.
@@ -72,8 +70,7 @@ def pooled(run: RunSpec, held: HeldOut) -> Pooled:
             a wanted recall or precision cannot be reached, in all or without a fold.
     """
     metric = metric_of_strengths(run.train.early_stop.metric)
-    is_power_free = isinstance(run.second, TauNorm) and run.second.tau is None
-    powers = POWERS if is_power_free else (0.0,)
+    powers = run.second.strengths if run.second.is_tuned else (0.0,)
     taus = TAUS if run.posthoc.adjustment.rule == "tuned" else (run.posthoc.adjustment.tau,)
 
     def chosen_on(rows: Tensor) -> tuple[int, float]:
@@ -88,7 +85,7 @@ def pooled(run: RunSpec, held: HeldOut) -> Pooled:
     place, tau = chosen_on(torch.ones_like(held.folds, dtype=torch.bool))
     final = _shifted(run, held, held.logits[place], tau)
     layers, calibration, answers = _layers(run, held, final, without)
-    return Pooled(powers[place] if is_power_free else None, tau, layers, calibration, answers)
+    return Pooled(powers[place] if run.second.is_tuned else None, tau, layers, calibration, answers)
 
 
 def _best(candidates: Sequence[Tensor], held: HeldOut, rows: Tensor, metric: str) -> int:

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from frostbench.heads.closed_form.zero_shot import ZeroShot
 from frostbench.heads.fitting_rows import Rows
 from frostbench.heads.preprocess import Affine
-from frostbench.heads.stepped.cosine import Cosine
 from frostbench.training.checks.data import columns_of
 from frostbench.training.data.part import Data
 from frostbench.training.data.randomness import generator
@@ -19,7 +17,6 @@ from frostbench.training.data.views import averaged, images_per_class, rows_of_f
 from frostbench.training.losses.class_statistics import Facts, facts_of
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import Shuffled, shares_of
-from frostbench.training.second import Refit
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,8 @@ def train_rows(run: RunSpec, data: Data) -> TrainRows:
     part = joined.part
     labels, images, groups = part.labels, part.images, part.groups
     counts = images_per_class(labels, images, len(data.class_names))
-    widths = () if _keeps_the_space(run) else [part.shapes[name][-1] for name in columns]
+    # Vectors that are compared with weights from a file share one unit.
+    widths = () if any(each.keeps_space for each in run.classifiers) else [part.shapes[name][-1] for name in columns]
     if part.is_stored and isinstance(run.train.sampler, Shuffled):
         affine, rows = streamed(part, columns, run.head.preprocess, run.train.sampler, widths)
         return TrainRows(columns, affine, rows, labels, groups, counts, len(labels), images)
@@ -95,14 +93,6 @@ def train_rows(run: RunSpec, data: Data) -> TrainRows:
         images = None if images is None else _with_own(images, len(new_x))
     partners, shares = _shared(joined, labels)
     return TrainRows(columns, preprocess, seen, labels, groups, counts, table_rows, images, partners, shares)
-
-
-def _keeps_the_space(run: RunSpec) -> bool:
-    """Whether weights from a file are compared with the vectors, whose columns must then share one unit."""
-    second = run.second.classifier if isinstance(run.second, Refit) else None
-    first = run.head.classifier
-    is_started = isinstance(first, Cosine) and first.init == "weights"
-    return is_started or any(isinstance(each, ZeroShot) for each in (first, second))
 
 
 def _shared(joined: Joined, labels: Tensor) -> tuple[Tensor | None, Tensor | None]:

@@ -51,7 +51,7 @@ class Chosen:
 
     Attributes:
         epochs: the kept epoch of each stage of gradient steps, 1 for the stage's first; none for heads without steps.
-        power: of tau-normalisation; None where there is none.
+        power: strength of the second stage; None where it has none.
         tau: strength of the post-hoc shift, whether tuned or given; 0 where there is none.
         temperature: an automatic one that selection rows had a part in, 1 where they were too few; else None.
     """

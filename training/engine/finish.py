@@ -44,7 +44,7 @@ def finished(
         reason: why training ended.
         epoch: the epoch that was kept, counted over both stages.
         epochs: the same for each stage of gradient steps.
-        power: of tau-normalisation.
+        power: strength of the second stage, where it has one.
         gradient_norm: the solver's certificate.
     """
     run = setting.run

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from torch import nn
 
-from frostbench.heads.head import Fitted, fold_temperatures
-from frostbench.heads.logreg.logreg import LogisticRegression
+from frostbench.heads.head import fold_temperatures
 from frostbench.training.checks.data import check_data
 from frostbench.training.data.part import Data
 from frostbench.training.engine.checkpoint import Checkpoints, Keeper
-from frostbench.training.engine.closed_form import fitted, normalised, solved
+from frostbench.training.engine.closed_form import closed, closed_second
 from frostbench.training.engine.events import Event, Failed, Finished, Reason, Started
 from frostbench.training.engine.finish import finished, log_prior_in_logits
 from frostbench.training.engine.grouping import grouped, skeleton_of
@@ -19,17 +18,8 @@ from frostbench.training.engine.memory import free_bytes, parts_that_fit
 from frostbench.training.engine.objective import facts_at
 from frostbench.training.engine.run_context import Setting, settings_of
 from frostbench.training.engine.stage_loop import Ended, run_stage
-from frostbench.training.engine.stages import (
-    Scaled,
-    first_stage,
-    fold,
-    second_facts,
-    second_spec,
-    second_stage,
-    stepped_second,
-)
+from frostbench.training.engine.stages import first_stage, second_stage, stepped_second
 from frostbench.training.run import RunSpec
-from frostbench.training.second import NoSecondStage, Refit, TauNorm
 
 ENGINE_VERSION = 5
 """Part of every run key; raised when a change here changes what a run returns."""
@@ -83,10 +73,9 @@ def _fit_stack(
 ) -> Iterator[Event]:
     """Train the runs of one skeleton."""
     settings = settings_of(numbers, runs, data)
-    classifier = runs[numbers[0]].head.classifier
-    if isinstance(classifier, LogisticRegression | Fitted):
+    if runs[numbers[0]].head.classifier.is_closed_form:
         yield from (Started(number, 0) for number in numbers)
-        yield from solved(settings) if isinstance(classifier, LogisticRegression) else map(fitted, settings)
+        yield from closed(settings)
     else:
         keeper = Keeper(checkpoints, settings, skeleton_of(runs[numbers[0]])) if checkpoints else None
         yield from _step(settings, stop, keeper)
@@ -104,7 +93,7 @@ def _step(settings: Sequence[Setting], stop: Callable[[], bool], keeper: Keeper 
             continue
         if event.core.tau is not None:
             fold_temperatures(event.setting.head, event.core.tau)
-        if isinstance(event.setting.run.second, NoSecondStage) or event.reason in ("stopped", "diverged"):
+        if event.setting.run.second.is_none or event.reason in ("stopped", "diverged"):
             is_whole &= event.reason != "stopped"
             yield _after_first(event)
         else:
@@ -120,27 +109,20 @@ def _step(settings: Sequence[Setting], stop: Callable[[], bool], keeper: Keeper 
 
 def _second(later: Sequence[Ended], stop: Callable[[], bool]) -> Iterator[Event]:
     """What follows the first stage of heads whose second is alike."""
-    second = later[0].setting.run.second
-    if isinstance(second, TauNorm):
-        yield from (normalised(event.setting, (event.epoch,)) for event in later)
-    elif isinstance(second, Refit):
+    if not later[0].setting.run.second.takes_steps:
         for event in later:
-            # Its own classifier, whose swept numbers may be others than those of the first.
-            own = event.setting.run.second
-            classifier = own.classifier if isinstance(own, Refit) else second.classifier
-            setting, is_logreg = event.setting.with_classifier(classifier), isinstance(classifier, LogisticRegression)
-            yield from solved([setting], (event.epoch,)) if is_logreg else [fitted(setting, (event.epoch,))]
-    else:
-        # The second stage changes the classifier or replaces it, and the first may have to come back.
-        before = {event.setting.number: copy.deepcopy(event.setting.head.classifier) for event in later}
-        stage = second_stage([event.setting for event in later], [event.recall_many for event in later])
-        first = {event.setting.number: event for event in later}
-        for told in run_stage(stage, [event.last for event in later], stop):
-            if isinstance(told, Ended):
-                number = told.setting.number
-                yield _after_second(first[number], told, before[number])
-            else:
-                yield told
+            yield from closed_second(event.setting, (event.epoch,))
+        return
+    # The second stage changes the classifier or replaces it, and the first may have to come back.
+    before = {event.setting.number: copy.deepcopy(event.setting.head.classifier) for event in later}
+    stage = second_stage([event.setting for event in later], [event.recall_many for event in later])
+    first = {event.setting.number: event for event in later}
+    for told in run_stage(stage, [event.last for event in later], stop):
+        if isinstance(told, Ended):
+            number = told.setting.number
+            yield _after_second(first[number], told, before[number])
+        else:
+            yield told
 
 
 def _after_first(
@@ -163,10 +145,9 @@ def _after_second(first: Ended, event: Ended, before: nn.Module) -> Finished | F
     if event.epoch == 0:
         setting.head.classifier = before
         return _after_first(first, event.reason, (first.epoch, 0))
-    if isinstance(event.core.classifier, Scaled):
-        fold(setting, event.core.classifier)
-    spec = second_spec(setting.run)
-    facts = facts_at(second_facts(setting.facts, second), spec, event.progress)
+    second.fold(setting.head, event.core)
+    spec = second.stage_spec(setting.run.train)
+    facts = facts_at(second.facts(setting.facts), spec, event.progress)
     epochs = (first.epoch, event.epoch - first.last)
     return finished(setting, facts, log_prior_in_logits(spec.loss, facts), event.reason, event.epoch, epochs)
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from frostbench.heads.posthoc.spec import PosthocSpec
 from frostbench.heads.spec import skeleton
-from frostbench.heads.stepped.external import ExternalClassifier
 from frostbench.training.checks.data import columns_of
 from frostbench.training.data.part import Data
 from frostbench.training.losses.class_weights import NoWeight
@@ -27,8 +26,8 @@ def skeleton_of(run: RunSpec) -> str:
 
 def stacks(run: RunSpec) -> bool:
     """Whether a run can be trained in a stack at all; losses and heads from outside may say that they cannot."""
-    parts = (run.train.loss.point, run.head.classifier)
-    return all(part.stacks for part in parts if isinstance(part, ExternalLoss | ExternalClassifier))
+    point = run.train.loss.point
+    return run.head.classifier.stacks and not (isinstance(point, ExternalLoss) and not point.stacks)
 
 
 def grouped(runs: Sequence[RunSpec], data: Data) -> list[list[int]]:

@@ -10,7 +10,7 @@ from torch import nn
 
 from frostbench.heads.bodies.attention_pool import Pool
 from frostbench.heads.bodies.body import Blocks
-from frostbench.heads.head import Closed, Core, linear_of
+from frostbench.heads.head import Core, linear_of
 from frostbench.training.augment.frofa import OUTSIDE, NoFrofa
 from frostbench.training.checks.data import columns_of
 from frostbench.training.data.part import Data, Part
@@ -19,7 +19,6 @@ from frostbench.training.loss_state import LossState, rows_remembered
 from frostbench.training.losses.cpc import CLASSES_AT_ONCE, Cpc
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import Shuffled
-from frostbench.training.second import Crt, Lws
 from frostbench.training.terms import Terms
 
 COPIES_OF_ROWS = 3
@@ -67,7 +66,7 @@ def need_of(run: RunSpec, data: Data) -> Need:
     count = joined_count(run, data)
     held = _rows_held(run, train) if train.is_stored else count
     rows = COPIES_OF_ROWS * size * (held + len(data.select)) * prod(shapes[0][1:-1]) * width
-    if isinstance(run.head.classifier, Closed):
+    if run.head.classifier.is_closed_form:
         return Need(2 * rows, 1)
     nothing = torch.Generator()
     body = run.head.body.build(width, nothing)
@@ -79,10 +78,9 @@ def need_of(run: RunSpec, data: Data) -> Need:
     numbers += COPIES_OF_ACTIVATIONS * batch * (inside + classes + _compared(run, batch, classes))
     numbers += len(data.select) * (COPIES_OF_LOGITS * classes + inside)
     numbers += COPIES_OF_HISTORY * count * rows_remembered(run.train.loss)
-    if isinstance(run.second, Crt | Lws):
-        seen = core.width if isinstance(run.second, Crt) else classes
-        of_all = COPIES_OF_FEATURES * (len(data.select) + (0 if train.is_stored else count)) * seen
-        numbers += of_all + (batch * seen if train.is_stored else 0)
+    seen = run.second.width(core.width, classes)
+    numbers += COPIES_OF_FEATURES * (len(data.select) + (0 if train.is_stored else count)) * seen
+    numbers += batch * seen if train.is_stored else 0
     return Need(rows, size * numbers)
 
 

@@ -7,11 +7,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from frostbench.heads.head import ClassifierSpec, Core, Margined, divided
+from frostbench.heads.head import ClassifierSpec, Core, divided
 from frostbench.heads.preprocess import Affine
 from frostbench.heads.spec import with_numbers
 from frostbench.heads.stepped.cosine import CosineLayer
-from frostbench.heads.stepped.external import ExternalClassifier
 from frostbench.training.augment.features import Channels, channels_in
 from frostbench.training.augment.frofa import NoFrofa, ranges_in
 from frostbench.training.data.row_stream import StreamedRows
@@ -223,9 +222,7 @@ class Objective(nn.Module):
 
     def _margin(self, classifier: ClassifierSpec, progress: float, tau: Tensor | None) -> Margin | None:
         """What the classifier does to its logits in training, where it has a margin; these come divided by tau [C]."""
-        if not (
-            isinstance(classifier, Margined) or (isinstance(classifier, ExternalClassifier) and classifier.has_margin)
-        ):
+        if not classifier.has_margin:
             return None
         counts, scale = self.facts.counts[self.facts.present], cast(Tensor, self.core.classifier.scale)
         if tau is None:

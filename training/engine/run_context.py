@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from frostbench.heads.head import Closed, Fitted, Head, linear_of
-from frostbench.heads.stepped.linear import Linear
+from frostbench.heads.head import Closed, Head, linear_of
 from frostbench.training.checks.data import background_of
 from frostbench.training.data.part import Data
 from frostbench.training.data.randomness import generator
@@ -101,10 +100,10 @@ def _untrained(run: RunSpec, rows: TrainRows, classes: int, start: torch.Generat
     """The head of a run before training; a classifier that is fitted to rows is still missing."""
     spec, preprocess = run.head, copy.deepcopy(rows.preprocess)
     body = spec.body.build(rows.x.shape[-1], start)
-    if isinstance(spec.classifier, Fitted):
+    if not spec.classifier.minimises_loss:
         return Head(preprocess, body, torch.nn.Identity())
     classifier = spec.classifier.build(body.width, classes, start)
-    if isinstance(run.train.loss.point, SigmoidFocal) and isinstance(spec.classifier, Linear):
+    if isinstance(run.train.loss.point, SigmoidFocal) and spec.classifier.is_linear:
         _start_at_prior(linear_of(classifier), int((rows.counts > 0).sum()))
     return Head(preprocess, body, classifier)
 

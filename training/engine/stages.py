@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from frostbench.heads.bodies.body import Pass
-from frostbench.heads.head import Closed, Core, Placed, linear_of
-from frostbench.heads.stepped.cosine import CosineLayer
+from frostbench.heads.classifier import Classifier
+from frostbench.heads.head import Core
 from frostbench.training.checks.metrics import epochs_metric
 from frostbench.training.data.randomness import generator
 from frostbench.training.data.row_stream import fronted
@@ -20,9 +19,8 @@ from frostbench.training.engine.run_context import Setting
 from frostbench.training.engine.stack import Features, Stack
 from frostbench.training.losses.class_statistics import Facts
 from frostbench.training.run import RunSpec
-from frostbench.training.sampling.batches import SamplerSpec, Shuffled, batches_of, shares_of
-from frostbench.training.sampling.samplers import Sampler
-from frostbench.training.second import Crt, Lws, metric_of
+from frostbench.training.sampling.batches import batches_of
+from frostbench.training.second_stage.stepped import SteppedStage
 from frostbench.training.spec.optim import Schedule
 from frostbench.training.spec.stage import EarlyStop, StageSpec
 
@@ -67,21 +65,6 @@ class Stage:
         return math.ceil(patience * self.epochs / self.schedule.epochs)
 
 
-class Scaled(nn.Module):
-    """Logits times a positive factor for each class.
-
-    Shapes: z [N, C] -> [N, C]
-    """
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.log_scale = nn.Parameter(torch.zeros(classes))
-
-    def forward(self, z: Tensor) -> Tensor:
-        """Scaled logits."""
-        return z * self.log_scale.exp()
-
-
 def first_stage(settings: Sequence[Setting]) -> Stage:
     """The stage that trains whole heads."""
     one, x = settings[0], settings[0].rows.x
@@ -110,8 +93,9 @@ def _first_temperatures(setting: Setting) -> Tensor | None:
 @torch.no_grad()
 def _place(setting: Setting) -> None:
     """Start a classifier from the training rows, where its spec says how."""
-    classifier, head = setting.run.head.classifier, setting.head
-    if isinstance(classifier, Placed) and isinstance(head.classifier, CosineLayer):
+    classifier: Classifier = setting.run.head.classifier
+    if classifier.is_cosine:
+        head = setting.head
         x = setting.rows.x
         # A start that reads more than labels was refused for streamed rows (frostbench.training.checks.streaming).
         hidden = head.body(x) if isinstance(x, Tensor) else torch.empty(0, head.body.width)
@@ -132,72 +116,36 @@ def second_stage(settings: Sequence[Setting], recalls: Sequence[float | None]) -
     fronts, select, objectives = [], [], []
     for setting in settings:
         head, rows, second = setting.head, setting.rows, stepped_second(setting.run)
-        spec, facts = second_spec(setting.run), second_facts(setting.facts, second)
-        front = head.body if isinstance(second, Crt) else nn.Sequential(head.body, head.classifier)
+        front = second.front(head)
         fronts.append(front)
         select.append(front(head.preprocess(setting.data.select.features(rows.columns))))
-        if isinstance(second, Crt):
-            _renew(setting, second)
-            core = Core(Pass(head.body.width), head.classifier)
-        else:
-            classes = len(setting.data.class_names)
-            core = Core(Pass(classes), Scaled(classes))
+        if second.starts_anew:
+            _renew(setting)
+        core = second.core(head, len(setting.data.class_names))
+        spec, facts = second.stage_spec(setting.run.train), second.facts(setting.facts)
         objectives.append(_objective(spec, setting, core, facts))
     features = Features(fronted(settings[0].rows.x, fronts), torch.stack(select), False)
-    floors = [_floor(stepped_second(s.run), recall) for s, recall in zip(settings, recalls, strict=True)]
+    floors = [stepped_second(s.run).floor(recall) for s, recall in zip(settings, recalls, strict=True)]
     return _stage(settings, objectives, features, 2, floors)
 
 
-def _floor(second: Crt | Lws, recall: float | None) -> float | None:
-    """The least recall of frequent classes that a second stage may leave of what the first had."""
-    return None if second.max_head_loss is None or recall is None else recall - second.max_head_loss
-
-
-def _renew(setting: Setting, crt: Crt) -> None:
+def _renew(setting: Setting) -> None:
+    """Put an untrained classifier in the place of a head's."""
     head, spec = setting.head, setting.run.head.classifier
-    if crt.init == "fresh" and not isinstance(spec, Closed):
-        built = spec.build(head.body.width, len(setting.data.class_names), setting.start)
-        head.classifier = built.to(setting.rows.x.device, setting.rows.x.dtype)
-        _place(setting)
+    built = spec.build(head.body.width, len(setting.data.class_names), setting.start)
+    head.classifier = built.to(setting.rows.x.device, setting.rows.x.dtype)
+    _place(setting)
 
 
-def stepped_second(run: RunSpec) -> Crt | Lws:
-    """The second stage of a run, which takes gradient steps."""
-    if not isinstance(run.second, Crt | Lws):
+def stepped_second(run: RunSpec) -> SteppedStage:
+    """The second stage of a run, which takes gradient steps.
+
+    Raises:
+        TypeError: it takes none.
+    """
+    if not isinstance(run.second, SteppedStage):
         raise TypeError(f"second stage {run.second.kind} takes no gradient steps.")
     return run.second
-
-
-def second_spec(run: RunSpec) -> StageSpec:
-    """What the second stage of a run minimises, and how: plain cross entropy along a cosine."""
-    first, second = run.train, stepped_second(run)
-    return StageSpec(
-        optim=second.optim,
-        schedule=second.schedule(first.schedule),
-        early_stop=first.early_stop.model_copy(
-            update={"epoch": second.epoch, "metric": metric_of(second, first.early_stop.metric)}
-        ),
-        sampler=_drawing(first.sampler, second.sampler),
-    )
-
-
-def _drawing(sampler: SamplerSpec, draw: Sampler) -> Shuffled:
-    """Rows that are drawn otherwise than in the first stage, through the same buffer."""
-    return sampler.model_copy(update={"draw": draw}) if isinstance(sampler, Shuffled) else Shuffled(draw=draw)
-
-
-def second_facts(facts: Facts, second: Crt | Lws) -> Facts:
-    """The facts of the training rows as the second stage's sampler shows them, at its end."""
-    return facts.under_sampler(shares_of(Shuffled(draw=second.sampler), facts.counts, 1.0)).unweighted()
-
-
-def fold(setting: Setting, scaled: Scaled) -> None:
-    """Multiply the factors of a second stage into the linear classifier before it."""
-    linear = linear_of(setting.head.classifier)
-    with torch.no_grad():
-        factors = scaled.log_scale.exp()
-        linear.weight.mul_(factors[:, None])
-        linear.bias.mul_(factors)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from frostbench.training.engine.run_context import settings_of
 from frostbench.training.engine.stage_loop import Ended, run_stage
 from frostbench.training.engine.stages import first_stage, second_stage
 from frostbench.training.run import RunSpec
-from frostbench.training.second import Crt, Lws
+from frostbench.training.second_stage.crt import Crt
+from frostbench.training.second_stage.lws import Lws
 
 STEPPED = [name for name, run in CASES.items() if not isinstance(run.head.classifier, Closed)]
 EXACT, SINGLE = data(torch.float64), data(torch.float32)

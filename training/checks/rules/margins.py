@@ -1,27 +1,12 @@
 """Rules of cosine and margin classifiers."""
 
 from frostbench.heads.bodies.body import Identity
-from frostbench.heads.head import Margined
 from frostbench.heads.preprocess import Standardise
-from frostbench.heads.stepped.arcface import ArcFace
-from frostbench.heads.stepped.cosine import Cosine
-from frostbench.heads.stepped.ldam import Ldam
-from frostbench.heads.stepped.prototype import Prototype
-from frostbench.training.checks.rules.properties import is_bare_cosine, is_mixed
+from frostbench.training.checks.rules.classifiers import kinds_that
+from frostbench.training.checks.rules.properties import is_bare_cosine, is_mixed, is_solved
 from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.focal import SigmoidFocal
 from frostbench.training.run import RunSpec
-
-
-def _starts_from_file(run: RunSpec) -> bool:
-    return isinstance(run.head.classifier, Cosine) and run.head.classifier.init == "weights"
-
-
-def _has_no_margin(run: RunSpec) -> bool:
-    classifier = run.head.classifier
-    if isinstance(classifier, Ldam):
-        return classifier.max_margin == 0
-    return isinstance(classifier, Margined) and classifier.margin == 0
 
 
 def _gains_only(run: RunSpec) -> bool:
@@ -32,33 +17,36 @@ def _gains_only(run: RunSpec) -> bool:
 MARGIN_RULES: tuple[Rule, ...] = (
     Rule(
         "refuse",
-        lambda run: isinstance(run.head.classifier, Margined) and isinstance(run.train.loss.point, SigmoidFocal),
-        "arcface, cosface and ldam set a class's margin against the other classes of a softmax, and sigmoid_focal has "
-        "a sigmoid for each class: use train.loss.point.kind=cross_entropy, or head.classifier.kind=linear",
+        lambda run: run.head.classifier.sets_margin and isinstance(run.train.loss.point, SigmoidFocal),
+        f"{kinds_that(lambda kind: kind.sets_margin)} set a class's margin against the other classes of a softmax, and "
+        "sigmoid_focal has a sigmoid for each class: use train.loss.point.kind=cross_entropy, or "
+        "head.classifier.kind=linear",
     ),
     Rule(
         "warn",
         lambda run: (
-            isinstance(run.head.classifier, Cosine | Prototype) and isinstance(run.train.loss.point, SigmoidFocal)
+            run.head.classifier.is_cosine
+            and not run.head.classifier.sets_margin
+            and isinstance(run.train.loss.point, SigmoidFocal)
         ),
         "sigmoids say no to most classes by their biases, and cosine classifiers have none: use "
         "head.classifier.kind=linear, or train.loss.point.kind=focal",
     ),
     Rule(
         "warn",
-        lambda run: isinstance(run.head.classifier, Margined) and run.train.loss.smoothing.epsilon > 0,
+        lambda run: run.head.classifier.sets_margin and run.train.loss.smoothing.epsilon > 0,
         "label smoothing asks for a bounded gap between logits and a margin for a wider one: set "
         "train.loss.smoothing.epsilon=0, or use head.classifier.kind=cosine",
     ),
     Rule(
         "idle",
-        _has_no_margin,
+        lambda run: run.head.classifier.is_marginless,
         "a margin of 0 leaves a cosine classifier, so the options of the margin have no effect: raise the margin, or "
         "use head.classifier.kind=cosine",
     ),
     Rule(
         "warn",
-        lambda run: is_bare_cosine(run) and not run.head.preprocess.center and not _starts_from_file(run),
+        lambda run: is_bare_cosine(run) and not run.head.preprocess.center and not run.head.classifier.keeps_space,
         "a direction that all vectors share leaves little angle between the classes: set head.preprocess.center=true",
     ),
     Rule(
@@ -69,34 +57,20 @@ MARGIN_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "refuse",
-        lambda run: _starts_from_file(run) and not isinstance(run.head.body, Identity),
+        lambda run: run.head.classifier.keeps_space and not is_solved(run) and not isinstance(run.head.body, Identity),
         "weights from a file belong to the space of the vectors, and a body leaves it: use head.body.kind=identity, or "
         "head.classifier.init=class_means",
     ),
     Rule(
         "warn",
-        lambda run: _starts_from_file(run) and run.head.preprocess != Standardise(),
+        lambda run: run.head.classifier.keeps_space and run.head.preprocess != Standardise(),
         "weights from a file belong to the space of the vectors as they were cached, and head.preprocess leaves it: "
         "set its center and std to false",
     ),
     Rule(
         "warn",
-        lambda run: (
-            isinstance(run.head.classifier, ArcFace | Prototype)
-            and run.head.classifier.centers > 1
-            and run.train.loss.bcl.weight > 0
-        ),
+        lambda run: run.head.classifier.centers_per_class > 1 and run.train.loss.bcl.weight > 0,
         "bcl takes the first of a class's centres as its prototype and leaves the others out: set "
         "head.classifier.centers=1",
-    ),
-    Rule(
-        "idle",
-        lambda run: (
-            isinstance(run.head.classifier, Prototype)
-            and run.head.classifier.centers == 1
-            and run.head.classifier.combine != "max"
-        ),
-        "a class with one prototype has nothing to combine, so head.classifier.combine has no effect: set "
-        "head.classifier.centers above 1",
     ),
 )

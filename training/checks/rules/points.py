@@ -20,7 +20,6 @@ from frostbench.training.losses.label_smoothing import LabelSmoothing
 from frostbench.training.losses.logit_adjustment import LogitAdjustment
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.samplers import ClassBatches
-from frostbench.training.second import Crt, Refit
 from frostbench.training.spec.stage import EarlyStop
 
 
@@ -57,8 +56,7 @@ def _has_no_term(run: RunSpec) -> bool:
 
 def _is_left_untrained(run: RunSpec) -> bool:
     """Whether no stage trains the classifier; lade trains it, for it acts on the logits."""
-    is_trained_later = isinstance(run.second, Crt | Refit)
-    return _has_no_point(run) and not is_trained_later and run.train.loss.lade.weight == 0
+    return _has_no_point(run) and not run.second.trains_classifier and run.train.loss.lade.weight == 0
 
 
 def _judges(stop: EarlyStop) -> bool:

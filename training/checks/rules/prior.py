@@ -1,10 +1,6 @@
 """Rules of the class prior: what corrects it, and what corrects it twice."""
 
-from frostbench.heads.closed_form.knn import Neighbours
-from frostbench.heads.stepped.arcface import ArcFace
-from frostbench.heads.stepped.ldam import Ldam
 from frostbench.training.checks.rules.properties import (
-    balances_again,
     draws_evenly,
     is_adjusted,
     is_fitted,
@@ -14,7 +10,6 @@ from frostbench.training.checks.rules.properties import (
     is_smoothed,
     is_solved,
     is_weighted,
-    knows_no_prior,
     last_classifier,
     reads_loss_last,
     sees_evenly,
@@ -24,7 +19,6 @@ from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.oversample import NoOversample
 from frostbench.training.sampling.samplers import ClassBatches
-from frostbench.training.second import NoSecondStage, Refit, TauNorm
 
 
 def _by_raw(run: RunSpec) -> bool:
@@ -44,14 +38,6 @@ def _is_taken_out(run: RunSpec) -> bool:
 def _shifts_by_number(run: RunSpec) -> bool:
     """Whether the prior is taken off with a strength that no selection rows have chosen."""
     return run.posthoc.adjustment.rule == "fixed" and run.posthoc.adjustment.tau > 0
-
-
-def _favours_rare(run: RunSpec) -> bool:
-    """Whether margins are larger for rarer classes."""
-    classifier = run.head.classifier
-    if isinstance(classifier, ArcFace):
-        return classifier.margin > 0 and classifier.tail_exponent > 0
-    return isinstance(classifier, Ldam) and classifier.max_margin > 0
 
 
 def _mixes_in_rare(run: RunSpec) -> bool:
@@ -87,7 +73,7 @@ PRIOR_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "warn",
-        lambda run: is_adjusted(run) and _favours_rare(run),
+        lambda run: is_adjusted(run) and run.head.classifier.favours_rare,
         "logit adjustment and margins that are larger for rarer classes both favour these: use one of the two",
     ),
     Rule(
@@ -137,9 +123,9 @@ PRIOR_RULES: tuple[Rule, ...] = (
             weighs_evenly(run)
             and sees_evenly(run)
             and is_shifted(run)
-            and isinstance(run.second, NoSecondStage | Refit)
+            and run.second.keeps_class_weights
             and not is_adjusted(run)
-            and not knows_no_prior(last_classifier(run))
+            and last_classifier(run).knows_prior
         ),
         "inverse class weights leave a uniform prior in the logits, so posthoc.adjustment changes nothing: use one of "
         "the two",
@@ -147,42 +133,15 @@ PRIOR_RULES: tuple[Rule, ...] = (
     Rule(
         "idle",
         lambda run: (
-            draws_evenly(run)
-            and sees_evenly(run)
-            and is_shifted(run)
-            and isinstance(run.second, NoSecondStage)
-            and not is_adjusted(run)
+            draws_evenly(run) and sees_evenly(run) and is_shifted(run) and run.second.is_none and not is_adjusted(run)
         ),
         "a sampler that draws all classes alike leaves a uniform prior in the logits, so posthoc.adjustment changes "
         "nothing: use one of the two",
     ),
     Rule(
         "idle",
-        lambda run: (
-            is_shifted(run) and isinstance(run.second, NoSecondStage | Refit) and knows_no_prior(last_classifier(run))
-        ),
-        "ncm, mahalanobis, zero_shot, lda with a uniform prior and knn with prior_exponent 1 hold no class prior, so "
-        "posthoc.adjustment has no effect: set its rule to fixed and its tau to 0",
-    ),
-    Rule(
-        "warn",
-        lambda run: is_shifted(run) and _votes_partly(last_classifier(run)),
-        "the prior_exponent of knn and posthoc.adjustment both take the class prior off the votes: use one of the two",
-    ),
-    Rule(
-        "idle",
-        lambda run: balances_again(run) and is_shifted(run),
-        "crt and lws on balanced classes leave a uniform prior in the logits, so posthoc.adjustment has no effect: use "
-        "one of the two",
-    ),
-    Rule(
-        "idle",
-        lambda run: isinstance(run.second, TauNorm) and is_shifted(run),
-        "tau_norm stands for a correction of the prior and its logits count as free of one, so posthoc.adjustment has "
-        "no effect: use one of the two",
+        lambda run: is_shifted(run) and run.second.keeps_class_weights and not last_classifier(run).knows_prior,
+        "the logits of this classifier hold no class prior, so posthoc.adjustment has no effect: set its rule to fixed "
+        "and its tau to 0",
     ),
 )
-
-
-def _votes_partly(classifier: object) -> bool:
-    return isinstance(classifier, Neighbours) and classifier.prior_exponent not in (0, 1)

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from frostbench.training.run import RunSpec
+if TYPE_CHECKING:
+    # A method's rules stand in its own file, which the run's spec imports.
+    from frostbench.training.run import RunSpec
 
-Applies = Callable[[RunSpec], bool]
+Applies = Callable[["RunSpec"], bool]
+Verdict = Literal["refuse", "idle", "warn"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,6 @@ class Rule:
         sentence: what is wrong and what to do.
     """
 
-    verdict: Literal["refuse", "idle", "warn"]
+    verdict: Verdict
     applies: Applies
     sentence: str

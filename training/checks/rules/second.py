@@ -1,67 +1,32 @@
-"""Rules of the second stage."""
+"""Rules of second stages: those that follow from what a method answers, and those of each method."""
 
-from frostbench.heads.stepped.linear import Linear
-from frostbench.training.checks.rules.properties import is_adjusted, is_bare, is_solved, is_weighted, reads_loss_last
+from typing import get_args
+
+from frostbench.training.checks.rules.properties import is_adjusted, is_solved, is_weighted, reads_loss_last
 from frostbench.training.checks.rules.rule import Rule
-from frostbench.training.losses.cross_entropy import CrossEntropy
-from frostbench.training.run import RunSpec
-from frostbench.training.second import Crt, Lws, Refit, TauNorm
+from frostbench.training.run import SecondStageSpec
+from frostbench.training.second_stage.protocol import SecondStage
 
-
-def _calibrates(run: RunSpec) -> bool:
-    """Whether the first stage minimises more, or else, than plain cross entropy on the labels as they are."""
-    loss = run.train.loss
-    strengths = (loss.smoothing.epsilon, loss.fedlas.alpha, loss.vace.strength)
-    return loss.point_weight > 0 and (not isinstance(loss.point, CrossEntropy) or any(one > 0 for one in strengths))
-
+METHODS: tuple[type[SecondStage], ...] = get_args(get_args(SecondStageSpec)[0])
 
 SECOND_RULES: tuple[Rule, ...] = (
     Rule(
         "refuse",
-        lambda run: (
-            isinstance(run.second, Lws | TauNorm) and not isinstance(run.head.classifier, Linear) and not is_solved(run)
-        ),
-        "lws and tau_norm change the lengths of a linear classifier's weights, and a cosine classifier's have none: "
-        "use head.classifier.kind=linear, or second.kind=crt",
+        lambda run: run.second.rescales_rows and not run.head.classifier.is_linear and not is_solved(run),
+        "this second stage changes the lengths of a linear classifier's weights, and a cosine classifier's have none: "
+        "use head.classifier.kind=linear, or another second.kind",
     ),
     Rule(
         "warn",
-        lambda run: isinstance(run.second, Crt) and run.second.init == "fresh" and is_bare(run),
-        "a head without a body keeps nothing of its first stage under crt with a fresh classifier: use "
-        "head.body.kind=mlp, or second.init=keep",
-    ),
-    Rule(
-        "idle",
-        lambda run: (
-            isinstance(run.second, Crt | Lws)
-            and run.second.epoch is not None
-            and (run.second.metric != "as_first" or run.second.max_head_loss is not None)
-        ),
-        "second.epoch is kept whatever the selection rows say, so second.metric and second.max_head_loss have no "
-        "effect: leave them out, or leave second.epoch out",
+        lambda run: run.second.trains_classifier and is_adjusted(run) and not reads_loss_last(run),
+        "this second stage makes the classifier anew without logit adjustment, so train.loss.logit_adjustment acts on "
+        "the first stage alone: set its tau to 0, or second.kind=none",
     ),
     Rule(
         "warn",
-        lambda run: isinstance(run.second, Refit) and is_bare(run),
-        "a head without a body keeps nothing of its first stage under refit: use head.body.kind=mlp, or take "
-        "second.classifier as head.classifier",
-    ),
-    Rule(
-        "warn",
-        lambda run: isinstance(run.second, Crt | Refit) and is_adjusted(run) and not reads_loss_last(run),
-        "crt and refit make the classifier anew without logit adjustment, so train.loss.logit_adjustment acts on the "
-        "first stage alone: set its tau to 0, or second.kind=none",
-    ),
-    Rule(
-        "warn",
-        lambda run: isinstance(run.second, Crt) and _calibrates(run),
-        "crt trains the classifier by plain cross entropy, so train.loss.point, smoothing, fedlas and vace act on the "
-        "first stage alone: leave them out, or set second.kind=none",
-    ),
-    Rule(
-        "warn",
-        lambda run: isinstance(run.second, Lws | TauNorm) and (is_adjusted(run) or is_weighted(run)),
-        "lws and tau_norm make up for class sizes, as logit adjustment and class weights did in the first stage: use "
+        lambda run: run.second.rescales_rows and (is_adjusted(run) or is_weighted(run)),
+        "this second stage makes up for class sizes, as logit adjustment and class weights did in the first one: use "
         "one of the two",
     ),
+    *dict.fromkeys(rule for method in METHODS for rule in method.rules),
 )

@@ -1,11 +1,10 @@
 """Rules of VACE: temperatures of the classes."""
 
-from frostbench.heads.stepped.linear import Linear
+from frostbench.training.checks.rules.classifiers import kinds_that
 from frostbench.training.checks.rules.properties import is_fitted, is_logreg, is_solved
 from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.vace import Vace
 from frostbench.training.run import RunSpec
-from frostbench.training.second import NoSecondStage
 
 
 def _vace(run: RunSpec) -> Vace:
@@ -22,7 +21,7 @@ def _is_controlled(run: RunSpec) -> bool:
 
 
 def _has_linear(run: RunSpec) -> bool:
-    return isinstance(run.head.classifier, Linear)
+    return run.head.classifier.is_linear
 
 
 def _is_free(run: RunSpec) -> bool:
@@ -31,7 +30,7 @@ def _is_free(run: RunSpec) -> bool:
 
 
 def _has_second(run: RunSpec) -> bool:
-    return not isinstance(run.second, NoSecondStage)
+    return not run.second.is_none
 
 
 def _ignores_temperatures(run: RunSpec) -> bool:
@@ -49,8 +48,8 @@ TEMPERATURE_RULES: tuple[Rule, ...] = (
     Rule(
         "idle",
         _ignores_temperatures,
-        "ridge, lda, ncm, mahalanobis, knn and zero_shot minimise no loss, so train.loss.vace has no effect on them: "
-        "use head.classifier.kind=logreg",
+        f"{kinds_that(lambda kind: not kind.minimises_loss)} minimise no loss, so train.loss.vace has no effect on "
+        "them: use head.classifier.kind=logreg",
     ),
     Rule(
         "refuse",

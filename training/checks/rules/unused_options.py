@@ -1,19 +1,10 @@
 """Rules of options that nothing reads beside the others chosen."""
 
-from frostbench.heads.closed_form.lda import Lda
-from frostbench.heads.closed_form.ridge import Ridge
-from frostbench.training.checks.rules.properties import (
-    closed_classifiers,
-    is_adjusted,
-    is_fitted,
-    is_solved,
-    is_weighted,
-)
+from frostbench.training.checks.rules.properties import is_adjusted, is_fitted, is_solved, is_weighted
 from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.class_weights import ConstantSchedule, DeferredSchedule, EffectiveWeight, PowerWeight
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.samplers import ClassBatches
-from frostbench.training.second import NoSecondStage, Refit
 from frostbench.training.spec.optim import Schedule
 from frostbench.training.spec.stage import EarlyStop
 
@@ -46,19 +37,9 @@ def _never_comes(run: RunSpec) -> bool:
 def _is_told_the_epoch(run: RunSpec) -> bool:
     """Whether a given epoch leaves nothing to judge, and something is said of how to."""
     stop, is_tuned = run.train.early_stop, run.posthoc.adjustment.rule == "tuned"
-    if stop.epoch is None or not isinstance(run.second, NoSecondStage | Refit):
+    if stop.epoch is None or run.second.reads_early_stop:
         return False
     return stop.patience != EarlyStop().patience or (stop.metric != EarlyStop().metric and not is_tuned)
-
-
-def _unread_strength(classifier: object) -> bool:
-    return isinstance(classifier, Ridge) and classifier.rule != "fixed" and classifier.strength != Ridge().strength
-
-
-def _unread_shrinkage(classifier: object) -> bool:
-    if not isinstance(classifier, Lda) or classifier.shrinkage == "fixed":
-        return False
-    return (classifier.alpha, classifier.target) != (Lda().alpha, Lda().target)
 
 
 UNREAD_RULES: tuple[Rule, ...] = (
@@ -157,17 +138,5 @@ UNREAD_RULES: tuple[Rule, ...] = (
         ),
         "a batch of pxk has train.sampler.classes times rows rows, and train.schedule.batch_size counts only for "
         "min_steps and a second stage: set those of the sampler",
-    ),
-    Rule(
-        "idle",
-        lambda run: any(map(_unread_strength, closed_classifiers(run))),
-        "rule=leave_one_out finds the strength of ridge, so the strength given has no effect: leave it out, or set "
-        "the classifier's rule=fixed",
-    ),
-    Rule(
-        "idle",
-        lambda run: any(map(_unread_shrinkage, closed_classifiers(run))),
-        "the estimators oas and ledoit_wolf find alpha and shrink lda to the mean variance, so alpha and target have "
-        "no effect: leave them out, or set the classifier's shrinkage=fixed",
     ),
 )

@@ -1,3 +1,5 @@
+"""Second stages of gradient steps."""
+
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,7 @@ from frostbench.training.engine.events import Epoch, Failed, Finished, Started
 from frostbench.training.engine.fit import fit
 from frostbench.training.metrics.classification import decision_metrics
 from frostbench.training.run import RunSpec
+from frostbench.training.second_stage.stepped import SteppedStage
 
 MLP = {"preprocess": {"center": True, "std": True}, "body": {"kind": "mlp", "hidden": [16, 8]}}
 COUNTS = torch.tensor([120, 40, 15, 5])
@@ -125,7 +128,7 @@ def test_epochs_that_lose_more_of_the_frequent_classes_than_allowed_are_not_kept
 
 @pytest.mark.parametrize("second", [{}, {"init": "keep"}, {"kind": "lws"}])
 def test_the_first_stage_is_the_result_where_no_epoch_keeps_to_the_limit(long_tail, monkeypatch, second):
-    monkeypatch.setattr("frostbench.training.engine.stages._floor", lambda *_: 2.0)
+    monkeypatch.setattr(SteppedStage, "floor", lambda *_: 2.0)
     first, both = ended(long_tail, run()), ended(long_tail, losing(0, **second))
     assert both.chosen.epochs == (first.epoch, 0)
     assert both.epoch == first.epoch

@@ -1,0 +1,70 @@
+"""LWS: one factor for each class's logit, learnt on balanced classes."""
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from frostbench.heads.bodies.body import Pass
+from frostbench.heads.head import Core, Head, linear_of
+from frostbench.heads.spec import Tier
+from frostbench.training.second_stage.stepped import Passes, Rate, SteppedStage
+from frostbench.training.spec.optim import AdamW
+
+
+class Lws(SteppedStage):
+    """Learn one factor for each class's logit on balanced classes, with all else frozen.
+
+    Kang et al., ICLR 2020, section 4.3 (learnable weight scaling). The factors are positive, start at 1 and multiply
+    W x + b; they are folded into the classifier. Optimiser and schedule are as in crt.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    rescales_rows: ClassVar[bool] = True
+    kind: Literal["lws"] = "lws"
+    epochs: Passes = 5
+    """Passes of the second stage, or more where train.schedule.min_steps asks for more."""
+    lr: Rate = 1e-2
+    """Peak learning rate of the factors' logarithms."""
+
+    @property
+    def optim(self) -> AdamW:
+        """The optimiser of the factors, which are not decayed."""
+        return AdamW(lr=self.lr, weight_decay=0)
+
+    def front(self, head: Head) -> nn.Module:
+        """The body and the classifier of a head."""
+        return nn.Sequential(head.body, head.classifier)
+
+    def core(self, head: Head, classes: int) -> Core:
+        """The factors."""
+        return Core(Pass(classes), Scaled(classes))
+
+    @torch.no_grad()
+    def fold(self, head: Head, core: Core) -> None:
+        """Multiply the factors into the linear classifier of a head."""
+        linear, scaled = linear_of(head.classifier), core.classifier
+        if not isinstance(scaled, Scaled):
+            raise TypeError(f"factors of classes must be folded, however: {type(scaled).__name__} came.")
+        factors = scaled.log_scale.exp()
+        linear.weight.mul_(factors[:, None])
+        linear.bias.mul_(factors)
+
+    def width(self, hidden: int, classes: int) -> int:
+        """Numbers of each row that the factors multiply."""
+        return classes
+
+
+class Scaled(nn.Module):
+    """Logits times a positive factor for each class.
+
+    Shapes: z [N, C] -> [N, C]
+    """
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.zeros(classes))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Scaled logits."""
+        return z * self.log_scale.exp()

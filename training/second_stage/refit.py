@@ -1,0 +1,40 @@
+"""Refit: a classifier without gradient steps takes the place of the trained one."""
+
+from typing import ClassVar, Literal
+
+from frostbench.heads.closed_form.nearest_mean import NearestMean
+from frostbench.heads.head import Closed, ClosedSpec
+from frostbench.heads.spec import Tier
+from frostbench.training.checks.rules.properties import is_bare
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.second_stage.protocol import SecondStage
+
+
+class Refit(SecondStage):
+    """Put a classifier without gradient steps in place of the trained one, on the output of the frozen body.
+
+    With ncm it is the nearest class mean of Kang et al., ICLR 2020, section 4.1; with a contrastive loss before it, the
+    two stages of Khosla et al., "Supervised contrastive learning", NeurIPS 2020.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    trains_classifier: ClassVar[bool] = True
+    keeps_class_weights: ClassVar[bool] = True
+    needs_all_rows: ClassVar[bool] = True
+    needs_own_labels: ClassVar[bool] = True
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "warn",
+            lambda run: isinstance(run.second, Refit) and is_bare(run),
+            "a head without a body keeps nothing of its first stage under refit: use head.body.kind=mlp, or take "
+            "second.classifier as head.classifier",
+        ),
+    )
+    kind: Literal["refit"] = "refit"
+    classifier: ClosedSpec = NearestMean()
+    """What takes the classifier's place."""
+
+    @property
+    def replacement(self) -> Closed:
+        """The classifier that takes the place of the trained one."""
+        return self.classifier

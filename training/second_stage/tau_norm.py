@@ -1,0 +1,66 @@
+"""Tau-normalisation: each class's weights are divided by a power of their length."""
+
+import math
+from typing import ClassVar, Literal, Self
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from frostbench.heads.spec import Tier, empty
+from frostbench.training.checks.rules.properties import is_shifted
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.second_stage.protocol import SecondStage
+
+POWERS = tuple(k / 10 for k in range(21))
+"""Powers that are chosen from (Kang et al., ICLR 2020)."""
+
+
+class TauNorm(SecondStage):
+    """Divide each class's weights by a power of their length, and drop the biases.
+
+    Kang et al., ICLR 2020, section 4.2 (tau-normalised classifier): weights of frequent classes are longer.
+    """
+
+    tier: ClassVar[Tier] = "experimental"
+    rescales_rows: ClassVar[bool] = True
+    reads_early_stop: ClassVar[bool] = True
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "idle",
+            lambda run: isinstance(run.second, TauNorm) and is_shifted(run),
+            "tau_norm stands for a correction of the prior and its logits count as free of one, so posthoc.adjustment "
+            "has no effect: use one of the two",
+        ),
+    )
+    kind: Literal["tau_norm"] = "tau_norm"
+    tau: float | None = Field(default=None, ge=0, le=2, json_schema_extra=empty("the best of 0 to 2"))
+    """The power; null takes, from 0 to 2 in steps of 0.1, the one with the best selection metric."""
+
+    @property
+    def strengths(self) -> tuple[float, ...]:
+        """The powers to choose from, or the one that is given."""
+        return POWERS if self.tau is None else (self.tau,)
+
+    def with_strength(self, strength: float) -> Self:
+        """The stage with this power, where it is not given."""
+        return self.model_copy(update={"tau": strength}) if self.tau is None else self
+
+    def rescaled(self, weight: Tensor, strength: float) -> Tensor:
+        """Weights [C, H] divided by a power of their length."""
+        return tau_normalised(weight, strength)
+
+    def carried(self, log_prior: Tensor) -> Tensor:
+        """The prior in the logits: uniform, for the biases are dropped and the lengths evened out."""
+        return torch.full_like(log_prior, -math.log(len(log_prior)))
+
+
+def tau_normalised(weight: Tensor, power: float) -> Tensor:
+    """Rows [C, H] divided by their length to a power; rows of zeros stay.
+
+    >>> tau_normalised(torch.tensor([[3.0, 4], [0, 0.5]]), 0.5)
+    tensor([[1.3416, 1.7889],
+            [0.0000, 0.7071]])
+    """
+    length = weight.norm(dim=1, keepdim=True)
+    return weight / torch.where(length > 0, length, torch.ones_like(length)).pow(power)
