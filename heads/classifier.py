@@ -7,11 +7,33 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from frostbench.heads.closed_form.solved import Solution
 from frostbench.heads.fitting_rows import Rows
-from frostbench.heads.logreg.line_search import MeanLosses
 from frostbench.heads.spec import Spec
-from frostbench.heads.stepped.margin import Number
+
+MeanLosses = Callable[[Tensor, Tensor], Tensor]
+"""Mean loss [K'] of logits [K', N, C] for the heads index [K'] int64; differentiable by autograd."""
+Number = float | Tensor
+"""An option of a head alone, or of the heads of a stack."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What the solver found, and how good it is.
+
+    Attributes:
+        weight: [C, D] float64.
+        bias: [C] float64.
+        gradient_norm: largest absolute entry of the objective's gradient at (weight, bias), before these are
+            rounded to the head's float32.
+        iterations: L-BFGS steps taken.
+        is_converged: whether the gradient norm is within the tolerance that was asked for.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    gradient_norm: float
+    iterations: int
+    is_converged: bool
 
 
 @dataclass(frozen=True)

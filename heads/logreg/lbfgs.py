@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from frostbench.heads.classifier import MeanLosses
 from frostbench.heads.logreg.curvature import Curvature, Pairs, curvature_of, remember, times_inverse_hessian
-from frostbench.heads.logreg.line_search import Line, MeanLosses, evaluate, line_search
+from frostbench.heads.logreg.line_search import Line, evaluate, line_search
 
 REFRESH = 10
 """Steps between two first guesses of the Hessian."""

@@ -1,13 +1,12 @@
 """Step lengths of many heads at once; logits are linear in the step, so trying one costs no matrix product."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-MeanLosses = Callable[[Tensor, Tensor], Tensor]
-"""Mean loss [K'] of logits [K', N, C] for the heads index [K'] int64; differentiable by autograd."""
+from frostbench.heads.classifier import MeanLosses
+
 TRIALS = 20
 STEEP, OVERSHOT = 0.9, 0.5
 

@@ -8,12 +8,11 @@ from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.bodies.dense import Dense, zero_layer
-from frostbench.heads.classifier import Classifier
+from frostbench.heads.classifier import Classifier, MeanLosses, Solution
 from frostbench.heads.closed_form.eigen import Eigenbasis, eigenbasis
-from frostbench.heads.closed_form.solved import Solution
 from frostbench.heads.logreg.curvature import MEMORY
 from frostbench.heads.logreg.lbfgs import Problem, minimise
-from frostbench.heads.logreg.line_search import MeanLosses, evaluate
+from frostbench.heads.logreg.line_search import evaluate
 from frostbench.heads.spec import SWEPT
 
 BUDGET_BYTES = 2**30

@@ -6,11 +6,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.classifier import Classifier
+from frostbench.heads.classifier import Classifier, Number
 from frostbench.heads.fitting_rows import Rows
 from frostbench.heads.spec import SWEPT, empty
 from frostbench.heads.stepped.cosine import CosineLayer, random_layer, start_at_means
-from frostbench.heads.stepped.margin import Number, class_margins, number, own_scores, warmed_up, with_own_changed
+from frostbench.heads.stepped.margin import class_margins, number, own_scores, warmed_up, with_own_changed
 from frostbench.heads.stepped.scale import WIDEST_SCALE
 
 

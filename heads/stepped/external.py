@@ -6,10 +6,9 @@ import torch
 from pydantic import Field, JsonValue, model_validator
 from torch import Tensor, nn
 
-from frostbench.heads.classifier import Classifier
+from frostbench.heads.classifier import Classifier, Number
 from frostbench.heads.plugin_files import PluginError, has_method, not_stackable, plugin, stackable
 from frostbench.heads.spec import FILE, Spec, Tier
-from frostbench.heads.stepped.margin import Number
 from frostbench.heads.stepped.text_weights import with_file_hash
 
 

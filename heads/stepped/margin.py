@@ -7,7 +7,7 @@ Everything here runs in training steps that torch.func.vmap lifts to many heads 
 import torch
 from torch import Tensor
 
-Number = float | Tensor
+from frostbench.heads.classifier import Number
 
 
 def number(value: Number, like: Tensor) -> Tensor:
