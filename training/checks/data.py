@@ -10,6 +10,7 @@ from frostbench.heads.bodies.body import Mlp
 from frostbench.heads.closed_form.mahalanobis import Mahalanobis
 from frostbench.heads.closed_form.zero_shot import ZeroShot
 from frostbench.heads.head import Closed, Fitted
+from frostbench.heads.logreg.logreg import LogisticRegression
 from frostbench.heads.stepped.cosine import Cosine, fitting
 from frostbench.heads.stepped.text_weights import text_weights
 from frostbench.training.checks.conflicts import check
@@ -18,13 +19,11 @@ from frostbench.training.checks.posthoc import check_posthoc
 from frostbench.training.checks.streaming import check_streams
 from frostbench.training.checks.views import check_finite_views, check_views
 from frostbench.training.data.part import Data
-from frostbench.training.losses.cpc import Cpc
+from frostbench.training.losses.external import ExternalLoss
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.oversample import Smote
 from frostbench.training.second import Refit
 
-MOST_PROTOTYPES = 2000
-"""Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""
 ROWS_AT_ONCE = 4096
 """Rows that are read at a time where they stay on disk."""
 
@@ -127,13 +126,12 @@ def _check_classes(run: RunSpec, data: Data) -> None:
     for classifier in _classifiers(run):
         if isinstance(classifier, Mahalanobis):
             classifier.check_memory(len(data.class_names), _width_of(run, data))
-    if run.train.loss.bcl.weight > 0 and with_rows > MOST_PROTOTYPES:
-        raise ValueError(
-            f"bcl has a prototype for each class in every batch, at most {MOST_PROTOTYPES}, however: {with_rows} "
-            "classes have training rows. Use train.loss.supcon, and set train.loss.bcl.weight=0."
-        )
-    if isinstance(run.train.loss.point, Cpc) and _minimises_loss(run):
-        run.train.loss.point.check_classes(with_rows)
+    if _minimises_loss(run):
+        for method in run.train.loss.trained.values():
+            method.check_classes(with_rows)
+    point = run.train.loss.point
+    if any(isinstance(each, LogisticRegression) for each in _classifiers(run)) and isinstance(point, ExternalLoss):
+        point.check_solved()
     if run.train.loss.count == "groups" and data.train.groups is None:
         raise ValueError(
             "train.loss.count=groups counts the groups of the training rows, however: no groups came. Name groups when "

@@ -3,13 +3,11 @@
 from frostbench.heads.bodies.body import Identity
 from frostbench.heads.head import Margined
 from frostbench.heads.preprocess import Standardise
-from frostbench.heads.stepped.arcface import ArcFace
 from frostbench.heads.stepped.cosine import Cosine
 from frostbench.heads.stepped.ldam import Ldam
 from frostbench.heads.stepped.prototype import Prototype
 from frostbench.training.checks.rules.properties import is_bare_cosine, is_mixed
 from frostbench.training.checks.rules.rule import Rule
-from frostbench.training.losses.focal import SigmoidFocal
 from frostbench.training.run import RunSpec
 
 
@@ -30,20 +28,6 @@ def _gains_only(run: RunSpec) -> bool:
 
 
 MARGIN_RULES: tuple[Rule, ...] = (
-    Rule(
-        "refuse",
-        lambda run: isinstance(run.head.classifier, Margined) and isinstance(run.train.loss.point, SigmoidFocal),
-        "arcface, cosface and ldam set a class's margin against the other classes of a softmax, and sigmoid_focal has "
-        "a sigmoid for each class: use train.loss.point.kind=cross_entropy, or head.classifier.kind=linear",
-    ),
-    Rule(
-        "warn",
-        lambda run: (
-            isinstance(run.head.classifier, Cosine | Prototype) and isinstance(run.train.loss.point, SigmoidFocal)
-        ),
-        "sigmoids say no to most classes by their biases, and cosine classifiers have none: use "
-        "head.classifier.kind=linear, or train.loss.point.kind=focal",
-    ),
     Rule(
         "warn",
         lambda run: isinstance(run.head.classifier, Margined) and run.train.loss.smoothing.epsilon > 0,
@@ -78,16 +62,6 @@ MARGIN_RULES: tuple[Rule, ...] = (
         lambda run: _starts_from_file(run) and run.head.preprocess != Standardise(),
         "weights from a file belong to the space of the vectors as they were cached, and head.preprocess leaves it: "
         "set its center and std to false",
-    ),
-    Rule(
-        "warn",
-        lambda run: (
-            isinstance(run.head.classifier, ArcFace | Prototype)
-            and run.head.classifier.centers > 1
-            and run.train.loss.bcl.weight > 0
-        ),
-        "bcl takes the first of a class's centres as its prototype and leaves the others out: set "
-        "head.classifier.centers=1",
     ),
     Rule(
         "idle",

@@ -1,5 +1,7 @@
 """Questions about a run that several rules ask."""
 
+from typing import TYPE_CHECKING
+
 from frostbench.heads.bodies.body import Identity
 from frostbench.heads.closed_form.knn import Neighbours
 from frostbench.heads.closed_form.lda import Lda
@@ -9,104 +11,107 @@ from frostbench.heads.closed_form.zero_shot import ZeroShot
 from frostbench.heads.head import Closed, Fitted, Placed
 from frostbench.heads.logreg.logreg import LogisticRegression
 from frostbench.training.losses.class_weights import ConstantSchedule, InverseWeight, NoWeight, PowerWeight
-from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import Shuffled
 from frostbench.training.second import Crt, Lws, NoSecondStage, Refit
+
+# A run has these questions as properties, for the rules of methods, which are part of a run themselves.
+if TYPE_CHECKING:
+    from frostbench.training.run import RunSpec
 
 WIDEST_SCALE = 30.0
 """Largest scale that a cosine head takes from its number of classes."""
 
 
-def is_solved(run: RunSpec) -> bool:
+def is_solved(run: "RunSpec") -> bool:
     """Whether the classifier takes no gradient steps, so that there is one stage without batches or epochs."""
     return isinstance(run.head.classifier, Closed)
 
 
-def is_fitted(run: RunSpec) -> bool:
+def is_fitted(run: "RunSpec") -> bool:
     """Whether the classifier minimises no loss: it is made of the rows and their weights."""
     return isinstance(run.head.classifier, Fitted)
 
 
-def is_bare(run: RunSpec) -> bool:
+def is_bare(run: "RunSpec") -> bool:
     """Whether a classifier that is stepped has no body in front of it."""
     return isinstance(run.head.body, Identity) and not is_solved(run)
 
 
-def is_bare_cosine(run: RunSpec) -> bool:
+def is_bare_cosine(run: "RunSpec") -> bool:
     """Whether a stepped classifier reads the cosines of the vectors themselves."""
     return isinstance(run.head.body, Identity) and isinstance(run.head.classifier, Placed)
 
 
-def is_adjusted(run: RunSpec) -> bool:
+def is_adjusted(run: "RunSpec") -> bool:
     """Whether training adds the class prior to the logits."""
     return run.train.loss.logit_adjustment.tau > 0
 
 
-def is_shifted(run: RunSpec) -> bool:
+def is_shifted(run: "RunSpec") -> bool:
     """Whether the class prior is taken off the logits after training."""
     return run.posthoc.adjustment.rule == "tuned" or run.posthoc.adjustment.tau > 0
 
 
-def is_weighted(run: RunSpec) -> bool:
+def is_weighted(run: "RunSpec") -> bool:
     """Whether classes may weigh differently in the loss."""
     return not isinstance(run.train.loss.class_weight, NoWeight)
 
 
-def is_resampled(run: RunSpec) -> bool:
+def is_resampled(run: "RunSpec") -> bool:
     """Whether classes are drawn otherwise than by their size."""
     sampler = run.train.sampler
     return not isinstance(sampler, Shuffled) or sampler.draw != "instance"
 
 
-def is_mixed(run: RunSpec) -> bool:
+def is_mixed(run: "RunSpec") -> bool:
     """Whether rows are mixed in pairs."""
     return run.train.mixup.alpha > 0
 
 
-def is_smoothed(run: RunSpec) -> bool:
+def is_smoothed(run: "RunSpec") -> bool:
     """Whether labels are smoothed towards classes whatever their size."""
     smoothing = run.train.loss.smoothing
     return smoothing.epsilon > 0 and smoothing.spread != "prior"
 
 
-def reads_loss_last(run: RunSpec) -> bool:
+def reads_loss_last(run: "RunSpec") -> bool:
     """Whether the classifier that is the result was made by train.loss, and by no second stage after it."""
     if isinstance(run.second, Refit):
         return isinstance(run.second.classifier, LogisticRegression)
     return isinstance(run.second, NoSecondStage) and not is_fitted(run)
 
 
-def is_logreg(run: RunSpec) -> bool:
+def is_logreg(run: "RunSpec") -> bool:
     """Whether the classifier that is the result is logistic regression."""
     return isinstance(last_classifier(run), LogisticRegression)
 
 
-def last_classifier(run: RunSpec) -> object:
+def last_classifier(run: "RunSpec") -> object:
     """The spec of the classifier that is the result."""
     return run.second.classifier if isinstance(run.second, Refit) else run.head.classifier
 
 
-def closed_classifiers(run: RunSpec) -> tuple[object, ...]:
+def closed_classifiers(run: "RunSpec") -> tuple[object, ...]:
     """The specs of the classifiers without gradient steps: of the head, and of a refit."""
     second = (run.second.classifier,) if isinstance(run.second, Refit) else ()
     return (run.head.classifier, *second)
 
 
-def weighs_evenly(run: RunSpec) -> bool:
+def weighs_evenly(run: "RunSpec") -> bool:
     """Whether class weights make up for the class sizes exactly, so that the loss sees all classes alike at the end."""
     weight = run.train.loss.class_weight
     is_inverse = isinstance(weight, InverseWeight) or (isinstance(weight, PowerWeight) and weight.power == 1)
     return is_inverse and run.train.loss.count == "images" and not is_resampled(run)
 
 
-def draws_evenly(run: RunSpec) -> bool:
+def draws_evenly(run: "RunSpec") -> bool:
     """Whether the sampler makes up for the class sizes exactly at the end of training, and nothing else does."""
     sampler = run.train.sampler
     is_even = isinstance(sampler, Shuffled) and sampler.draw in ("class_balanced", "progressive")
     return is_even and not is_weighted(run)
 
 
-def sees_evenly(run: RunSpec) -> bool:
+def sees_evenly(run: "RunSpec") -> bool:
     """Whether the loss sees all classes alike from the first step to the last."""
     sampler, is_constant = run.train.sampler, isinstance(run.train.loss.weight_schedule, ConstantSchedule)
     is_drawn = draws_evenly(run) and isinstance(sampler, Shuffled) and sampler.draw == "class_balanced"
@@ -122,15 +127,15 @@ def knows_no_prior(classifier: object) -> bool:
     return isinstance(classifier, NearestMean | Mahalanobis | ZeroShot)
 
 
-def balances_again(run: RunSpec) -> bool:
+def balances_again(run: "RunSpec") -> bool:
     """Whether a second stage of gradient steps draws classes alike from its first step to its last."""
     return isinstance(run.second, Crt | Lws) and run.second.sampler == "class_balanced"
 
 
-def largest_logit(run: RunSpec) -> float:
-    """What no logit's size can exceed, where the classifiers that read the loss bound it."""
-    classifier, vace = run.head.classifier, run.train.loss.vace
+def largest_logit(run: "RunSpec") -> float:
+    """Return an upper bound on |logit| from the classifiers that read the loss, or infinity."""
+    classifier = run.head.classifier
     if not isinstance(classifier, Placed) or is_logreg(run):
         return float("inf")
     scale = WIDEST_SCALE if classifier.scale is None else classifier.scale
-    return scale / vace.lowest if vace.strength > 0 else scale
+    return scale / min(method.least_temperature for method in run.train.loss.methods.values())

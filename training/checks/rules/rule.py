@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from frostbench.training.run import RunSpec
+# A method of a loss holds rules of its own, and a run holds the method.
+if TYPE_CHECKING:
+    from frostbench.training.run import RunSpec
 
-Applies = Callable[[RunSpec], bool]
+Applies = Callable[["RunSpec"], bool]
 
 
 @dataclass(frozen=True)

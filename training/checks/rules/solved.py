@@ -6,14 +6,7 @@ from frostbench.heads.closed_form.nearest_mean import NearestMean
 from frostbench.heads.closed_form.zero_shot import ZeroShot
 from frostbench.heads.preprocess import Standardise
 from frostbench.training.augment.frofa import NoFrofa
-from frostbench.training.checks.rules.properties import (
-    is_fitted,
-    is_logreg,
-    is_mixed,
-    is_resampled,
-    is_solved,
-    is_weighted,
-)
+from frostbench.training.checks.rules.properties import is_fitted, is_mixed, is_resampled, is_solved, is_weighted
 from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.class_weights import ConstantSchedule
 from frostbench.training.losses.cross_entropy import CrossEntropy
@@ -53,12 +46,6 @@ SOLVED_RULES: tuple[Rule, ...] = (
         lambda run: is_solved(run) and not isinstance(run.head.body, Identity),
         "a solved classifier such as logreg stands on fixed vectors, so a body in front of it would stay untrained: "
         "use head.body.kind=identity, head.classifier.kind=linear, or second.kind=refit",
-    ),
-    Rule(
-        "refuse",
-        lambda run: (is_solved(run) or is_logreg(run)) and run.train.loss.hardmine.keep < 1,
-        "hardmine chooses samples batch by batch and a solved classifier such as logreg has no batches: set "
-        "train.loss.hardmine.keep=1 or use head.classifier.kind=linear",
     ),
     Rule(
         "refuse",
