@@ -1,7 +1,7 @@
 """Head = preprocess, then body, then classifier."""
 
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, get_args
 
 import torch
 from pydantic import Field
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from frostbench.heads.bodies.attention_pool import Pool
 from frostbench.heads.bodies.body import Blocks, BodySpec, Identity, Pass
+from frostbench.heads.classifier import Classifier
 from frostbench.heads.closed_form.knn import Neighbours
 from frostbench.heads.closed_form.lda import Lda
 from frostbench.heads.closed_form.mahalanobis import Mahalanobis
@@ -33,6 +34,18 @@ Stepped = Linear | Cosine | ArcFace | CosFace | Ldam | Prototype | ExternalClass
 ClosedSpec = Annotated[Closed, Field(discriminator="kind")]
 ClassifierSpec = Annotated[Stepped | Closed, Field(discriminator="kind")]
 Body = Pass | Blocks | Pool
+CLASSIFIERS: tuple[type[Classifier], ...] = (*get_args(Stepped), *get_args(Closed))
+"""Every kind of classifier."""
+
+
+def kinds_that(question: Callable[[type[Classifier]], bool]) -> str:
+    """The kinds of which something is true, in words.
+
+    >>> kinds_that(lambda kind: kind.is_linear)
+    'linear'
+    """
+    *first, last = [kind.model_fields["kind"].default for kind in CLASSIFIERS if question(kind)]
+    return f"{', '.join(first)} and {last}" if first else str(last)
 
 
 class HeadSpec(Spec):

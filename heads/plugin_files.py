@@ -169,7 +169,7 @@ def spec_classes(file: str | Path, sha256: str) -> dict[str, type[Spec]]:
     return {name: v for name, v in found.items() if issubclass(v, Spec) and v.__module__ == module.__name__}
 
 
-def plugin(file: str, sha256: str, name: str, options: Mapping[str, JsonValue], method: str) -> Spec:
+def plugin(file: str, sha256: str, name: str, options: Mapping[str, JsonValue], *methods: str) -> Spec:
     """An instance of a class of a file, with its options checked by the class.
 
     Args:
@@ -177,25 +177,27 @@ def plugin(file: str, sha256: str, name: str, options: Mapping[str, JsonValue], 
         sha256: what it hashed to; empty takes the file as it is.
         name: the class.
         options: its fields that are not at their default.
-        method: what the class must have, such as build.
+        methods: what the class must have one of, such as build.
 
     Raises:
-        PluginError: as `spec_classes`; the file has no such class, the class no such method, or an option is unknown
-            or not allowed.
+        PluginError: as `spec_classes`; the file has no such class, the class none of the methods, or an option is
+            unknown or not allowed.
     """
-    return _instance(file, sha256 or file_hash(file), name, json.dumps(dict(options), sort_keys=True), method)
+    return _instance(file, sha256 or file_hash(file), name, json.dumps(dict(options), sort_keys=True), methods)
 
 
 @lru_cache(maxsize=1024)
-def _instance(file: str, sha256: str, name: str, options: str, method: str) -> Spec:
+def _instance(file: str, sha256: str, name: str, options: str, methods: tuple[str, ...]) -> Spec:
     classes = spec_classes(file, sha256)
     if name not in classes:
         raise PluginError(
             f"a plugin's class is a frostbench.heads.spec.Spec of its file, however: {file} has {sorted(classes)} "
             f"and {name!r} was asked for. Name one of these."
         )
-    if not has_method(classes[name], method):
-        raise PluginError(f"a class used here has the method {method}, however: {name} of {file} has none. Write it.")
+    if not any(has_method(classes[name], method) for method in methods):
+        raise PluginError(
+            f"a class used here has the method {' or '.join(methods)}, however: {name} of {file} has none. Write it."
+        )
     try:
         return classes[name].model_validate(json.loads(options))
     except ValidationError as error:

@@ -7,6 +7,7 @@ from pydantic import Field
 from frostbench.heads.head import Closed, HeadSpec, Stepped
 from frostbench.heads.posthoc.spec import PosthocSpec
 from frostbench.heads.spec import Spec, empty
+from frostbench.training.checks.rules import properties as asked
 from frostbench.training.second_stage.crt import Crt
 from frostbench.training.second_stage.lws import Lws
 from frostbench.training.second_stage.none import NoSecondStage
@@ -52,6 +53,56 @@ class RunSpec(Spec):
     def order(self) -> int:
         """The seed of the batch order."""
         return self.seed if self.order_seed is None else self.order_seed
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether the classifier takes no gradient steps."""
+        return asked.is_solved(self)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the classifier minimises no loss."""
+        return asked.is_fitted(self)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether a classifier that is stepped has no body in front of it."""
+        return asked.is_bare(self)
+
+    @property
+    def is_logreg(self) -> bool:
+        """Whether the classifier that is the result is logistic regression."""
+        return asked.is_logreg(self)
+
+    @property
+    def is_adjusted(self) -> bool:
+        """Whether training adds the class prior to the logits."""
+        return asked.is_adjusted(self)
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether the class prior is taken off the logits after training."""
+        return asked.is_shifted(self)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether classes may weigh differently in the loss."""
+        return asked.is_weighted(self)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether rows are mixed in pairs."""
+        return asked.is_mixed(self)
+
+    @property
+    def reads_loss_last(self) -> bool:
+        """Whether the resulting classifier was made by train.loss, and by no second stage after it."""
+        return asked.reads_loss_last(self)
+
+    @property
+    def largest_logit(self) -> float:
+        """Upper bound on |logit| from the classifiers that read the loss, or infinity."""
+        return asked.largest_logit(self)
 
     def epochs_for(self, rows: int) -> int:
         """The most epochs of gradient steps on that many training rows, over both stages.

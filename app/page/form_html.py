@@ -13,6 +13,7 @@ from frostbench.app.page.state import CACHE_ROW, MOST_SEEDS, SIDES, SPLIT_ROWS
 from frostbench.app.rows import Row
 from frostbench.app.sides import CUSTOM, ROWS, Switch, switches
 from frostbench.benchmarks.settings.parsing import preset_names
+from frostbench.training.losses.loss import catalogue
 
 TITLES = {
     "columns": "Data",
@@ -24,17 +25,6 @@ TITLES = {
     "train.loss.class_weight": "Class balance",
     "train.loss.weight_schedule": "Class balance",
     "train.loss.count": "Class balance",
-    "train.loss.logit_adjustment": "Class balance",
-    "train.loss.supcon": "Contrast",
-    "train.loss.bcl": "Contrast",
-    "train.loss.center": "Contrast",
-    "train.loss.lade": "Contrast",
-    "train.loss.consistency": "Contrast",
-    "train.loss.fedlas": "Confidence",
-    "train.loss.vace": "Confidence",
-    "train.loss.mmce": "Confidence",
-    "train.loss.mdca": "Confidence",
-    "train.loss.crl": "Confidence",
     "train.oversample": "Rows",
     "train.sampler": "Rows",
     "train.frofa": "Rows",
@@ -44,6 +34,7 @@ TITLES = {
     "order_seed": "Training",
     "second": "Second stage",
     "posthoc": "After training",
+    **{f"train.loss.{field}": kinds[0].group for field, kinds in catalogue().items()},
 }
 """Titles of groups by path prefix, the longest of which counts; without one an option's own words are the title."""
 CLOSED = ("Confidence", "Contrast", "Rows")

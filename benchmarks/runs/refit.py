@@ -23,7 +23,6 @@ from frostbench.training.data.part import Data
 from frostbench.training.data.view_rows import stepped_rows
 from frostbench.training.engine.events import Chosen, Failed, Finished
 from frostbench.training.engine.fit import fit
-from frostbench.training.losses.adafocal import AdaFocal
 from frostbench.training.run import RunSpec
 
 
@@ -178,10 +177,11 @@ def _check(records: Sequence[RunRecord], table: FeatureTable, split: Split) -> N
                 f"on the selection rows and posthoc.rows is {run.posthoc.rows}.",
                 "Export with --no-refit, or give the split a calibrate share and set posthoc.rows=calibrate.",
             )
-        if isinstance(run.train.loss.point, AdaFocal):
+        if following := run.train.loss.following:
             raise RefitError(
-                "adafocal follows the calibration of rows that it is not fitted to, however: a refit fits all of them.",
-                "Export with --no-refit, or use train.loss.point.kind=focal.",
+                f"{' and '.join(following)} follows the calibration of rows that it is not fitted to, however: a refit "
+                "fits all of them.",
+                "Export with --no-refit, or use another train.loss.point.kind.",
             )
         if (record.data.table, record.data.split) != (table.content_hash, split.hash):
             raise RefitError(

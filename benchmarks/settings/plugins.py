@@ -13,7 +13,7 @@ from frostbench.heads.plugin_files import PluginError, has_method, run_plugin, s
 
 EXTERNAL = "external"
 OWN_FIELDS = ("kind", "file", "name", "sha256", "options")
-METHODS = ("__call__", "build")
+METHODS = ("__call__", "part", "build")
 """What makes a class of a plugin a loss or a head; its other classes are options of these."""
 
 
@@ -108,8 +108,9 @@ def _kinds_in(file: str) -> dict[str, Kind]:
     found = {kind: Kind(file, sha256, name) for name, kind in kinds.items() if isinstance(kind, str)}
     if not found or len(found) < len(kinds):
         raise SettingsError(
-            "a plugin defines frostbench.heads.spec.Spec classes with a kind of their own and with __call__ (a loss) "
-            f'or build (a head), however: {file} has {kinds or "none"}. Write `kind: Literal["my_loss"] = "my_loss"`.'
+            "a plugin defines frostbench.heads.spec.Spec classes with a kind of their own, and with __call__ or part (a "
+            f'loss) or build (a head), however: {file} has {kinds or "none"}. Write `kind: Literal["my_loss"] = '
+            '"my_loss"`.'
         )
     return found
 

@@ -125,7 +125,7 @@ def test_what_cannot_be_used_says_why():
 
 def test_an_option_of_a_switched_off_method_is_out_of_use_until_it_is_on():
     values = with_preset({}, "plain")
-    assert "strength 0" in disabled(values)["train.loss.logit_adjustment.prior"]
+    assert "logit_adjustment.tau=0 leaves" in disabled(values)["train.loss.logit_adjustment.prior"]
     assert "train.loss.logit_adjustment.prior" not in disabled(values | {"train.loss.logit_adjustment.tau": 1.0})
 
 

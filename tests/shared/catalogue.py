@@ -25,7 +25,7 @@ from frostbench.training.losses.acls import Acls
 from frostbench.training.losses.class_weights import DeferredSchedule
 from frostbench.training.losses.hardmine import HardMine
 from frostbench.training.losses.mbls import Mbls
-from frostbench.training.losses.supcon import MlpProjector
+from frostbench.training.losses.projector import MlpProjector
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.samplers import ClassBatches
 from frostbench.training.second_stage.crt import Crt

@@ -196,12 +196,13 @@ def _start_alike(stages: list[Stage]) -> None:
         if value.ndim > 0:
             second[key][PERMUTED] = value
     one, other = (stage.stack.objectives[0] for stage in stages)
-    if isinstance(one.state.gate, Gate):
+    gates = [objective.parts.fedlas.gate for objective in (one, other) if "fedlas" in objective.parts]
+    if gates and isinstance(gates[0], Gate):
         # The gate reads the logits of the classes that have rows, in their order.
         columns = other.facts.position[PERMUTED[one.facts.present]]
-        other.state.gate.load_state_dict(one.state.gate.state_dict())
+        gates[1].load_state_dict(gates[0].state_dict())
         with torch.no_grad():
-            other.state.gate.hidden.weight[:, columns] = one.state.gate.hidden.weight
+            gates[1].hidden.weight[:, columns] = gates[0].hidden.weight
 
 
 def _followed(stage: Stage, part: Part) -> Tensor:

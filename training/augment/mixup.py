@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.spec import SWEPT, Spec
-from frostbench.training.losses.loss import Branch
+from frostbench.training.losses.scores import Branch
 
 
 class Mix(NamedTuple):

@@ -3,19 +3,16 @@
 from collections.abc import Sequence
 
 from frostbench.training.checks.rules.buffer import BUFFER_RULES
-from frostbench.training.checks.rules.calibrating import CALIBRATING_RULES
 from frostbench.training.checks.rules.classifiers import CLASSIFIER_RULES
-from frostbench.training.checks.rules.contrast import CONTRAST_RULES
 from frostbench.training.checks.rules.margins import MARGIN_RULES
+from frostbench.training.checks.rules.methods import METHOD_RULES
 from frostbench.training.checks.rules.mixing import MIXING_RULES
 from frostbench.training.checks.rules.points import POINT_RULES
 from frostbench.training.checks.rules.posthoc import POSTHOC_RULES
 from frostbench.training.checks.rules.prior import PRIOR_RULES
 from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.checks.rules.second import SECOND_RULES
-from frostbench.training.checks.rules.smoothing import SMOOTHING_RULES
 from frostbench.training.checks.rules.solved import SOLVED_RULES
-from frostbench.training.checks.rules.temperatures import TEMPERATURE_RULES
 from frostbench.training.checks.rules.unused_options import UNREAD_RULES
 from frostbench.training.checks.rules.views import VIEW_RULES
 from frostbench.training.run import RunSpec
@@ -26,11 +23,8 @@ RULES: tuple[Rule, ...] = (
     *SOLVED_RULES,
     *PRIOR_RULES,
     *POINT_RULES,
-    *SMOOTHING_RULES,
-    *TEMPERATURE_RULES,
-    *CALIBRATING_RULES,
+    *METHOD_RULES,
     *MARGIN_RULES,
-    *CONTRAST_RULES,
     *MIXING_RULES,
     *SECOND_RULES,
     *UNREAD_RULES,

@@ -13,12 +13,10 @@ from frostbench.training.checks.posthoc import check_posthoc
 from frostbench.training.checks.streaming import check_streams
 from frostbench.training.checks.views import check_finite_views, check_views
 from frostbench.training.data.part import Data
-from frostbench.training.losses.cpc import Cpc
+from frostbench.training.losses.external import ExternalLoss
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.oversample import Smote
 
-MOST_PROTOTYPES = 2000
-"""Classes up to which bcl is allowed: each has a prototype in every batch, which rows are compared with."""
 ROWS_AT_ONCE = 4096
 """Rows that are read at a time where they stay on disk."""
 
@@ -121,13 +119,12 @@ def _check_classes(run: RunSpec, data: Data) -> None:
         )
     for classifier in run.classifiers:
         classifier.check_memory(len(data.class_names), _width_of(run, data))
-    if run.train.loss.bcl.weight > 0 and with_rows > MOST_PROTOTYPES:
-        raise ValueError(
-            f"bcl has a prototype for each class in every batch, at most {MOST_PROTOTYPES}, however: {with_rows} "
-            "classes have training rows. Use train.loss.supcon, and set train.loss.bcl.weight=0."
-        )
-    if isinstance(run.train.loss.point, Cpc) and any(each.minimises_loss for each in run.classifiers):
-        run.train.loss.point.check_classes(with_rows)
+    if any(each.minimises_loss for each in run.classifiers):
+        for method in run.train.loss.trained.values():
+            method.check_classes(with_rows)
+    point = run.train.loss.point
+    if any(each.is_closed_form and each.minimises_loss for each in run.classifiers) and isinstance(point, ExternalLoss):
+        point.check_solved()
     if run.train.loss.count == "groups" and data.train.groups is None:
         raise ValueError(
             "train.loss.count=groups counts the groups of the training rows, however: no groups came. Name groups when "

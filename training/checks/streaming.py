@@ -45,8 +45,7 @@ def needs_all_rows(run: RunSpec) -> tuple[str, ...]:
         found.append("view_sets")
     if not isinstance(train.oversample, NoOversample):
         found.append(f"train.oversample.kind={train.oversample.kind}")
-    if train.loss.center.weight > 0:
-        found.append("train.loss.center")
+    found += [f"train.loss.{name}" for name, method in train.loss.trained.items() if "all_rows" in method.needs]
     if not isinstance(train.sampler, Shuffled):
         found.append(f"train.sampler.kind={train.sampler.kind}")
     elif train.sampler.buffer_rows is None and not classifier.is_closed_form:

@@ -97,7 +97,7 @@ def _check_shared(run: RunSpec, names: list[str]) -> None:
     asked += (
         [] if isinstance(run.train.oversample, NoOversample) else [f"train.oversample.kind={run.train.oversample.kind}"]
     )
-    asked += ["train.loss.vace"] if run.train.loss.vace.strength > 0 else []
+    asked += [f"train.loss.{name}" for name, method in run.train.loss.trained.items() if "one_label" in method.needs]
     if asked:
         raise ValueError(
             f"{rule}, however: {', '.join(asked)} takes one label for each row. Use what is trained by steps alone, or "

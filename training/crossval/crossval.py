@@ -25,7 +25,6 @@ from frostbench.training.data.part import Data
 from frostbench.training.engine.events import Event, Finished, Started
 from frostbench.training.engine.fit import never
 from frostbench.training.engine.grouping import grouped
-from frostbench.training.losses.adafocal import AdaFocal
 from frostbench.training.run import RunSpec
 
 
@@ -93,10 +92,12 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
     for run in runs:
         if run.second.refuses_folds:
             raise ValueError(run.second.refuses_folds)
-    if any(isinstance(run.train.loss.point, AdaFocal) for run in runs):
+    following = {kind for run in runs for kind in run.train.loss.following}
+    if following:
         raise ValueError(
-            "adafocal follows the calibration of held-out rows while it trains, however: it came with a split into "
-            "folds, whose held-out rows judge it. Cut the split without folds, or use train.loss.point.kind=focal."
+            f"{' and '.join(sorted(following))} follows the calibration of held-out rows while it trains, however: it "
+            "came with a split into folds, whose held-out rows judge it. Cut the split without folds, or use another "
+            "train.loss.point.kind."
         )
     if any(run.view_sets or run.tta for run in runs):
         raise ValueError(

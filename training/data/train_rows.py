@@ -1,6 +1,6 @@
 """The training rows of a stack as its heads see them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -53,6 +53,18 @@ class TrainRows:
         if self.partners is None or self.shares is None:
             return None, None
         return self.partners[index], self.shares[index]
+
+    def pieces(self, at_once: int = 0, made_up: bool = False) -> Iterable[Tensor]:
+        """Give all rows in their order, [n, D] each.
+
+        Args:
+            at_once: rows of a piece; 0 gives them whole. Streamed rows come in their blocks.
+            made_up: whether rows that were made up come too; of streamed rows none are.
+        """
+        if isinstance(self.x, StreamedRows):
+            return self.x.pieces()
+        x = self.x if made_up else self.x[: self.table_rows]
+        return torch.split(x, at_once) if at_once else [x]
 
     def facts(self, run: RunSpec) -> Facts:
         """What the losses of a run need to know of the rows, as its sampler shows them at the end of training."""

@@ -6,6 +6,7 @@ pickle, which is read with weights_only, so that it gives tensors and plain valu
 
 import hashlib
 import os
+import re
 import time
 import uuid
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from frostbench.training.engine.events import Epoch
 from frostbench.training.engine.run_context import Setting
 from frostbench.training.engine.stack import Stack
 
-FORMAT = 4
+FORMAT = 5
 """Raised when a checkpoint changes its meaning; one of another format is not read."""
 _START = f"frostbench checkpoint {FORMAT}\n".encode()
 _ABANDONED_SECONDS = 3600
@@ -109,7 +110,7 @@ class Keeper:
         content = self.file.read_bytes()
         start, payload = content[:_HEAD_BYTES], content[_HEAD_BYTES:]
         if start != _head_of(payload):
-            why = "was written by another version" if content.startswith(b"PK") else "is cut short or damaged"
+            why = "was written by another version" if _is_of_another_format(content) else "is cut short or damaged"
             self.note_on_load = (
                 f"a checkpoint has the SHA-256 of its content, however: {self.file} {why}. It is left out, and "
                 "training starts anew."
@@ -134,6 +135,12 @@ def _write(path: Path, content: BytesIO) -> None:
         file.write(content.getbuffer())
         file.flush()
         os.fsync(file.fileno())
+
+
+def _is_of_another_format(content: bytes) -> bool:
+    """Whether a file is a checkpoint of another format; the first had no head and was a zip file."""
+    found = re.match(rb"frostbench checkpoint (\d+)\n", content)
+    return content.startswith(b"PK") or (found is not None and int(found[1]) != FORMAT)
 
 
 def _head_of(payload: bytes | memoryview) -> bytes:

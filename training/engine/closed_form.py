@@ -49,8 +49,8 @@ def solved(settings: Sequence[Setting], epochs: tuple[int, ...] = ()) -> list[Fi
     results = []
     for setting, solution in zip(settings, found, strict=True):
         setting.head.classifier = solved_layer(solution.weight, solution.bias)
-        if (tau := vace_temperatures(setting)) is not None:
-            fold_temperatures(setting.head, tau.to(solution.weight))
+        if setting.temperatures is not None:
+            fold_temperatures(setting.head, setting.temperatures.to(solution.weight))
         facts, carried = setting.facts, log_prior_in_logits(setting.run.train.loss, setting.facts)
         reason: Reason = "solved" if solution.is_converged else "not_converged"
         norm = solution.gradient_norm
@@ -59,14 +59,8 @@ def solved(settings: Sequence[Setting], epochs: tuple[int, ...] = ()) -> list[Fi
 
 
 def _mean_loss(setting: Setting, logits: Tensor) -> Tensor:
-    tempered = divided(logits, vace_temperatures(setting))
+    tempered = divided(logits, setting.temperatures)
     return objective(setting.run.train.loss, tempered, setting.rows.labels, setting.facts, 1.0)
-
-
-def vace_temperatures(setting: Setting) -> Tensor | None:
-    """The class temperatures [C] that follow from the training rows and divide logits; None where there are none."""
-    found = setting.facts.spread_temperatures()
-    return found if setting.run.train.loss.vace.acts_on == "logits" else None
 
 
 def closed_second(setting: Setting, epochs: tuple[int, ...]) -> Iterable[Finished | Failed]:

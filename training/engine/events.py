@@ -34,7 +34,7 @@ class Epoch:
         loss: mean training objective over the epoch's steps.
         metrics: metrics of the selection rows.
         best_epoch: the best epoch so far of the stage at work.
-        logs: what the loss tells of itself, such as the shares of FeDLaS; empty for most.
+        logs: what the loss logs of itself, such as shares of a gate; empty for most.
     """
 
     run: int

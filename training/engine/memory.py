@@ -15,11 +15,9 @@ from frostbench.training.augment.frofa import OUTSIDE, NoFrofa
 from frostbench.training.checks.data import columns_of
 from frostbench.training.data.part import Data, Part
 from frostbench.training.data.view_rows import joined_count
-from frostbench.training.loss_state import LossState, rows_remembered
-from frostbench.training.losses.cpc import CLASSES_AT_ONCE, Cpc
+from frostbench.training.losses.parts import LossParts
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import Shuffled
-from frostbench.training.terms import Terms
 
 COPIES_OF_ROWS = 3
 """Joined, preprocessed, and once more on the way."""
@@ -71,13 +69,15 @@ def need_of(run: RunSpec, data: Data) -> Need:
     nothing = torch.Generator()
     body = run.head.body.build(width, nothing)
     core = Core(body, run.head.classifier.build(body.width, classes, nothing))
-    beside = (Terms(run.train.loss, core, nothing), LossState(run.train.loss, core, classes, nothing))
-    trained = [*core.parameters(), *beside[0].parameters(), *beside[1].parameters()]
+    loss = run.train.loss
+    parts = LossParts(loss, core, classes, nothing)
+    trained = [*core.parameters(), *parts.parameters()]
     inside, batch = _inside(body, prod(shapes[0][1:-1]), width), min(run.train.batch_rows, count)
     numbers = COPIES_OF_PARAMETERS * sum(p.numel() for p in trained)
-    numbers += COPIES_OF_ACTIVATIONS * batch * (inside + classes + _compared(run, batch, classes))
+    compared = sum(method.resolved().batch_numbers(batch, classes) for method in loss.methods.values())
+    numbers += COPIES_OF_ACTIVATIONS * batch * (inside + classes + compared)
     numbers += len(data.select) * (COPIES_OF_LOGITS * classes + inside)
-    numbers += COPIES_OF_HISTORY * count * rows_remembered(run.train.loss)
+    numbers += COPIES_OF_HISTORY * count * len(parts.row_buffers)
     seen = run.second.width(core.width, classes)
     numbers += COPIES_OF_FEATURES * (len(data.select) + (0 if train.is_stored else count)) * seen
     numbers += batch * seen if train.is_stored else 0
@@ -90,14 +90,6 @@ def _inside(body: nn.Module, tokens: int, width: int) -> int:
         return sum(linear_of(linear).out_features for linear in body.linears)
     # Attention and the tokens it gathers, for each attention head; the vector, its map, and twice its residual.
     return body.heads * (tokens + width) + 4 * width if isinstance(body, Pool) else 0
-
-
-def _compared(run: RunSpec, batch: int, classes: int) -> int:
-    """Numbers of one row in terms that compare it with the others of its batch, and with prototypes."""
-    loss = run.train.loss
-    pairs = (loss.supcon.weight > 0) + (loss.mmce.weight > 0)
-    of_classes = CLASSES_AT_ONCE * classes if isinstance(loss.point, Cpc) else 0
-    return pairs * batch + (batch + classes if loss.bcl.weight > 0 else 0) + of_classes
 
 
 def _rows_held(run: RunSpec, train: Part) -> int:

@@ -1,27 +1,27 @@
 """The scalar that a stage of gradient steps minimises, for one head; `training/engine/stack.py` lifts it over many."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from frostbench.heads.head import ClassifierSpec, Core, divided
-from frostbench.heads.preprocess import Affine
 from frostbench.heads.spec import with_numbers
 from frostbench.heads.stepped.cosine import CosineLayer
 from frostbench.training.augment.features import Channels, channels_in
 from frostbench.training.augment.frofa import NoFrofa, ranges_in
-from frostbench.training.data.row_stream import StreamedRows
+from frostbench.training.data.train_rows import TrainRows
 from frostbench.training.engine.step_inputs import Cached, Draws, Moment, Own
-from frostbench.training.loss_state import LossState, Updates
-from frostbench.training.losses.class_statistics import Facts
+from frostbench.training.losses.class_statistics import Facts, of_present
 from frostbench.training.losses.class_weights import ConstantSchedule
-from frostbench.training.losses.loss import Branch, LossSpec, Margin, branched_objective, of_present
+from frostbench.training.losses.loss import Margin, branched_objective
+from frostbench.training.losses.parts import LossParts
+from frostbench.training.losses.scores import Branch
+from frostbench.training.losses.step import StepContext, Updates, as_cached
 from frostbench.training.sampling.batches import Shuffled, shares_of
 from frostbench.training.spec.stage import StageSpec
-from frostbench.training.terms import Terms
 
 
 def facts_at(facts: Facts, spec: StageSpec, progress: float) -> Facts:
@@ -33,18 +33,13 @@ def facts_at(facts: Facts, spec: StageSpec, progress: float) -> Facts:
     return facts
 
 
-def _pieces(x: Tensor | StreamedRows, rows: int) -> Iterable[Tensor]:
-    """The first rows of a tensor, or all rows of the table where these are streamed, for none are made up then."""
-    return x.pieces() if isinstance(x, StreamedRows) else [x[:rows]]
-
-
 class Objective(nn.Module):
     """The scalar that a stage minimises for one head, whose trainable parts are its submodules.
 
     Attributes:
         core: what stays: the body and the classifier.
-        terms: what is thrown away.
-        state: what the loss remembers, which is thrown away too.
+        parts: those of the loss's methods, which are thrown away.
+        views: rows of each image, one after another in a batch; 1 where rows are drawn one by one.
         affine: mean and scale [D] that preprocessed vectors divided by their units; None before they were measured.
     """
 
@@ -53,8 +48,8 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         self.core = core
-        self.terms = Terms(spec.loss, core, generator)
-        self.state = LossState(spec.loss, core, len(facts.present), generator)
+        self.parts = LossParts(spec.loss, core, len(facts.present), generator)
+        self.views = 1
         self.spec, self.classifier, self.facts = spec, classifier, facts
         self.affine: tuple[Tensor, Tensor] | None = None
         self.channels: Channels | None = None
@@ -71,28 +66,22 @@ class Objective(nn.Module):
         return frozenset(name for name, p in self.named_parameters() if p.ndim > 1 and name not in cosine)
 
     @torch.no_grad()
-    def measure(self, x: Tensor | StreamedRows, affine: Affine, rows: int) -> None:
+    def measure(self, rows: TrainRows) -> None:
         """Take the statistics of training rows that augmentation needs; they are those of all heads of a stack.
 
-        Args:
-            x: preprocessed features [N, D].
-            affine: what preprocessed them.
-            rows: how many of them are rows of the table; the rest was made up, and is in no statistic.
+        Rows that were made up are in no statistic.
         """
-        self.affine = mean, scale = affine.in_units
+        self.affine = mean, scale = rows.preprocess.in_units
         if not self.spec.augment.is_neutral:
-            self.channels = channels_in(_pieces(x, rows))
+            self.channels = channels_in(rows.pieces())
         if not isinstance(self.spec.frofa, NoFrofa):
-            cached = (piece * scale + mean for piece in _pieces(x, rows))
-            self.cached = Cached(mean, scale, ranges_in(cached, rows))
+            cached = (as_cached(piece, self.affine) for piece in rows.pieces())
+            self.cached = Cached(mean, scale, ranges_in(cached, rows.table_rows))
 
-    @torch.no_grad()
-    def prepare(self, x: Tensor | StreamedRows, labels: Tensor, measured: "Objective") -> None:
-        """Take the statistics that the first head of a stack measured, and what the terms start from."""
+    def prepare(self, rows: TrainRows, measured: "Objective") -> None:
+        """Take the statistics that the first head of a stack measured, and what the methods start from."""
         self.channels, self.cached, self.affine = measured.channels, measured.cached, measured.affine
-        self.state.prepare(self.spec.loss, len(labels), self._fixed_norms(x, measured))
-        if self.spec.loss.center.weight > 0:
-            self.terms.prepare(self.core.body(x), labels, self.facts)
+        self.parts.prepare(self.spec.loss, rows, self.facts, self.core, measured.parts)
 
     def draw(self, x: Tensor, labels: Tensor, generator: torch.Generator) -> Draws:
         """The random numbers of a step with features x [N, D] and labels [N], drawn where these are."""
@@ -102,26 +91,8 @@ class Objective(nn.Module):
             () if spec.augment.is_neutral else spec.augment.draw(shape, generator, x.dtype),
             () if spec.mixup.alpha == 0 else spec.mixup.draw(labels, self.facts.counts, generator),
             self.core.body.draw(len(x), generator, x.dtype),
-            self._signs(len(x), generator, x.dtype),
+            self.parts.draw(spec.loss, len(x), generator),
         )
-
-    def _signs(self, rows: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor | tuple[()]:
-        """Signs [N] in place of those of FeDLaS's gate, where they are random."""
-        fedlas = self.spec.loss.fedlas
-        if fedlas.alpha == 0 or fedlas.gate != "random":
-            return ()
-        coins = torch.randint(2, (rows,), generator=generator, device=generator.device)
-        return (2 * coins - 1).to(dtype)
-
-    def _fixed_norms(self, x: Tensor | StreamedRows, measured: "Objective") -> Tensor | None:
-        """Mean and deviation [2] of the feature norms of all rows x [N, D], where FeDLaS keeps to them."""
-        fedlas = self.spec.loss.fedlas
-        if fedlas.alpha == 0 or fedlas.statistics != "exact":
-            return None
-        if self is not measured and measured.state.norms.isfinite().all():
-            return measured.state.norms
-        norms = torch.cat([fedlas.strengths(self._cached_form(p), p).double() for p in _pieces(x, x.shape[0])])
-        return torch.stack([norms.mean(), norms.std()])
 
     def forward(
         self, x: Tensor, labels: Tensor, index: Tensor, draws: Draws, own: Own, moment: Moment
@@ -130,85 +101,61 @@ class Objective(nn.Module):
         spec, classifier = self._lifted(own.numbers)
         facts = replace(self.facts, weight=own.weight, log_prior_effective=own.log_prior)
         facts = facts_at(facts, self.spec, moment.progress)
-        table, x = x, self._augmented(spec, x, draws)
-        hidden, branches = self._hidden(x, labels, draws, moment)
-        plain = self.core.body(x, draws.dropped) if draws.mix and self._reads_plain else hidden
-        logits = self.core.classifier(hidden)
-        tau, updates = self._temperatures(spec.loss, facts, table, plain, labels, index, logits)
-        logits = divided(logits, tau)
-        known = of_present(logits, facts)
-        point = self.state.point(spec.loss, facts, self._with_norms(x, hidden, draws), known, draws.signs)
-        margin = self._margin(classifier, moment.progress, tau)
-        mean = branched_objective(spec.loss, logits, branches, facts, moment.progress, margin, point)
-        beside, of_terms = self.terms(spec.loss, self.core, plain, logits, labels, branches, facts)
-        value, updates = spec.loss.point_weight * mean + beside, updates | of_terms
-        updates |= self.state.after(spec.loss, point, known, index)
-        if self.spec.loss.crl.weight > 0:
-            ranked, of_rows = self.state.ranked(spec.loss, known, facts.position[labels], index)
-            value, updates = value + ranked, updates | of_rows
-        return value, updates
+        seen = self._augmented(spec, x, draws)
+        hidden, branches = self._hidden(seen, labels, draws, moment)
+        mix = draws.mix if draws.mix else None
+        plain = self.core.body(seen, draws.dropped) if mix and "unmixed" in self.parts.needs else hidden
+        step = StepContext(
+            core=self.core,
+            facts=facts,
+            progress=moment.progress,
+            labels=labels,
+            own=facts.position[labels],
+            index=index,
+            branches=branches,
+            table=x,
+            x=lambda: mix(seen) if mix else seen,
+            hidden=hidden,
+            unmixed=plain,
+            logits=self.core.classifier(hidden),
+            is_mixed=mix is not None,
+            affine=self.affine,
+            views=self.views,
+        )
+        return self._value(spec, classifier, step, draws)
 
-    @property
-    def _reads_plain(self) -> bool:
-        """Whether something reads the classifier's input of rows as they were before they were mixed."""
-        vace = self.spec.loss.vace
-        is_running = vace.strength > 0 and vace.scatter in ("penultimate_ema", "own_logit_ema")
-        return self.terms.reads_hidden or is_running
-
-    @torch.no_grad()
-    def _temperatures(
-        self, spec: LossSpec, facts: Facts, x: Tensor, hidden: Tensor, labels: Tensor, index: Tensor, logits: Tensor
-    ) -> tuple[Tensor | None, Updates]:
-        """The class temperatures [C] of VACE in a step, and what it remembers of the step where they are running ones.
-
-        Args:
-            spec: with a head's own numbers.
-            facts: of the training rows.
-            x: [N, D] preprocessed, neither augmented nor mixed.
-            hidden: [N, H] classifier inputs of rows that were not mixed.
-            labels: [N].
-            index: [N] row numbers.
-            logits: [N, C] of the step, not divided; where rows are mixed they are not those of hidden.
-        """
-        if len(self.state.scatter) == 0:
-            return self.core.tau, {}
-        own = facts.position[labels]
-        if spec.vace.scatter == "own_logit_ema":
-            unmixed = logits if self.spec.mixup.alpha == 0 else self.core.classifier(hidden)
-            scattered = of_present(unmixed, facts).gather(1, own[:, None])
-        else:
-            scattered = self._cached_form(x).flatten(1) if spec.vace.scatter == "input_ema" else hidden
-        tau, scatter = self.state.running_temperatures(spec, facts, scattered, own, index)
-        every = facts.over_all(tau)
-        return every, {"state.scatter": scatter, "core.tau": every}
-
-    def _cached_form(self, x: Tensor) -> Tensor:
-        """Vectors [N, D] as they are in the cache, divided by their units but not standardised."""
-        if self.affine is None:
-            return x
-        mean, scale = self.affine
-        return x * scale + mean
-
-    def _with_norms(self, x: Tensor, hidden: Tensor, draws: Draws) -> Tensor:
-        """The features [N, H] whose norms FeDLaS takes: of vectors x [N, D], or the classifier's inputs [N, H]."""
-        if self.spec.loss.fedlas.alpha == 0 or not self.state.reads_input:
-            return hidden
-        return self._cached_form(draws.mix(x) if draws.mix else x)
+    def _value(
+        self, spec: StageSpec, classifier: ClassifierSpec, step: StepContext, draws: Draws
+    ) -> tuple[Tensor, Updates]:
+        """The objective of a step whose logits are not divided by class temperatures yet, and buffers after it."""
+        tau, updates = self.parts.class_temperatures(spec.loss, step)
+        if tau is not None:
+            step = replace(step, logits=divided(step.logits, tau))
+        effects = self.parts.effects(spec.loss, step, draws.of_parts)
+        margin = self._margin(classifier, step.progress, tau)
+        point = effects.wrapped(spec.loss.point)
+        mean = branched_objective(spec.loss, step.logits, step.branches, step.facts, step.progress, margin, point)
+        value = spec.loss.point_weight * mean + effects.terms(step.logits)
+        updates = {f"parts.{name}": buffer for name, buffer in (updates | effects.finished()).items()}
+        return value, updates if tau is self.core.tau else updates | {"core.tau": cast(Tensor, tau)}
 
     @property
     def decay_rows(self) -> dict[str, Tensor]:
-        """Factors [C, 1] on the weight decay of the classifier's rows, by name, where VACE acts on that alone."""
-        vace, found = self.spec.loss.vace, self.facts.spread_temperatures()
-        if vace.acts_on != "decay" or found is None:
-            return {}
-        weight = cast(Tensor, self.core.classifier.weight)
-        return {"core.classifier.weight": found.pow(vace.decay_power).to(weight)[:, None]}
+        """Factors [C, 1] on the weight decay of the classifier's rows, by name, where a method has some."""
+        factors = self.parts.decay_factors()
+        return (
+            {} if factors is None else {"core.classifier.weight": factors.to(cast(Tensor, self.core.classifier.weight))}
+        )
 
     @property
     def rates(self) -> dict[str, float]:
         """Factors on the learning rates of parameters that have their own, by name."""
-        rate = self.spec.loss.fedlas.gate_rate
-        return {f"state.{name}": rate for name, _ in self.state.named_parameters()} if rate != 1 else {}
+        return {f"parts.{name}": factor for name, factor in self.parts.rates.items()}
+
+    @property
+    def row_buffers(self) -> dict[str, Literal["set", "add"]]:
+        """How an update changes each buffer with an entry for every training row, by name."""
+        return {f"parts.{name}": how for name, how in self.parts.row_buffers.items()}
 
     def _lifted(self, numbers: Mapping[str, Tensor]) -> tuple[StageSpec, ClassifierSpec]:
         """The specs with a head's own numbers in place."""

@@ -1,9 +1,8 @@
 """What stays fixed through one run."""
 
 import copy
-import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,15 +12,9 @@ from frostbench.heads.head import Closed, Head, linear_of
 from frostbench.training.checks.data import background_of
 from frostbench.training.data.part import Data
 from frostbench.training.data.randomness import generator
-from frostbench.training.data.row_stream import StreamedRows
 from frostbench.training.data.train_rows import TrainRows, train_rows
 from frostbench.training.losses.class_statistics import Facts
-from frostbench.training.losses.focal import SigmoidFocal
-from frostbench.training.losses.vace import scatter_of
 from frostbench.training.run import RunSpec
-
-ROWS_AT_ONCE = 4096
-"""Rows of which the scatter is taken at a time: in float64, and less their means, they take much more memory."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +28,7 @@ class Setting:
         rows: the training rows as it sees them.
         background: indices of its background classes.
         facts: of the training rows.
+        temperatures: [C] that divide the logits from the start; None where none do.
         head: what is trained.
         start: draws first weights, on the CPU.
         began: when it began, by time.perf_counter.
@@ -46,6 +40,7 @@ class Setting:
     rows: TrainRows
     background: tuple[int, ...]
     facts: Facts
+    temperatures: Tensor | None
     head: Head
     start: torch.Generator
     began: float
@@ -70,30 +65,18 @@ def settings_of(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data) -> 
 def _setting(number: int, run: RunSpec, data: Data, rows: TrainRows) -> Setting:
     start, facts = generator(run.seed, "start", 0), rows.facts(run)
     given = run.train.loss.logit_adjustment.given_log_prior(data.class_names, facts.present)
-    facts = replace(facts, log_prior_given=given, temperatures=_temperatures(run, rows, facts))
+    facts = replace(facts, log_prior_given=given)
+    temperatures = _temperatures(run, rows, facts)
     head = _untrained(run, rows, len(data.class_names), start).to(rows.x.device, rows.x.dtype)
-    return Setting(number, run, data, rows, background_of(run, data), facts, head, start, time.perf_counter())
+    background = background_of(run, data)
+    return Setting(number, run, data, rows, background, facts, temperatures, head, start, time.perf_counter())
 
 
 @torch.no_grad()
 def _temperatures(run: RunSpec, rows: TrainRows, facts: Facts) -> Tensor | None:
-    """The class temperatures [C+] of VACE, where they follow from the training rows; None where there are none.
-
-    Rows that were made up have no part in them.
-    """
-    vace, counts = run.train.loss.vace, facts.counts[facts.present]
-    if vace.strength == 0 or not vace.is_fixed:
-        return None
-    if vace.scatter == "frequency":
-        return vace.temperatures(counts.double(), counts)
-    (_, scale), x = rows.preprocess.in_units, rows.x
-    labels = facts.position[rows.labels[: rows.table_rows]]
-
-    def cached() -> Iterable[Tensor]:
-        pieces = x.pieces() if isinstance(x, StreamedRows) else torch.split(x[: rows.table_rows], ROWS_AT_ONCE)
-        return (piece * scale for piece in pieces)
-
-    return vace.temperatures(scatter_of(cached, labels, len(facts.present)), counts)
+    """The class temperatures [C] that divide the logits from the start; None where no method has any."""
+    each = (method.resolved().first_temperatures(rows, facts) for method in run.train.loss.methods.values())
+    return next((found for found in each if found is not None), None)
 
 
 def _untrained(run: RunSpec, rows: TrainRows, classes: int, start: torch.Generator) -> Head:
@@ -103,15 +86,8 @@ def _untrained(run: RunSpec, rows: TrainRows, classes: int, start: torch.Generat
     if not spec.classifier.minimises_loss:
         return Head(preprocess, body, torch.nn.Identity())
     classifier = spec.classifier.build(body.width, classes, start)
-    if isinstance(run.train.loss.point, SigmoidFocal) and spec.classifier.is_linear:
-        _start_at_prior(linear_of(classifier), int((rows.counts > 0).sum()))
+    if spec.classifier.is_linear:
+        with torch.no_grad():
+            for method in run.train.loss.methods.values():
+                method.resolved().start_linear(linear_of(classifier), int((rows.counts > 0).sum()))
     return Head(preprocess, body, classifier)
-
-
-@torch.no_grad()
-def _start_at_prior(linear: torch.nn.Linear, present: int) -> None:
-    """Set biases at which each sigmoid says 1 / C+, so that the many that must say no do not rule the first steps.
-
-    Lin et al., "Focal loss for dense object detection", ICCV 2017, section 3.3.
-    """
-    linear.bias.fill_(-math.log(max(1, present - 1)))

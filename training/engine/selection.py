@@ -1,4 +1,4 @@
-"""Metrics of the selection rows after an epoch, for all heads of a stack at once."""
+"""After an epoch, for all heads of a stack: metrics of the selection rows, and what losses log and are shown."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,8 @@ from torch import Tensor
 
 from frostbench.training.engine.run_context import Setting
 from frostbench.training.engine.stack import Stack
+from frostbench.training.losses.class_statistics import of_present
+from frostbench.training.losses.parts import method_at
 from frostbench.training.metrics.classification import ECE_BINS, confidence_bin
 from frostbench.training.metrics.counts import class_sets, f1, precision, recall
 
@@ -26,6 +28,46 @@ def selection_metrics(setting: Setting, stack: Stack) -> list[dict[str, float | 
     for part in torch.split(logits, size):
         found += metrics_of_heads(part.log_softmax(-1).cpu(), labels, counts.cpu(), setting.background)
     return found
+
+
+def logs_of(stack: Stack) -> list[dict[str, float]]:
+    """What the losses of a stack logged since they were asked last, for each head: means over what was counted."""
+    parts = stack.objectives[0].parts
+    found: list[dict[str, float]] = [{} for _ in stack.objectives]
+    if parts.logged:
+        sums = stack.buffer("parts.sums")
+        means = (sums[..., 0] / sums[..., 1].clamp(min=1)).tolist()
+        found = [dict(zip(parts.logged, values, strict=True)) for values in means]
+        sums.zero_()
+    for name, part in parts.each():
+        for place, tree in enumerate(found):
+            tree |= part.report(_state_of(stack, name, place))
+    return found
+
+
+@torch.no_grad()
+def show_selection(stack: Stack, labels: Tensor, classes: int) -> None:
+    """Show the selection rows, with labels [M], to the parts of losses that follow them."""
+    if "selection" not in stack.objectives[0].parts.needs:
+        return
+    for place, logits in enumerate(stack.logits(classes)):
+        objective = stack.objectives[place]
+        own = objective.facts.position[labels]
+        # Rows of classes that were never trained cannot be right, and say nothing about how sure a head may be.
+        known = own >= 0
+        if not known.any():
+            continue
+        shown = of_present(logits, objective.facts)[known]
+        for name, part in objective.parts.each():
+            state, method = _state_of(stack, name, place), method_at(objective.spec.loss, name)
+            for buffer, value in part.after_epoch(method, state, shown, own[known]).items():
+                state[buffer].copy_(value)
+
+
+def _state_of(stack: Stack, name: str, place: int) -> dict[str, Tensor]:
+    """The buffers of a head's part, to be changed in place."""
+    part = stack.objectives[place].parts.of(name)
+    return {buffer: stack.buffer(f"parts.{name}.{buffer}")[place] for buffer, _ in part.named_buffers()}
 
 
 def metrics_of_heads(

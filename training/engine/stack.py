@@ -14,7 +14,6 @@ from frostbench.training.engine.objective import Objective
 from frostbench.training.engine.optimisers import Extras, of_the_kind_of, optimiser_for
 from frostbench.training.engine.step_inputs import Moment, Own
 from frostbench.training.engine.vmap import first, leading, own_of, sources_of, wide_copy
-from frostbench.training.loss_state import ROWS_ADD, ROWS_SET
 
 LOGITS_AT_ONCE = 16_777_216
 """Numbers of logits that an evaluation holds at a time; heads beyond that are evaluated in turn."""
@@ -71,6 +70,7 @@ class Stack:
         self.optimiser = optimiser_for(self._first_parameters(), optims, objectives[0].decayed, extras)
         self._average = Average.of(self.optimiser.parameters, [o.spec.ema for o in objectives])
         self._buffers = self._first_buffers()
+        self._row_buffers = objectives[0].row_buffers
         self._own = own_of(objectives)
         self._noises, self._source = sources_of(objectives, noises)
 
@@ -134,8 +134,8 @@ class Stack:
     def _remember(self, updates: Tensors, rows: Tensor) -> None:
         """Take over what a step left in buffers, and average the parameters where that is asked for."""
         for name, value in updates.items():
-            if name.startswith((ROWS_SET, ROWS_ADD)):
-                self._remember_rows(name, value, rows)
+            if name in self._row_buffers:
+                self._remember_rows(name, value[None] if self._alone else value, rows)
             elif self._alone:
                 self._buffers[name][0].copy_(value)
             else:
@@ -144,12 +144,11 @@ class Stack:
             self._average.step(self.optimiser.parameters, self.optimiser.steps)
 
     def _remember_rows(self, name: str, value: Tensor, rows: Tensor) -> None:
-        """Take over what a step left for its rows [B], in a buffer that has an entry for each training row."""
-        buffer = self._buffers[name[len(ROWS_SET) :]]
-        if name.startswith(ROWS_SET):
-            buffer[:, rows] = value[None] if self._alone else value
+        """Take over what a step left [K, B] for its rows [B], in a buffer with an entry for each training row."""
+        if self._row_buffers[name] == "set":
+            self._buffers[name][:, rows] = value
         else:
-            buffer.index_add_(1, rows, value[None] if self._alone else value)
+            self._buffers[name].index_add_(1, rows, value)
 
     def buffer(self, name: str) -> Tensor:
         """The buffer [K, ...] of that name, to be changed in place."""

@@ -13,12 +13,11 @@ from frostbench.heads.head import Core
 from frostbench.training.engine.checkpoint import Keeper, key_of
 from frostbench.training.engine.events import Epoch, Noted, Reason
 from frostbench.training.engine.run_context import Setting
-from frostbench.training.engine.selection import selection_metrics
+from frostbench.training.engine.selection import logs_of, selection_metrics, show_selection
 from frostbench.training.engine.stages import Stage
 from frostbench.training.engine.step_inputs import Moment
 from frostbench.training.metrics.classification import NOTHING, Preference, preference
 from frostbench.training.spec.stage import EarlyStop
-from frostbench.training.watching import told, watch
 
 SECONDS_BETWEEN_QUESTIONS = 1.0
 """How often `stop` is asked within a pass; it is also asked after each."""
@@ -143,9 +142,9 @@ def _epoch(
 ) -> Generator[Epoch, None, list[Reason | None]]:
     """One pass and its judgement: tells each head's epoch; why heads end after it, None where they go on."""
     losses, is_cut = _pass(stage, epoch, last, stop)
-    metrics, logs = selection_metrics(stage.settings[0], stage.stack), told(stage.stack)
+    metrics, logs = selection_metrics(stage.settings[0], stage.stack), logs_of(stage.stack)
     data = stage.settings[0].data
-    watch(stage.stack, data.select.labels, len(data.class_names))
+    show_selection(stage.stack, data.select.labels, len(data.class_names))
     # Numbers that overflowed in the last step show in what is predicted, and not yet in the loss from before it.
     losses = [x if math.isfinite(m["brier"] or 0.0) else math.nan for x, m in zip(losses, metrics, strict=True)]
     for place, head in enumerate(heads):

@@ -73,21 +73,14 @@ def first_stage(settings: Sequence[Setting]) -> Stage:
     objectives = []
     for setting in settings:
         _place(setting)
-        core = Core(setting.head.body, setting.head.classifier, _first_temperatures(setting))
+        # A copy, for temperatures may move with training.
+        tau = None if setting.temperatures is None else setting.temperatures.clone()
+        core = Core(setting.head.body, setting.head.classifier, tau)
         objectives.append(_objective(setting.run.train, setting, core, setting.facts))
-    objectives[0].measure(x, one.head.preprocess, one.rows.table_rows)
+    objectives[0].measure(one.rows)
     for objective in objectives:
-        objective.prepare(x, one.rows.labels, objectives[0])
+        objective.prepare(one.rows, objectives[0])
     return _stage(settings, objectives, Features(x, select, True), 1, [None] * len(settings))
-
-
-def _first_temperatures(setting: Setting) -> Tensor | None:
-    """The class temperatures [C] that logits are divided by from the first step on; None where VACE divides none."""
-    vace = setting.run.train.loss.vace
-    if vace.strength == 0 or vace.acts_on != "logits":
-        return None
-    fixed = setting.facts.spread_temperatures()
-    return torch.full((len(setting.data.class_names),), vace.base) if fixed is None else fixed
 
 
 @torch.no_grad()
@@ -205,7 +198,7 @@ def _stage(
     noises = [generator(s.run.seed, "noise", place, device) for s in settings]
     drawn = _Drawn.of(spec, one.rows)
     for objective in objectives:
-        objective.terms.views = drawn.views
+        objective.views = drawn.views
 
     def batches(progress: float) -> Sequence[Tensor]:
         return [rows.to(device) for rows in drawn.batches(spec, order, progress)]

@@ -1,7 +1,7 @@
 """What a step of an objective is given beside its rows: random numbers, numbers of a head's own, and its moment."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from frostbench.heads.bodies.body import Dropped
 from frostbench.training.augment.features import AugmentDraw
 from frostbench.training.augment.frofa import FrofaDraw, Ranges
 from frostbench.training.augment.mixup import Mix
-from frostbench.training.losses.loss import Branch
+from frostbench.training.losses.scores import Branch
 
 
 class Draws(NamedTuple):
@@ -20,7 +20,7 @@ class Draws(NamedTuple):
     augment: AugmentDraw | tuple[()]
     mix: Mix | tuple[()]
     dropped: Dropped
-    signs: Tensor | tuple[()] = ()
+    of_parts: Mapping[str, Any]
 
 
 class Own(NamedTuple):

@@ -1,16 +1,21 @@
 """AdaFocal: a focal loss whose power follows the calibration of held-out rows."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import Spec, Tier
-from frostbench.training.losses.scores import Scores, Targets
+from frostbench.heads.head import Core
+from frostbench.heads.spec import Tier
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod, LossPart, Need
+from frostbench.training.losses.scores import PointLoss, Scores, Targets
+from frostbench.training.losses.step import Effect, StepContext, Updates
 
 
-class AdaFocal(Spec):
+class AdaFocal(LossMethod):
     """The focal loss with a power for each bin of confidence, moved after every epoch by that bin's calibration.
 
     Ghosh et al., "AdaFocal: calibration-aware adaptive focal loss", NeurIPS 2022. A positive power gamma is the focal
@@ -20,6 +25,38 @@ class AdaFocal(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "refuse",
+            lambda run: isinstance(run.train.loss.point, AdaFocal) and run.is_solved and not run.is_fitted,
+            "adafocal moves its powers after each epoch and logreg has none: use train.loss.point.kind=focal, or "
+            "head.classifier.kind=linear",
+        ),
+        Rule(
+            "refuse",
+            lambda run: (
+                isinstance(run.train.loss.point, AdaFocal) and (run.is_mixed or run.train.loss.smoothing.epsilon > 0)
+            ),
+            "adafocal sorts samples by the probability of their label, which soft labels do not have: set "
+            "train.mixup.alpha=0 and train.loss.smoothing.epsilon=0, or use train.loss.point.kind=focal",
+        ),
+        Rule(
+            "warn",
+            lambda run: isinstance(run.train.loss.point, AdaFocal) and run.is_adjusted,
+            "adafocal sorts training samples by adjusted probabilities into bins of selection rows that are not "
+            "adjusted: set train.loss.logit_adjustment.tau=0",
+        ),
+        Rule(
+            "warn",
+            lambda run: (
+                isinstance(run.train.loss.point, AdaFocal)
+                and run.posthoc.rows in ("select", "both")
+                and run.posthoc.reads_rows
+            ),
+            "adafocal trains by the calibration of the selection rows, so what is fitted to them after training sees "
+            "rows that shaped it: give the split a calibrate share and set posthoc.rows=calibrate",
+        ),
+    )
     kind: Literal["adafocal"] = "adafocal"
     bins: int = Field(default=15, ge=1, le=100)
     """Bins of confidence."""
@@ -33,6 +70,20 @@ class AdaFocal(Spec):
     """Least power."""
     highest: float = Field(default=20.0, gt=0, le=100)
     """Largest power."""
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex in the logits: it is not."""
+        return False
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The selection rows, whose calibration it follows."""
+        return frozenset({"selection"})
+
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "AdaFocalPart":
+        """Build the bins."""
+        return AdaFocalPart(*self.first())
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
         """Loss [N] of scores [N, C+] against hard targets with the powers of the first epoch."""
@@ -73,3 +124,37 @@ class AdaFocal(Spec):
         grown = powers * torch.exp(torch.where(powers > 0, gap, -gap) * self.rate)
         switched = torch.where(grown.abs() < self.switch, -grown.sign() * self.switch, grown)
         return switched.clamp(self.lowest, self.highest)
+
+
+class AdaFocalPart(LossPart[AdaFocal]):
+    """The bins and their powers.
+
+    Attributes:
+        edges: [M - 1] between the bins.
+        powers: [M].
+    """
+
+    edges: Tensor
+    powers: Tensor
+
+    def __init__(self, edges: tuple[float, ...], powers: tuple[float, ...]) -> None:
+        super().__init__()
+        self.register_buffer("edges", torch.tensor(edges))
+        self.register_buffer("powers", torch.tensor(powers))
+
+    def effect(self, method: AdaFocal, step: StepContext) -> Effect:
+        """Take each sample's power from its bin."""
+
+        def point(scores: Scores, targets: Targets) -> Tensor:
+            return method.by_bin(scores, targets, self.edges, self.powers)
+
+        def per_sample(inner: PointLoss) -> PointLoss:
+            return point
+
+        return Effect(per_sample=per_sample)
+
+    def after_epoch(self, method: AdaFocal, state: Mapping[str, Tensor], logits: Tensor, own: Tensor) -> Updates:
+        """Move the powers by the calibration of the selection rows."""
+        sure, best = logits.softmax(-1).max(-1)
+        edges, powers = method.after_epoch(state["powers"], sure, best == own)
+        return {"edges": edges, "powers": powers}

@@ -4,11 +4,12 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from frostbench.heads.spec import Spec, Tier
+from frostbench.heads.spec import Tier
+from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.scores import Scores, Targets
 
 
-class Brier(Spec):
+class Brier(LossMethod):
     """Squared distance between the predicted probabilities and the targets, summed over the classes.
 
     Brier, "Verification of forecasts expressed in terms of probability", Monthly Weather Review 1950. It lies between
@@ -18,6 +19,11 @@ class Brier(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["brier"] = "brier"
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex in the logits: it is not."""
+        return False
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
         """Loss [N] of scores [N, C+] against targets."""

@@ -1,16 +1,22 @@
 """Centre loss: rows near the centre of their class, centres apart; a term over a whole batch."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.head import Core
+from frostbench.heads.spec import SWEPT, Tier
 from frostbench.heads.stepped.cosine import unit_rows
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod, LossPart, Need, Setup
+from frostbench.training.losses.shared_rules import shapes_layers
+from frostbench.training.losses.step import Effect, Logs, StepContext, Updates
 
 
-class Center(Spec):
+class Center(LossMethod):
     """Draw the classifier's inputs to running centres of their classes, and perhaps push the centres apart.
 
     Wen et al., "A discriminative feature learning approach for deep face recognition", ECCV 2016, eq. 2 to 4. Centres
@@ -19,6 +25,10 @@ class Center(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    group: ClassVar[str] = "Contrast"
+    trains: ClassVar[Literal["", "body", "classifier"]] = "body"
+    neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
+    rules: ClassVar[tuple[Rule, ...]] = shapes_layers("center")
     kind: Literal["center"] = "center"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
     """Coefficient of the term, on distances of a body's outputs or vectors in units; 0 is none, the paper has 0.003."""
@@ -28,6 +38,15 @@ class Center(Spec):
     """Coefficient, within the term, of the cosines between centres above those of a regular simplex."""
     space: Literal["unit", "plain"] = "unit"
     """What is drawn: vectors scaled to length 1 or as they are, which shrinking all of them to 0 satisfies."""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Unmixed rows of one class each, and all of them for the first centres."""
+        return frozenset({"unmixed", "all_rows"})
+
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "CenterPart | None":
+        """Build the centres."""
+        return None if self.weight == 0 else CenterPart(core.width)
 
     def start(self, x: Tensor, labels: Tensor, classes: int) -> Tensor:
         """First centres [C, H]: the means of rows x [N, H] with labels [N]; 0 for classes without rows."""
@@ -49,6 +68,36 @@ class Center(Spec):
 
     def _placed(self, x: Tensor) -> Tensor:
         return unit_rows(x) if self.space == "unit" else x
+
+
+class CenterPart(LossPart[Center]):
+    """The centres.
+
+    Attributes:
+        centers: [C+, H].
+    """
+
+    centers: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("centers", torch.zeros(0, width))
+
+    def prepare(self, method: Center, setup: Setup) -> None:
+        """Take the first centres from the classifier's inputs of all training rows."""
+        hidden, own = setup.core.body(setup.rows.x), setup.facts.position[setup.rows.labels]
+        self.centers = method.start(hidden, own, len(setup.facts.present))
+
+    def effect(self, method: Center, step: StepContext) -> Effect:
+        """Add the term, and move the centres."""
+
+        def term() -> Tensor:
+            return method.weight * method(step.unmixed, step.own, self.centers)
+
+        def finish() -> tuple[Updates, Logs]:
+            return {"centers": method.moved(step.unmixed, step.own, self.centers).detach()}, {}
+
+        return Effect(term=term, finish=finish)
 
 
 def repulsion(centers: Tensor) -> Tensor:

@@ -21,7 +21,6 @@ class Facts:
         log_prior_raw: [C+] float64 log of the class shares of the rows, with those that were made up.
         log_prior_effective: [C+] float64 log of the prior that the loss sees: drawn shares times weights, normalised.
         log_prior_given: [C+] float64 log of the prior that a person gave for logit adjustment; None where none did.
-        temperatures: [C+] float64 of VACE, where they follow from the training rows; None where there are none.
     """
 
     counts: Tensor
@@ -32,7 +31,6 @@ class Facts:
     log_prior_raw: Tensor
     log_prior_effective: Tensor
     log_prior_given: Tensor | None = None
-    temperatures: Tensor | None = None
 
     @property
     def has_all(self) -> bool:
@@ -50,15 +48,11 @@ class Facts:
             raise ValueError("a prior that is given must be there, however: the facts hold none. Pass log_prior_given.")
         return found
 
-    def spread_temperatures(self) -> Tensor | None:
-        """The temperatures [C] over all classes, 1 for those without rows; None where there are none."""
-        return None if self.temperatures is None else self.over_all(self.temperatures)
-
-    def over_all(self, temperatures: Tensor) -> Tensor:
-        """Temperatures [C] over all classes from those [C+] of the present ones; 1 for the others."""
+    def over_all(self, factors: Tensor) -> Tensor:
+        """Spread factors [C+] of the present classes over all classes [C], with 1 for the others."""
         if self.has_all:
-            return temperatures
-        return temperatures.new_ones(len(self.counts)).scatter(0, self.present, temperatures)
+            return factors
+        return factors.new_ones(len(self.counts)).scatter(0, self.present, factors)
 
     def weighted(self, weight: Tensor) -> "Facts":
         """The facts under other loss weights [C+]."""
@@ -76,6 +70,11 @@ class Facts:
     def unweighted(self) -> "Facts":
         """The facts where every class counts alike."""
         return self.weighted(torch.ones_like(self.weight))
+
+
+def of_present(logits: Tensor, facts: Facts) -> Tensor:
+    """Return the columns [N, C+] of logits [N, C] whose classes have training rows."""
+    return logits if facts.has_all else logits.index_select(-1, facts.present)
 
 
 def facts_of(

@@ -1,15 +1,21 @@
 """Consistency between views of one image, a term over a batch that holds images with all their views."""
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.head import Core
+from frostbench.heads.spec import SWEPT, Tier
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod, LossPart
+from frostbench.training.losses.step import Effect, StepContext
 
 
-class Consistency(Spec):
+class Consistency(LossMethod):
     """Draw the predictions for all views of an image to their mean: the Jensen-Shannon divergence between them.
 
     Hendrycks et al., "AugMix: a simple data processing method to improve robustness and uncertainty", ICLR 2020,
@@ -18,14 +24,39 @@ class Consistency(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    group: ClassVar[str] = "Contrast"
+    neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "refuse",
+            lambda run: run.train.loss.consistency.weight > 0 and run.train.views != "together",
+            "consistency compares the views of an image within a batch: set train.views=together, or "
+            "train.loss.consistency.weight=0",
+        ),
+        Rule(
+            "refuse",
+            lambda run: run.train.loss.consistency.weight > 0 and run.is_mixed,
+            "consistency draws the views of one image together and mixup blends each with another image: use one of "
+            "train.loss.consistency and train.mixup",
+        ),
+        Rule(
+            "refuse",
+            lambda run: run.train.loss.consistency.weight > 0 and run.is_solved,
+            "consistency acts on batches and a solved classifier such as logreg has none: use "
+            "head.classifier.kind=linear, or train.loss.consistency.weight=0",
+        ),
+    )
     kind: Literal["consistency"] = "consistency"
     weight: float = Field(default=0.0, ge=0, le=1000, json_schema_extra=SWEPT)
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out. Reads train.views=together."""
 
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "ConsistencyPart | None":
+        """Build the part that adds the term."""
+        return None if self.weight == 0 else ConsistencyPart()
+
     def __call__(self, logits: Tensor, views: int) -> Tensor:
         """The term, a scalar from 0 to log V, for logits [N, C] of images with V views each, one image after another.
 
-        >>> import torch
         >>> z = torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log()
         >>> round(Consistency()(z, 2).item(), 4), round(Consistency()(z, 1).item(), 4)
         (0.1017, 0.0)
@@ -34,3 +65,15 @@ class Consistency(Spec):
         log_mean = log_p.logsumexp(1, keepdim=True) - math.log(views)
         divergence: Tensor = (log_p.exp() * (log_p - log_mean)).sum(-1).mean()
         return divergence
+
+
+class ConsistencyPart(LossPart[Consistency]):
+    """The term in a step."""
+
+    def effect(self, method: Consistency, step: StepContext) -> Effect:
+        """Add the term."""
+
+        def term() -> Tensor:
+            return method.weight * method(step.present_logits(), step.views)
+
+        return Effect(term=term)

@@ -1,5 +1,6 @@
 """CPC: calibration by pairs of classes."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -7,14 +8,16 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.spec import SWEPT, Tier
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.scores import Scores, Targets
 
 CLASSES_AT_ONCE = 16
 """Classes that are compared with all others at a time, so that memory is no [N, C, C]."""
 
 
-class Cpc(Spec):
+class Cpc(LossMethod):
     """Cross entropy, and logistic losses of all pairs of classes.
 
     Cheng and Vasconcelos, "Calibrating deep neural networks by pairwise constraints", CVPR 2022. The label is told
@@ -25,6 +28,20 @@ class Cpc(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    neutral: ClassVar[Mapping[str, float]] = {"discrimination": 0, "exclusion": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "warn",
+            lambda run: (
+                isinstance(run.train.loss.point, Cpc)
+                and run.train.loss.point.discrimination > 0
+                and run.train.loss.smoothing.epsilon > 0
+                and not run.is_fitted
+            ),
+            "cpc draws the label away from each other class without end, and label smoothing bounds that gap: set "
+            "train.loss.smoothing.epsilon=0, or train.loss.point.discrimination=0",
+        ),
+    )
     kind: Literal["cpc"] = "cpc"
     discrimination: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT)
     """Coefficient of the pairs of the label and another class."""
@@ -40,8 +57,12 @@ class Cpc(Spec):
         if classes < 3:
             raise ValueError(
                 f"cpc compares classes other than the label with one another, so it needs three, however: {classes} "
-                "have training rows. Use train.loss.point.kind=mbls, or take another class in."
+                "have training rows. Use another train.loss.point.kind, or take another class in."
             )
+
+    def batch_numbers(self, batch: int, classes: int) -> int:
+        """Gaps between pairs of classes that are held at a time."""
+        return CLASSES_AT_ONCE * classes
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
         """Loss [N] of scores [N, C+] against targets, of which the pairs read the label alone.

@@ -1,14 +1,20 @@
 """CRL: confidences in the order in which rows were learnt; a term over a whole batch."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.head import Core
+from frostbench.heads.spec import SWEPT, Tier
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod, LossPart
+from frostbench.training.losses.step import Effect, Logs, StepContext, Updates
 
 
-class Crl(Spec):
+class Crl(LossMethod):
     """Rank the confidences of neighbours in a batch as the shares of passes in which they were predicted rightly.
 
     Moon et al., "Confidence-aware learning for deep neural networks", ICML 2020, eq. 5. For each pair of a row and the
@@ -18,9 +24,29 @@ class Crl(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    group: ClassVar[str] = "Confidence"
+    neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "idle",
+            lambda run: run.train.loss.crl.weight > 0 and run.is_solved,
+            "a solved classifier such as logreg has no batches, so train.loss.crl has no effect on it: set its weight "
+            "to 0",
+        ),
+        Rule(
+            "refuse",
+            lambda run: run.train.loss.crl.weight > 0 and run.is_mixed,
+            "crl counts how often a row is predicted rightly, and a mixed row has no label of its own: set "
+            "train.mixup.alpha=0 or train.loss.crl.weight=0",
+        ),
+    )
     kind: Literal["crl"] = "crl"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out and the paper has 1."""
+
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "CrlPart | None":
+        """Build the histories."""
+        return None if self.weight == 0 else CrlPart()
 
     def __call__(self, logits: Tensor, history: Tensor) -> Tensor:
         """The term, a scalar, for logits [N, C+] and shares of right predictions [N] from before the step."""
@@ -29,10 +55,36 @@ class Crl(Spec):
         return (apart.abs() - apart.sign() * (sure - sure.roll(-1))).clamp(min=0).mul(apart != 0).mean()
 
 
+class CrlPart(LossPart[Crl]):
+    """The histories of the training rows.
+
+    Attributes:
+        rights: [R] how often each training row was predicted rightly.
+        visits: [R] how often it was seen.
+    """
+
+    row_buffers: ClassVar[Mapping[str, Literal["set", "add"]]] = {"rights": "add", "visits": "add"}
+    rights: Tensor
+    visits: Tensor
+
+    def effect(self, method: Crl, step: StepContext) -> Effect:
+        """Add the term, and count the step's predictions."""
+        logits = step.present_logits()
+
+        def term() -> Tensor:
+            history = self.rights[step.index] / self.visits[step.index].clamp(min=1)
+            return method.weight * method(logits, history)
+
+        def finish() -> tuple[Updates, Logs]:
+            hits = right(logits.detach(), step.own)
+            return {"rights": hits, "visits": torch.ones_like(hits)}, {}
+
+        return Effect(term=term, finish=finish)
+
+
 def right(logits: Tensor, own: Tensor) -> Tensor:
     """Which rows of logits [N, C+] are predicted as their own class [N], as numbers [N].
 
-    >>> import torch
     >>> right(torch.tensor([[0.0, 1], [0, 1]]), torch.tensor([1, 0]))
     tensor([1., 0.])
     """

@@ -4,11 +4,11 @@ from typing import Literal
 
 from torch import Tensor
 
-from frostbench.heads.spec import Spec
+from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.scores import Scores, Targets
 
 
-class CrossEntropy(Spec):
+class CrossEntropy(LossMethod):
     """Softmax cross entropy of each sample."""
 
     kind: Literal["cross_entropy"] = "cross_entropy"

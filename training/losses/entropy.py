@@ -1,29 +1,40 @@
 """The penalty on confident predictions, by their entropy."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.spec import SWEPT, Tier
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.scores import Scores, Targets
+from frostbench.training.losses.shared_rules import bounds_gaps
 
 
-class Ecp(Spec):
+class Ecp(LossMethod):
     """Cross entropy less strength times the entropy of the prediction (explicit confidence penalty).
 
     Pereyra et al., "Regularizing neural networks by penalizing confident output distributions", ICLR workshop 2017:
-    the entropy is the sum over the classes. The official code of MbLS takes the mean over them in its baseline, which
-    is C times less. It is the entropy of the plain logits' softmax, without a prior or a margin head's shift. The loss
-    can be negative.
+    the entropy is the sum over the classes. Code that has it as a baseline of margin-based smoothing takes the mean
+    over them, which is C times less. It is the entropy of the plain logits' softmax, without a prior or a margin head's
+    shift. The loss can be negative.
     """
 
     tier: ClassVar[Tier] = "experimental"
+    neutral: ClassVar[Mapping[str, float]] = {"strength": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (bounds_gaps("ecp"),)
     kind: Literal["ecp"] = "ecp"
     strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT)
     """Coefficient of the entropy; 0 is cross entropy."""
     reduction: Literal["sum", "mean"] = "sum"
     """Whether the entropy is the sum over the classes, as it is defined, or the mean over them."""
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex in the logits."""
+        return self.is_neutral
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
         """Loss [N] of scores [N, C+] against targets."""

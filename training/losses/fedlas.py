@@ -1,24 +1,38 @@
 """FeDLaS: how far each sample's label is smoothed, by the norm of its features and a learned gate."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
+from frostbench.heads.bodies.body import Identity, Pass
 from frostbench.heads.bodies.dense import Dense, linear_layer
-from frostbench.heads.spec import SWEPT, Spec
-from frostbench.training.losses.mbls import margin_penalty
-from frostbench.training.losses.scores import Scores
+from frostbench.heads.head import Core, kinds_that
+from frostbench.heads.spec import SWEPT
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.mbls import MARGIN_LOG, active_counts, margin_penalty
+from frostbench.training.losses.method import LossMethod, LossPart, Setup
+from frostbench.training.losses.scores import PointLoss, Scores, Targets
+from frostbench.training.losses.step import Effect, Logs, StepContext, Updates, as_cached
+
+# A run holds the methods, and these their rules.
+if TYPE_CHECKING:
+    from frostbench.training.run import RunSpec
 
 OFFICIAL = (20.0, 100.0)
 """Mean and deviation of the norms before the first batch, in the official code."""
 SLACK = 1e-3
 """What is added to the deviation of the norms."""
+GATE_LOGS = ("gate_share", "gate_positive", "gate_greedy", "gate_flipped")
+"""The mean of a / alpha; of the signs, the shares that are positive, that lower the loss of their sample, and that
+differ from the sign the row had last."""
 
 
-class Fedlas(Spec):
+class Fedlas(LossMethod):
     """Smooth each label by its own share a = 2 alpha sigmoid(beta psi gamma), between 0 and 2 alpha.
 
     "FedLAS: feature-modulated bidirectional label smoothing for neural network calibration", arXiv:2606.28654, 2026
@@ -30,6 +44,70 @@ class Fedlas(Spec):
     after training.
     """
 
+    group: ClassVar[str] = "Confidence"
+    shapes_point: ClassVar[bool] = True
+    neutral: ClassVar[Mapping[str, float]] = {"alpha": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "idle",
+            lambda run: _is_on(run) and run.is_fitted,
+            f"{kinds_that(lambda kind: not kind.minimises_loss)} minimise no loss, so train.loss.fedlas "
+            "has no effect on them: use head.classifier.kind=linear",
+        ),
+        Rule(
+            "refuse",
+            lambda run: _is_on(run) and run.is_solved and not run.is_fitted,
+            "fedlas trains its gate by gradient steps and logreg takes none: use head.classifier.kind=linear",
+        ),
+        Rule(
+            "refuse",
+            lambda run: _is_on(run) and not isinstance(run.train.loss.point, CrossEntropy),
+            "fedlas is defined for cross entropy, of which it is the share-wise blend: set "
+            "train.loss.point.kind=cross_entropy, or train.loss.fedlas.alpha=0",
+        ),
+        Rule(
+            "refuse",
+            lambda run: _is_on(run) and run.train.loss.smoothing.epsilon > 0,
+            "fedlas and label smoothing both soften the labels: set train.loss.smoothing.epsilon=0, or "
+            "train.loss.fedlas.alpha=0",
+        ),
+        Rule(
+            "refuse",
+            lambda run: _is_on(run) and run.train.loss.fedlas.statistics == "exact" and not _has_fixed_norms(run),
+            "exact statistics are those of norms that training does not change: set train.loss.fedlas.source=input "
+            "with indicator l1 or l2, or statistics=first_batch",
+        ),
+        Rule(
+            "idle",
+            lambda run: _is_on(run) and run.train.loss.fedlas.has_unread_options,
+            "some options of train.loss.fedlas are read with others alone: margin and reduction with base=mbls, spread "
+            "with base=label_smoothing, gate_width and gate_rate with gate=learned, theta with running statistics, "
+            "source with a norm",
+        ),
+        Rule(
+            "warn",
+            lambda run: _is_on(run) and _has_fixed_norms(run),
+            "the norm of a cached vector is one number that training never changes, and of vectors at length 1, or "
+            "after a last LayerNorm, it says next to nothing: use head.body.kind=mlp, or "
+            "train.loss.fedlas.indicator=max_logit",
+        ),
+        Rule(
+            "warn",
+            lambda run: _is_on(run) and run.is_adjusted and run.train.loss.fedlas.is_even,
+            "with logit adjustment, labels that fedlas smooths evenly favour rare classes everywhere: set "
+            "train.loss.fedlas.spread=prior",
+        ),
+        Rule(
+            "warn",
+            lambda run: (
+                _is_on(run)
+                and run.train.loss.fedlas.base == "mbls"
+                and 2 * run.largest_logit <= run.train.loss.fedlas.margin
+            ),
+            "cosine logits lie at most 2 scale apart, so the margin of fedlas cannot bind: lower "
+            "train.loss.fedlas.margin, or raise head.classifier.scale",
+        ),
+    )
     kind: Literal["fedlas"] = "fedlas"
     alpha: float = Field(default=0.0, ge=0, lt=0.5, json_schema_extra=SWEPT)
     """Share of a label that is moved at the mean feature norm; others lie between 0 and twice this. 0 moves none."""
@@ -63,11 +141,37 @@ class Fedlas(Spec):
     gate_rate: float = Field(default=1.0, gt=0, le=1000)
     """Factor on the learning rate for the gate."""
 
-    def build_gate(self, classes: int, generator: torch.Generator) -> nn.Module:
-        """The gate for that many classes; nothing where the sign is not learned."""
-        if self.alpha == 0 or self.gate != "learned":
-            return nn.Identity()
-        return Gate(classes, self.gate_width or max(1, classes // 2), generator)
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "FedlasPart | None":
+        """Build the gate and the statistics of the norms."""
+        if self.alpha == 0:
+            return None
+        gate = Gate(classes, self.gate_width or max(1, classes // 2), generator) if self.gate == "learned" else None
+        return FedlasPart(self, gate, self.reads_input(not isinstance(core.body, Pass)))
+
+    @property
+    def reads_norms(self) -> bool:
+        """Whether the indicator is a norm."""
+        return self.indicator in ("l1", "l2")
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the share goes to all classes alike."""
+        return self.base != "mbls" and self.spread == "uniform"
+
+    @property
+    def has_unread_options(self) -> bool:
+        """Whether an option is set that the other options leave unread."""
+        unread = {
+            "margin": self.base != "mbls",
+            "reduction": self.base != "mbls",
+            "spread": self.base == "mbls",
+            "gate_width": self.gate != "learned",
+            "gate_rate": self.gate != "learned",
+            "theta": self.statistics == "exact",
+            "source": not self.reads_norms,
+        }
+        plain = Fedlas()
+        return any(is_unread and getattr(self, name) != getattr(plain, name) for name, is_unread in unread.items())
 
     def reads_input(self, has_body: bool) -> bool:
         """Whether norms are those of cached vectors; a body that changes nothing leaves only these."""
@@ -111,6 +215,114 @@ class Fedlas(Spec):
         return plain + share.detach().mean() * (other - plain) + (to_gate - to_gate.detach())
 
 
+class FedlasPart(LossPart[Fedlas]):
+    """The gate, and the statistics of the norms.
+
+    Attributes:
+        gate: trained with the head; None where the sign is not learned.
+        reads_input: whether norms are those of cached vectors.
+        norms: [2] mean and deviation of the feature norms; NaN before the first batch.
+        signs: [R] the last sign of each training row; 0 before there was one.
+    """
+
+    row_buffers: ClassVar[Mapping[str, Literal["set", "add"]]] = {"signs": "set"}
+    norms: Tensor
+    signs: Tensor
+
+    def __init__(self, method: Fedlas, gate: "Gate | None", reads_input: bool) -> None:
+        super().__init__((*GATE_LOGS, *((MARGIN_LOG,) if method.base == "mbls" else ())), method.gate_rate)
+        self.gate, self.reads_input = gate, reads_input
+        start = OFFICIAL if method.statistics == "official" else (torch.nan, torch.nan)
+        self.register_buffer("norms", torch.tensor(start))
+
+    def prepare(self, method: Fedlas, setup: Setup) -> None:
+        """Take mean and deviation of the norms of all rows, where the method keeps to them."""
+        if method.statistics != "exact":
+            return
+        first = setup.first
+        if isinstance(first, FedlasPart) and first is not self and first.norms.isfinite().all():
+            self.norms = first.norms.to(self.norms)
+            return
+        rows = setup.rows
+        affine = rows.preprocess.in_units
+        norms = torch.cat([method.strengths(as_cached(p, affine), p).double() for p in rows.pieces(made_up=True)])
+        self.norms = torch.stack([norms.mean(), norms.std()]).to(self.norms)
+
+    def draw(self, method: Fedlas, rows: int, generator: torch.Generator) -> Any:
+        """Draw signs [N] in place of the gate's, where they are random."""
+        if method.gate != "random":
+            return ()
+        return 2 * torch.randint(2, (rows,), generator=generator, device=generator.device) - 1
+
+    def effect(self, method: Fedlas, step: StepContext) -> Effect:
+        """Blend the point loss with the regulariser, sample by sample."""
+        logits = step.present_logits()
+        norms = method.strengths(step.cached(step.x()) if self.reads_input else step.hidden, logits)
+        statistics = method.moved(norms, self.norms)
+        signs = self._signs(method, norms, logits, step.drawn)
+        share = method.shares(norms, statistics, signs)
+        prior = step.facts.log_prior_effective.exp().to(logits.dtype)
+        smoothed = Smoothed(method, share, signs.detach(), gamma(norms, statistics), prior)
+
+        def finish() -> tuple[Updates, Logs]:
+            logs = smoothed.logs(self.signs[step.index])
+            if MARGIN_LOG in self.logs:
+                logs[MARGIN_LOG] = active_counts(logits, method.margin)
+            return {"norms": statistics, "signs": smoothed.signs}, logs
+
+        return Effect(per_sample=smoothed.around, finish=finish)
+
+    def _signs(self, method: Fedlas, norms: Tensor, logits: Tensor, drawn: Any) -> Tensor:
+        """Signs psi [N] of a step with norms [N] and logits [N, C+]."""
+        if isinstance(drawn, Tensor):
+            return drawn.to(norms.dtype)
+        if self.gate is None:
+            return torch.full_like(norms, 1.0 if method.gate == "plus" else -1.0)
+        signs: Tensor = self.gate(logits)
+        return signs
+
+
+class Smoothed:
+    """The blend in one step; it notes what the shares went by.
+
+    Attributes:
+        method: with the head's own numbers.
+        share: [N] a.
+        signs: [N] psi.
+        gamma: [N].
+        excess: [N] of the regulariser over the point loss, for the first labels it was asked about.
+    """
+
+    excess: Tensor
+
+    def __init__(self, method: Fedlas, share: Tensor, signs: Tensor, gamma: Tensor, prior: Tensor) -> None:
+        self.method, self.share, self.signs, self.gamma = method, share, signs, gamma
+        self._prior, self._is_asked = prior, False
+
+    def around(self, inner: PointLoss) -> PointLoss:
+        """Return the blend of a point loss, which gives [N] for scores [N, C+] against hard targets."""
+
+        def blended(scores: Scores, targets: Targets) -> Tensor:
+            plain, other = inner(scores, targets), self.method.regulariser(scores, self._prior)
+            if not self._is_asked:
+                self.excess, self._is_asked = (other - plain).detach(), True
+            return self.method.blended(plain, other, self.share)
+
+        return blended
+
+    def logs(self, before: Tensor) -> Logs:
+        """Return what is logged of the step, whose rows had the signs before [N]."""
+        values = (
+            self.share.detach() / self.method.alpha,
+            self.signs > 0,
+            self.signs == -self.gamma.sign() * self.excess.sign(),
+            (self.signs != before) & (before != 0),
+        )
+        counts = [torch.ones_like(before)] * 3 + [(before != 0).to(before.dtype)]
+        sums = [torch.stack([v.to(before.dtype).sum(), c.sum()]) for v, c in zip(values, counts, strict=True)]
+        return dict(zip(GATE_LOGS, sums, strict=True))
+
+
 class Gate(nn.Module):
     """A sign for each row of logits [N, C+], in [N]; backwards it is the difference of two probabilities.
 
@@ -135,3 +347,13 @@ def gamma(norms: Tensor, statistics: Tensor) -> Tensor:
     known = torch.where(statistics.isfinite(), statistics, 0.0)
     scaled = (norms - known[0]) / (known[1] + SLACK)
     return torch.where(statistics.isfinite().all(), scaled, 0.0)
+
+
+def _is_on(run: "RunSpec") -> bool:
+    return run.train.loss.fedlas.alpha > 0
+
+
+def _has_fixed_norms(run: "RunSpec") -> bool:
+    """Whether the indicator is a norm that is the same all through training."""
+    fedlas = run.train.loss.fedlas
+    return fedlas.reads_norms and (fedlas.source == "input" or isinstance(run.head.body, Identity))

@@ -1,17 +1,35 @@
 """Focal losses: samples that are easy already count less."""
 
+import math
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.head import kinds_that
+from frostbench.heads.posthoc.spec import NoCalibration
+from frostbench.heads.spec import SWEPT, Tier
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.scores import Scores, Targets
 
+UNSURE = Rule(
+    "warn",
+    lambda run: (
+        isinstance(run.train.loss.point, Focal | Flsd53 | DualFocal | SigmoidFocal)
+        and not run.train.loss.point.is_convex
+        and isinstance(run.posthoc.calibration, NoCalibration)
+        and run.reads_loss_last
+    ),
+    "focal losses leave probabilities too unsure: set posthoc.calibration.kind=temperature",
+)
+"""The rule of all focal losses."""
 
-class Focal(Spec):
+
+class Focal(LossMethod):
     """Cross entropy times (1 - p)^gamma.
 
     Lin et al., "Focal loss for dense object detection", ICCV 2017, eq. 4, with softmax; p comes from the unweighted
@@ -20,9 +38,16 @@ class Focal(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    neutral: ClassVar[Mapping[str, float]] = {"gamma": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (UNSURE,)
     kind: Literal["focal"] = "focal"
     gamma: float = Field(default=2.0, ge=0, le=10, json_schema_extra=SWEPT)
     """How much less easy samples count: 0 is cross entropy."""
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex in the logits."""
+        return self.is_neutral
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
         """Loss [N] of scores [N, C] against targets."""
@@ -30,7 +55,7 @@ class Focal(Spec):
         return -targets.mean(_power(-torch.expm1(log_p), self.gamma) * log_p)
 
 
-class Flsd53(Spec):
+class Flsd53(LossMethod):
     """The focal loss with gamma 5 for labels of probability below 0.2, and 3 for the others (FLSD-53).
 
     Mukhoti et al., "Calibrating deep neural networks using focal loss", NeurIPS 2020. The power is chosen without
@@ -39,7 +64,13 @@ class Flsd53(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    rules: ClassVar[tuple[Rule, ...]] = (UNSURE,)
     kind: Literal["flsd53"] = "flsd53"
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex in the logits: it is not."""
+        return False
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
         """Loss [N] of scores [N, C+] against targets."""
@@ -48,7 +79,7 @@ class Flsd53(Spec):
         return -targets.mean(_power(-torch.expm1(log_p), gamma) * log_p)
 
 
-class DualFocal(Spec):
+class DualFocal(LossMethod):
     """Cross entropy times (1 - p + p_j)^gamma, with p_j the largest probability below that of the label.
 
     Tao et al., "Dual focal loss for calibration", ICML 2023. p_j is strictly below p, 0 where there is none, and has
@@ -56,9 +87,28 @@ class DualFocal(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    neutral: ClassVar[Mapping[str, float]] = {"gamma": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        UNSURE,
+        Rule(
+            "refuse",
+            lambda run: (
+                isinstance(run.train.loss.point, DualFocal)
+                and run.train.loss.smoothing.epsilon > 0
+                and not run.is_fitted
+            ),
+            "dual_focal compares a label with the class below it, and a smoothed label is several: set "
+            "train.loss.smoothing.epsilon=0, or use train.loss.point.kind=focal",
+        ),
+    )
     kind: Literal["dual_focal"] = "dual_focal"
     gamma: float = Field(default=5.0, ge=0, le=20, json_schema_extra=SWEPT)
     """How much easy samples count less: 0 is cross entropy, and the paper has 5 for CIFAR-10."""
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex in the logits."""
+        return self.is_neutral
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
         """Loss [N] of scores [N, C+] against hard targets.
@@ -77,7 +127,7 @@ class DualFocal(Spec):
         return -_power(below - torch.expm1(own), self.gamma) * own
 
 
-class SigmoidFocal(Spec):
+class SigmoidFocal(LossMethod):
     """The focal loss with a sigmoid for each class, summed over the classes.
 
     Lin et al., ICCV 2017, eq. 5; with class weights it is the class-balanced loss of Cui et al., CVPR 2019. A soft
@@ -86,11 +136,58 @@ class SigmoidFocal(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    rules: ClassVar[tuple[Rule, ...]] = (
+        UNSURE,
+        Rule(
+            "warn",
+            lambda run: (
+                isinstance(run.train.loss.point, SigmoidFocal)
+                and run.reads_loss_last
+                and (run.is_adjusted or run.is_shifted)
+            ),
+            "logit adjustment is derived for a softmax, and on the sigmoids of sigmoid_focal it shifts each class's "
+            "odds for itself: use train.loss.point.kind=focal, or class weights",
+        ),
+        Rule(
+            "refuse",
+            lambda run: run.head.classifier.sets_margin and isinstance(run.train.loss.point, SigmoidFocal),
+            f"{kinds_that(lambda kind: kind.sets_margin)} set a class's margin against the other classes of a "
+            "softmax, and sigmoid_focal has a sigmoid for each class: use train.loss.point.kind=cross_entropy, or "
+            "head.classifier.kind=linear",
+        ),
+        Rule(
+            "warn",
+            lambda run: (
+                run.head.classifier.is_cosine
+                and not run.head.classifier.sets_margin
+                and isinstance(run.train.loss.point, SigmoidFocal)
+            ),
+            "sigmoids say no to most classes by their biases, and cosine classifiers have none: use "
+            "head.classifier.kind=linear, or train.loss.point.kind=focal",
+        ),
+    )
     kind: Literal["sigmoid_focal"] = "sigmoid_focal"
     gamma: float = Field(default=2.0, ge=0, le=10, json_schema_extra=SWEPT)
     """How much less easy classes count: 0 is binary cross entropy."""
     alpha: float = Field(default=0.5, gt=0, lt=1, json_schema_extra=SWEPT)
     """Balance: the class itself counts 2 alpha and each other class 2 - 2 alpha, so 0.5 counts all alike."""
+
+    @property
+    def is_softmax(self) -> bool:
+        """Whether the loss reads a softmax: it has a sigmoid for each class."""
+        return False
+
+    def start_linear(self, linear: nn.Linear, present: int) -> None:
+        """Set biases at which each sigmoid says 1 / C+, so that the many that must say no do not rule the first steps.
+
+        Lin et al., ICCV 2017, section 3.3.
+        """
+        linear.bias.fill_(-math.log(max(1, present - 1)))
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex in the logits: it is not."""
+        return False
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
         """Loss [N] of scores [N, C] against targets."""

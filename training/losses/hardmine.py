@@ -1,22 +1,56 @@
 """Hard-example mining."""
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import Spec
+from frostbench.heads.posthoc.spec import NoCalibration
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod
+from frostbench.training.sampling.samplers import ClassBatches
 
 
-class HardMine(Spec):
+class HardMine(LossMethod):
     """Train on the hardest share of each batch, with a quota for every class in it.
 
     Shrivastava et al., "Training region-based object detectors with online hard example mining", CVPR 2016; the
     mean over the top k is the average top-k loss of Fan et al., NeurIPS 2017.
     """
 
+    neutral: ClassVar[Mapping[str, float]] = {"keep": 1}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "refuse",
+            lambda run: (run.is_solved or run.is_logreg) and run.train.loss.hardmine.keep < 1,
+            "hardmine chooses samples batch by batch and a solved classifier such as logreg has no batches: set "
+            "train.loss.hardmine.keep=1 or use head.classifier.kind=linear",
+        ),
+        Rule(
+            "warn",
+            lambda run: (
+                run.train.loss.hardmine.keep < 1
+                and isinstance(run.posthoc.calibration, NoCalibration)
+                and run.reads_loss_last
+            ),
+            "hardmine distorts probabilities: set posthoc.calibration.kind=temperature",
+        ),
+        Rule(
+            "warn",
+            lambda run: run.train.loss.hardmine.keep < 1 and run.is_mixed,
+            "hardmine ranks mixed samples by their mixed loss, which is largest where two classes are mixed most "
+            "evenly: use one of train.mixup and train.loss.hardmine",
+        ),
+        Rule(
+            "warn",
+            lambda run: _fills_quotas(run.train.sampler, run.train.loss.hardmine) and not run.is_mixed,
+            "a batch of pxk holds no more rows of a class than hardmine always keeps, so train.loss.hardmine leaves "
+            "none out: lower its quota, or raise train.sampler.rows",
+        ),
+    )
     kind: Literal["hardmine"] = "hardmine"
     keep: float = Field(default=1.0, ge=0.25, le=1)
     """Share of a batch that is kept at the end of training; 1 keeps every sample."""
@@ -57,3 +91,9 @@ def _rank(labels: Tensor) -> Tensor:
     is_first = torch.cat([torch.ones_like(grouped[:1], dtype=torch.bool), grouped[1:] != grouped[:-1]])
     start = torch.where(is_first, place, 0).cummax(0).values
     return torch.zeros_like(labels).scatter(0, order, place - start)
+
+
+def _fills_quotas(sampler: object, mining: HardMine) -> bool:
+    """Whether a batch holds no more rows of a class than are always kept."""
+    is_small = isinstance(sampler, ClassBatches) and sampler.rows <= mining.quota
+    return mining.keep < 1 and is_small and not mining.noise_guard

@@ -1,15 +1,17 @@
 """Label smoothing."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec
+from frostbench.heads.spec import SWEPT
+from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.scores import Targets
 
 
-class LabelSmoothing(Spec):
+class LabelSmoothing(LossMethod):
     """Move a share of each target from its class to all classes.
 
     Szegedy et al., "Rethinking the Inception architecture", CVPR 2016, section 7. Some code, such as that of MDCA
@@ -17,6 +19,8 @@ class LabelSmoothing(Spec):
     same as evenly to all with epsilon C / (C - 1).
     """
 
+    shapes_point: ClassVar[bool] = True
+    neutral: ClassVar[Mapping[str, float]] = {"epsilon": 0}
     kind: Literal["label_smoothing"] = "label_smoothing"
     epsilon: float = Field(default=0.0, ge=0, lt=1, json_schema_extra=SWEPT)
     """Share that is moved; 0 leaves the labels hard."""

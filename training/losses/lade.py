@@ -1,16 +1,21 @@
 """The regulariser of LADE, a term over a whole batch."""
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.head import Core
+from frostbench.heads.spec import SWEPT, Tier
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod, LossPart
+from frostbench.training.losses.step import Effect, StepContext
 
 
-class Lade(Spec):
+class Lade(LossMethod):
     """Draw each logit to the log ratio of its class's density to that of all classes alike.
 
     Hong et al., "Disentangling label distribution for long-tailed visual recognition", CVPR 2021: the
@@ -19,11 +24,37 @@ class Lade(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    group: ClassVar[str] = "Contrast"
+    trains: ClassVar[Literal["", "body", "classifier"]] = "classifier"
+    neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "refuse",
+            lambda run: run.train.loss.lade.weight > 0 and run.is_solved,
+            "lade fits the logits of a batch and a solved classifier such as logreg has no batches: use "
+            "head.classifier.kind=linear, or train.loss.lade.weight=0",
+        ),
+        Rule(
+            "refuse",
+            lambda run: run.train.loss.lade.weight > 0 and run.is_mixed,
+            "lade needs rows of one class each and mixup makes rows of two: use one of train.loss.lade and train.mixup",
+        ),
+        Rule(
+            "warn",
+            lambda run: run.train.loss.lade.weight > 0 and run.train.loss.logit_adjustment.tau != 1,
+            "lade draws logits to where logit adjustment of tau 1 leaves them, and plain cross entropy pulls them "
+            "back: set train.loss.logit_adjustment.tau=1",
+        ),
+    )
     kind: Literal["lade"] = "lade"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out and 0.1 is usual."""
     penalty: float = Field(default=0.1, ge=0, le=10, json_schema_extra=SWEPT)
     """Coefficient of the squared log of the normaliser, which keeps the estimate steady."""
+
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "LadePart | None":
+        """Build the part that adds the term."""
+        return None if self.weight == 0 else LadePart()
 
     def __call__(self, logits: Tensor, labels: Tensor, log_prior: Tensor) -> Tensor:
         """The term, a scalar, for unadjusted logits [N, C], labels [N] and the log prior [C] of the batch's rows."""
@@ -36,3 +67,15 @@ class Lade(Spec):
         second = logits.logsumexp(0) - log_prior - math.log(classes) - math.log(rows)
         estimate = first - second - self.penalty * second.square()
         return -(torch.where(counts > 0, estimate, 0) * log_prior.exp()).sum()
+
+
+class LadePart(LossPart[Lade]):
+    """The term in a step."""
+
+    def effect(self, method: Lade, step: StepContext) -> Effect:
+        """Add the term."""
+
+        def term() -> Tensor:
+            return method.weight * method(step.present_logits(), step.own, step.facts.drawn.log())
+
+        return Effect(term=term)

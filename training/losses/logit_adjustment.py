@@ -1,19 +1,21 @@
 """Logit adjustment in training."""
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec
+from frostbench.heads.spec import SWEPT
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod
 
 ClassName = Annotated[str, Field(min_length=1, max_length=1000)]
 Share = Annotated[float, Field(gt=0)]
 
 
-class LogitAdjustment(Spec):
+class LogitAdjustment(LossMethod):
     """Add tau * log(prior) to the training logits, so that the plain logits come out balanced.
 
     Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, eq. 10; tau 1 is the Balanced Softmax of
@@ -21,6 +23,20 @@ class LogitAdjustment(Spec):
     optimum as the post-hoc form.
     """
 
+    group: ClassVar[str] = "Class balance"
+    neutral: ClassVar[Mapping[str, float]] = {"tau": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "idle",
+            lambda run: (
+                run.train.loss.logit_adjustment.prior != "given"
+                and bool(run.train.loss.logit_adjustment.given)
+                and not run.is_fitted
+            ),
+            "logit adjustment reads another prior, so the shares given have no effect: set "
+            "train.loss.logit_adjustment.prior=given, or leave them out",
+        ),
+    )
     kind: Literal["logit_adjustment"] = "logit_adjustment"
     tau: float = Field(default=0.0, ge=0, le=3, json_schema_extra=SWEPT)
     """Strength; 0 leaves the logits alone, 1 is consistent for the balanced error."""

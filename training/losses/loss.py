@@ -1,8 +1,8 @@
 """The catalogue of losses, and their composition into one objective."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Literal, get_args
 
 import torch
 from pydantic import Field
@@ -14,7 +14,7 @@ from frostbench.training.losses.adafocal import AdaFocal
 from frostbench.training.losses.bcl import Bcl
 from frostbench.training.losses.brier import Brier
 from frostbench.training.losses.center import Center
-from frostbench.training.losses.class_statistics import Facts
+from frostbench.training.losses.class_statistics import Facts, of_present
 from frostbench.training.losses.class_weights import ClassWeightSpec, ConstantSchedule, NoWeight, WeightScheduleSpec
 from frostbench.training.losses.consistency import Consistency
 from frostbench.training.losses.cpc import Cpc
@@ -30,8 +30,9 @@ from frostbench.training.losses.lade import Lade
 from frostbench.training.losses.logit_adjustment import LogitAdjustment
 from frostbench.training.losses.mbls import Mbls
 from frostbench.training.losses.mdca import Mdca
+from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.mmce import Mmce
-from frostbench.training.losses.scores import PointLoss, Scores
+from frostbench.training.losses.scores import Branch, PointLoss, Scores
 from frostbench.training.losses.supcon import SupCon
 from frostbench.training.losses.vace import Vace
 
@@ -63,10 +64,6 @@ class LossSpec(Spec):
     """Coefficient of the mean of the point loss; 0 trains by the terms beside it alone."""
     smoothing: LabelSmoothing = LabelSmoothing()
     """Softens the labels."""
-    fedlas: Fedlas = Fedlas()
-    """Softens each label by a share of its own."""
-    vace: Vace = Vace()
-    """Divides the logits by temperatures of the classes, in training and in prediction."""
     class_weight: ClassWeightSpec = NoWeight()
     """How much a class counts."""
     weight_schedule: WeightScheduleSpec = ConstantSchedule()
@@ -93,19 +90,51 @@ class LossSpec(Spec):
     """A term that draws the mean prediction of a batch to the shares of its classes."""
     crl: Crl = Crl()
     """A term that ranks confidences as rows were learnt."""
+    fedlas: Fedlas = Fedlas()
+    """Softens each label by a share of its own."""
+    vace: Vace = Vace()
+    """Divides the logits by temperatures of the classes, in training and in prediction."""
+
+    @property
+    def methods(self) -> dict[str, LossMethod]:
+        """The methods by field, in the order of the catalogue, in which terms are added and random numbers drawn."""
+        return {name: getattr(self, name) for name in catalogue()}
+
+    @property
+    def active(self) -> dict[str, LossMethod]:
+        """The methods that change something, likewise."""
+        return {name: method for name, method in self.methods.items() if not method.is_neutral}
+
+    @property
+    def trained(self) -> dict[str, LossMethod]:
+        """The methods that train, likewise: those of plugins in place of what names them.
+
+        Raises:
+            PluginError: a plugin's file was not run.
+        """
+        return {name: method.resolved() for name, method in self.active.items()}
+
+    @property
+    def following(self) -> tuple[str, ...]:
+        """Kinds of the methods that follow the selection rows while they train."""
+        return tuple(str(getattr(one, "kind", "")) for one in self.trained.values() if "selection" in one.needs)
 
 
-@dataclass(frozen=True)
-class Branch:
-    """A hard label of every sample and its share of that sample; mixup has two branches, else there is one.
+@lru_cache(maxsize=1)
+def catalogue() -> dict[str, tuple[type[LossMethod], ...]]:
+    """Return the classes of the methods by the field of `LossSpec` that holds them: one, or the kinds to choose from.
 
-    Attributes:
-        labels: [N] class indices.
-        share: [N]; those of all branches sum to 1.
+    >>> [kind.__name__ for kind in catalogue()["point"]][:2]
+    ['CrossEntropy', 'Mbls']
     """
+    found = {name: _classes(field.annotation) for name, field in LossSpec.model_fields.items()}
+    return {name: classes for name, classes in found.items() if classes}
 
-    labels: Tensor
-    share: Tensor
+
+def _classes(annotation: Any) -> tuple[type[LossMethod], ...]:
+    if isinstance(annotation, type):
+        return (annotation,) if issubclass(annotation, LossMethod) else ()
+    return tuple(kind for argument in get_args(annotation) for kind in _classes(argument))
 
 
 def objective(spec: LossSpec, logits: Tensor, labels: Tensor, facts: Facts, progress: float) -> Tensor:
@@ -144,11 +173,6 @@ def branched_objective(
         totals.append((weight * loss).sum())
         weights.append(weight.sum())
     return torch.stack(totals).sum() / torch.stack(weights).sum()
-
-
-def of_present(logits: Tensor, facts: Facts) -> Tensor:
-    """The columns [N, C+] of logits [N, C] whose classes have training rows."""
-    return logits if facts.has_all else logits.index_select(-1, facts.present)
 
 
 def scores(spec: LossSpec, raw: Tensor, margined: Tensor, facts: Facts) -> Scores:

@@ -1,17 +1,26 @@
 """MbLS: a margin that the gaps between logits may have before they are penalised."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec
+from frostbench.heads.head import Core
+from frostbench.heads.spec import SWEPT
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod, LossPart
 from frostbench.training.losses.scores import Scores, Targets
+from frostbench.training.losses.shared_rules import bounds_gaps, margin_binds
+from frostbench.training.losses.step import Effect, Logs, StepContext, Updates
 
 Reduction = Literal["mean", "sum"]
+MARGIN_LOG = "margin_active"
+"""Name of what is logged: the share of gaps between logits that are penalised; at 0 the penalty does nothing."""
 
 
-class Mbls(Spec):
+class Mbls(LossMethod):
     """Cross entropy, and a penalty on gaps to the largest logit that are wider than a margin.
 
     Liu et al., "The devil is in the margin: margin-based label smoothing for network calibration", CVPR 2022:
@@ -22,6 +31,17 @@ class Mbls(Spec):
     gap at which the largest probability is c.
     """
 
+    neutral: ClassVar[Mapping[str, float]] = {"strength": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "warn",
+            lambda run: run.train.loss.point.kind == "mbls" and not run.train.loss.point.is_neutral and run.is_logreg,
+            "the penalty of mbls bends where a gap meets the margin, where a gradient need not vanish, so logreg may "
+            "not converge: use head.classifier.kind=linear",
+        ),
+        bounds_gaps("mbls"),
+        margin_binds("mbls"),
+    )
     kind: Literal["mbls"] = "mbls"
     strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT)
     """Coefficient of the penalty; 0 is cross entropy."""
@@ -30,16 +50,31 @@ class Mbls(Spec):
     reduction: Reduction = "mean"
     """Whether the penalty is the mean over the classes, as in the official code, or their sum, as in the paper."""
 
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "MblsPart":
+        """Build the part that logs."""
+        return MblsPart((MARGIN_LOG,))
+
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
         """Loss [N] of scores [N, C+] against targets."""
         penalty = margin_penalty(scores.raw, self.margin, self.reduction)
         return -targets.mean(scores.log_p) + self.strength * penalty
 
 
+class MblsPart(LossPart[Mbls]):
+    """What is logged of the margin."""
+
+    def effect(self, method: Mbls, step: StepContext) -> Effect:
+        """Log the share of gaps that are penalised."""
+
+        def finish() -> tuple[Updates, Logs]:
+            return {}, {MARGIN_LOG: active_counts(step.present_logits(), method.margin)}
+
+        return Effect(finish=finish)
+
+
 def margin_penalty(raw: Tensor, margin: float | Tensor, reduction: Reduction) -> Tensor:
     """Penalty [N] of logits raw [N, C] for gaps to their largest that are wider than a margin.
 
-    >>> import torch
     >>> margin_penalty(torch.tensor([[5.0, 2.0, 0.0, 4.0]]), 2.0, "mean")
     tensor([1.])
     """
@@ -50,11 +85,16 @@ def margin_penalty(raw: Tensor, margin: float | Tensor, reduction: Reduction) ->
 def active_share(raw: Tensor, margin: float | Tensor) -> Tensor:
     """Share [N] of the classes whose gap in logits raw [N, C] is wider than a margin: 0 where nothing is penalised.
 
-    >>> import torch
     >>> active_share(torch.tensor([[5.0, 2.0, 0.0, 4.0]]), 2.0)
     tensor([0.5000])
     """
     return (gaps(raw) > margin).to(raw.dtype).mean(-1)
+
+
+def active_counts(raw: Tensor, margin: float | Tensor) -> Tensor:
+    """Sum and count [2] of the active shares of logits raw [N, C], without gradient."""
+    active = active_share(raw.detach(), margin)
+    return torch.stack([active.sum(), torch.ones_like(active).sum()])
 
 
 def gaps(raw: Tensor) -> Tensor:

@@ -1,16 +1,21 @@
 """MDCA: mean predictions of a batch against its class shares; a term over a whole batch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.head import Core
+from frostbench.heads.spec import SWEPT, Tier
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod, LossPart
+from frostbench.training.losses.shared_rules import corrects_confidence
+from frostbench.training.losses.step import Effect, StepContext
 
 
-class Mdca(Spec):
+class Mdca(LossMethod):
     """Mean over the classes of |mean probability of the class in the batch - its share of the batch's labels|.
 
     Hebbalaguppe et al., "A stitch in time saves nine: a train-time regularizing loss for improved neural network
@@ -19,9 +24,16 @@ class Mdca(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    group: ClassVar[str] = "Confidence"
+    neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
+    rules: ClassVar[tuple[Rule, ...]] = corrects_confidence("mdca")
     kind: Literal["mdca"] = "mdca"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out and 1 is usual."""
+
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "MdcaPart | None":
+        """Build the part that adds the term."""
+        return None if self.weight == 0 else MdcaPart()
 
     def __call__(self, logits: Tensor, shared: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
         """The term, a scalar, for logits [N, C+] and hard labels' places [N] with their shares [N], which sum to 1."""
@@ -31,3 +43,16 @@ class Mdca(Spec):
             member = (own[:, None] == places).to(logits.dtype)
             of_labels = of_labels + (member * share.to(logits.dtype)[:, None]).mean(0)
         return (logits.softmax(-1).mean(0) - of_labels).abs().mean()
+
+
+class MdcaPart(LossPart[Mdca]):
+    """The term in a step."""
+
+    def effect(self, method: Mdca, step: StepContext) -> Effect:
+        """Add the term."""
+
+        def term() -> Tensor:
+            shared = [(step.facts.position[branch.labels], branch.share) for branch in step.branches]
+            return method.weight * method(step.present_logits(), shared)
+
+        return Effect(term=term)

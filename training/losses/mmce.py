@@ -1,15 +1,21 @@
 """MMCE: the calibration error of a batch, by a kernel; a term over a whole batch."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec, Tier
+from frostbench.heads.head import Core
+from frostbench.heads.spec import SWEPT, Tier
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod, LossPart
+from frostbench.training.losses.shared_rules import corrects_confidence
+from frostbench.training.losses.step import Effect, StepContext
 
 
-class Mmce(Spec):
+class Mmce(LossMethod):
     """The distance between confidence and correctness of a batch, in the space of a Laplacian kernel (MMCE).
 
     Kumar et al., "Trainable calibration measures for neural networks from kernel mean embeddings", ICML 2018. With r
@@ -21,6 +27,17 @@ class Mmce(Spec):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    group: ClassVar[str] = "Confidence"
+    neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "refuse",
+            lambda run: run.train.loss.mmce.weight > 0 and run.is_mixed,
+            "mmce asks whether a row is predicted rightly, and a mixed row has no one class: use one of "
+            "train.loss.mmce and train.mixup, or train.loss.mdca",
+        ),
+        *corrects_confidence("mmce"),
+    )
     kind: Literal["mmce"] = "mmce"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out and 2 to 4 is usual."""
@@ -28,6 +45,14 @@ class Mmce(Spec):
     """Whether all pairs of rows count alike, without a root; or right and wrong rows weigh alike, under a root."""
     width: float = Field(default=0.4, gt=0, le=10, json_schema_extra=SWEPT)
     """Difference of confidence at which the kernel has fallen to 1/e."""
+
+    def batch_numbers(self, batch: int, classes: int) -> int:
+        """Kernel values of a row with those of its batch."""
+        return batch if self.weight > 0 else 0
+
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "MmcePart | None":
+        """Build the part that adds the term."""
+        return None if self.weight == 0 else MmcePart()
 
     def __call__(self, logits: Tensor, own: Tensor) -> Tensor:
         """The term, a scalar, for logits [N, C+] of rows of one class each, whose places own [N] are."""
@@ -40,6 +65,18 @@ class Mmce(Spec):
         wrong = 1 - right
         off = right * (1 - sure) / right.sum().clamp(min=1) - wrong * sure / wrong.sum().clamp(min=1)
         return _root(off @ kernel @ off)
+
+
+class MmcePart(LossPart[Mmce]):
+    """The term in a step."""
+
+    def effect(self, method: Mmce, step: StepContext) -> Effect:
+        """Add the term."""
+
+        def term() -> Tensor:
+            return method.weight * method(step.present_logits(), step.own)
+
+        return Effect(term=term)
 
 
 def _root(squared: Tensor) -> Tensor:

@@ -66,6 +66,19 @@ class Targets:
         return not isinstance(self.moved, Tensor) and self.moved == 0
 
 
+@dataclass(frozen=True)
+class Branch:
+    """A hard label of every sample and its share of that sample; mixup has two branches, else there is one.
+
+    Attributes:
+        labels: [N] class indices.
+        share: [N]; those of all branches sum to 1.
+    """
+
+    labels: Tensor
+    share: Tensor
+
+
 class PointLoss(Protocol):
     """A loss per sample, written for one head, without class weights and without a mean."""
 

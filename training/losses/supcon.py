@@ -1,51 +1,44 @@
 """Supervised contrastive loss, a term over a whole batch."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from frostbench.heads.bodies.dense import linear_layer
-from frostbench.heads.spec import SWEPT, Spec
+from frostbench.heads.head import Core
+from frostbench.heads.spec import SWEPT
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.method import LossMethod, LossPart, Need
+from frostbench.training.losses.projector import NoProjector, ProjectorSpec
+from frostbench.training.losses.shared_rules import shapes_layers
+from frostbench.training.losses.step import Effect, StepContext
 
 
-class NoProjector(Spec):
-    """Compare the classifier's input itself."""
-
-    kind: Literal["none"] = "none"
-
-    def build(self, width: int, generator: torch.Generator) -> nn.Module:
-        """The identity."""
-        return nn.Identity()
-
-
-class MlpProjector(Spec):
-    """Compare a projection: Linear, GELU, Linear. It is trained with the head and thrown away."""
-
-    kind: Literal["mlp"] = "mlp"
-    hidden: int = Field(default=512, ge=1, le=16384)
-    """Width of the projector's hidden layer."""
-    width: int = Field(default=128, ge=1, le=16384)
-    """Width of the projection that is compared."""
-
-    def build(self, width: int, generator: torch.Generator) -> nn.Module:
-        """The projector for vectors of that width, initialised from generator."""
-        first = linear_layer(width, self.hidden, generator)
-        return nn.Sequential(first, nn.GELU(), linear_layer(self.hidden, self.width, generator))
-
-
-ProjectorSpec = Annotated[NoProjector | MlpProjector, Field(discriminator="kind")]
-
-
-class SupCon(Spec):
+class SupCon(LossMethod):
     """Draw the classifier's inputs of one class together and those of different classes apart, within each batch.
 
     Khosla et al., "Supervised contrastive learning", NeurIPS 2020, eq. 2 (L_out). Rows that are alone of their class
     in a batch have no positive; they are compared with, but the mean is over the others.
     """
 
+    group: ClassVar[str] = "Contrast"
+    family: ClassVar[str] = "contrast"
+    trains: ClassVar[Literal["", "body", "classifier"]] = "body"
+    neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        *shapes_layers("supcon"),
+        Rule(
+            "idle",
+            lambda run: (
+                run.train.loss.supcon.weight > 0 and run.train.loss.supcon.class_weighted and not run.is_weighted
+            ),
+            "all classes weigh alike, so train.loss.supcon.class_weighted has no effect: choose a "
+            "train.loss.class_weight",
+        ),
+    )
     kind: Literal["supcon"] = "supcon"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out."""
@@ -53,9 +46,21 @@ class SupCon(Spec):
     """Divides the cosine similarities: a lower one presses harder on the nearest rows."""
     projector: ProjectorSpec = NoProjector()
     """What is compared: the classifier's input (none), or a projection of it (mlp)."""
-
     class_weighted: bool = False
     """Whether rows count by the weight of their class, as they do in the point loss, or all alike."""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Rows of one class each, so unmixed ones."""
+        return frozenset({"unmixed"})
+
+    def batch_numbers(self, batch: int, classes: int) -> int:
+        """Similarities of a row with those of its batch."""
+        return batch if self.weight > 0 else 0
+
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "SupConPart | None":
+        """Build the projector."""
+        return None if self.weight == 0 else SupConPart(self.projector.build(core.width, generator))
 
     def __call__(self, x: Tensor, labels: Tensor, class_weight: Tensor) -> Tensor:
         """The term, a scalar, for vectors x [N, P], labels [N] and the weight [C] of each class.
@@ -81,3 +86,19 @@ class SupCon(Spec):
         everything = similarity.masked_fill(itself & has_positive[:, None], -torch.inf).logsumexp(1)
         mean_positive = (similarity * positive).sum(1) / positive.sum(1).clamp(min=1)
         return torch.where(has_positive, everything - mean_positive, 0), has_positive
+
+
+class SupConPart(LossPart[SupCon]):
+    """The projector of the contrast."""
+
+    def __init__(self, projector: nn.Module) -> None:
+        super().__init__()
+        self.projector = projector
+
+    def effect(self, method: SupCon, step: StepContext) -> Effect:
+        """Add the term."""
+
+        def term() -> Tensor:
+            return method.weight * method(self.projector(step.unmixed), step.own, step.facts.weight)
+
+        return Effect(term=term)

@@ -1,16 +1,29 @@
 """VACE: a temperature for each class, from how far its rows scatter."""
 
-from collections.abc import Callable, Iterable
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.spec import SWEPT, Spec
+from frostbench.heads.head import Core, kinds_that
+from frostbench.heads.spec import SWEPT
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.class_statistics import Facts, of_present
+from frostbench.training.losses.method import LossMethod, LossPart, Need, Setup
+from frostbench.training.losses.step import StepContext, Updates
+
+# A run holds the methods, and these their rules and what they measure of its rows.
+if TYPE_CHECKING:
+    from frostbench.training.data.train_rows import TrainRows
+    from frostbench.training.run import RunSpec
+
+ROWS_AT_ONCE = 4096
+"""Rows of which the scatter is taken at a time: in float64, and less their means, they take much more memory."""
 
 
-class Vace(Spec):
+class Vace(LossMethod):
     """Divide each class's logit by a temperature that grows with the scatter of the class (variance-adaptive CE).
 
     tau_c = clip(a + b s_c, lowest, highest), where s_c is the variance of a class's vectors in units, before they are
@@ -21,6 +34,62 @@ class Vace(Spec):
     fixed length, such as cosine heads.
     """
 
+    group: ClassVar[str] = "Confidence"
+    shapes_point: ClassVar[bool] = True
+    neutral: ClassVar[Mapping[str, float]] = {"strength": 0}
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "idle",
+            lambda run: _is_on(run) and run.is_fitted,
+            f"{kinds_that(lambda kind: not kind.minimises_loss)} minimise no loss, so train.loss.vace has "
+            "no effect on them: use head.classifier.kind=logreg",
+        ),
+        Rule(
+            "refuse",
+            lambda run: _is_on(run) and run.is_logreg and not run.train.loss.vace.is_fixed,
+            "a running scatter needs batches and logreg has none: set train.loss.vace.scatter=input_exact, or use "
+            "head.classifier.kind=linear",
+        ),
+        Rule(
+            "refuse",
+            lambda run: _is_control(run) and run.is_logreg,
+            "on logreg, whose penalty is part of the objective, vace on the logits and on weight decay have one "
+            "optimum: set train.loss.vace.acts_on=logits, or use head.classifier.kind=linear",
+        ),
+        Rule(
+            "refuse",
+            lambda run: (
+                _is_control(run) and not run.is_solved and not (_has_linear(run) and run.train.loss.vace.is_fixed)
+            ),
+            "weight decay by class acts on the rows of a linear classifier and by fixed temperatures: use "
+            "head.classifier.kind=linear with train.loss.vace.scatter=input_exact or frequency",
+        ),
+        Rule(
+            "idle",
+            lambda run: _is_control(run) and run.train.optim.weight_decay == 0,
+            "train.loss.vace.acts_on=decay multiplies weight decay, of which there is none: raise "
+            "train.optim.weight_decay",
+        ),
+        Rule(
+            "refuse",
+            lambda run: _is_on(run) and not run.is_solved and not _has_linear(run) and run.second.kind != "none",
+            "class temperatures are folded into a linear classifier before a second stage, which cosines do not allow: "
+            "set second.kind=none, or use head.classifier.kind=linear",
+        ),
+        Rule(
+            "warn",
+            lambda run: (
+                _is_on(run)
+                and not run.is_solved
+                and _has_linear(run)
+                and run.train.optim.weight_decay == 0
+                and not _is_control(run)
+            ),
+            "without weight decay a linear classifier undoes class temperatures, so vace has the optimum of cross "
+            "entropy and changes the way there alone: raise train.optim.weight_decay, or use "
+            "head.classifier.kind=cosine",
+        ),
+    )
     kind: Literal["vace"] = "vace"
     strength: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT)
     """How much the scatter of a class raises its temperature (b of the formula); 0 leaves cross entropy."""
@@ -50,6 +119,41 @@ class Vace(Spec):
         """Whether temperatures follow from the training rows alone and stay the same."""
         return self.scatter in ("input_exact", "frequency")
 
+    @property
+    def needs(self) -> frozenset[Need]:
+        """One label for each row; and unmixed rows where they scatter in front of the classifier or behind it."""
+        is_inside = self.scatter in ("penultimate_ema", "own_logit_ema")
+        return frozenset({"one_label", "unmixed"}) if is_inside else frozenset({"one_label"})
+
+    @property
+    def least_temperature(self) -> float:
+        """The least number by which it divides logits."""
+        return self.lowest if self.strength > 0 else 1.0
+
+    def first_temperatures(self, rows: "TrainRows", facts: Facts) -> Tensor | None:
+        """Return the temperatures [C] that logits start with; those of a running scatter are all the base."""
+        if self.strength == 0 or self.acts_on != "logits":
+            return None
+        return facts.over_all(self.of_rows(rows, facts)) if self.is_fixed else torch.full(facts.counts.shape, self.base)
+
+    @torch.no_grad()
+    def of_rows(self, rows: "TrainRows", facts: Facts) -> Tensor:
+        """Return the fixed temperatures [C+]; rows that were made up have no part in them."""
+        counts = facts.counts[facts.present]
+        if self.scatter == "frequency":
+            return self.temperatures(counts.double(), counts)
+        (_, scale), own = rows.preprocess.in_units, facts.position[rows.labels[: rows.table_rows]]
+        scatter = scatter_of(lambda: (x * scale for x in rows.pieces(ROWS_AT_ONCE)), own, len(facts.present))
+        return self.temperatures(scatter, counts)
+
+    def part(self, core: Core, classes: int, generator: torch.Generator) -> "RunningScatter | DecayByClass | None":
+        """Build what runs with training, or acts on weight decay; None where temperatures are fixed from the start."""
+        if self.strength == 0:
+            return None
+        if self.acts_on == "decay":
+            return DecayByClass()
+        return None if self.is_fixed else RunningScatter(classes)
+
     def temperatures(self, scatter: Tensor, counts: Tensor) -> Tensor:
         """Temperatures [C+] of classes with this scatter [C+], NaN where it is not known, and training rows [C+].
 
@@ -76,6 +180,56 @@ class Vace(Spec):
         """
         later = torch.where(scatter.isfinite(), scatter + self.rate * (batch - scatter), batch)
         return torch.where(counts >= 2, later, scatter)
+
+
+class RunningScatter(LossPart[Vace]):
+    """The running scatter of the classes, and their temperatures.
+
+    Attributes:
+        scatter: [C+]; NaN for classes that were not seen.
+        tau: [C+] temperatures of the last step.
+    """
+
+    scatter: Tensor
+    tau: Tensor
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.register_buffer("scatter", torch.full((classes,), torch.nan))
+        self.register_buffer("tau", torch.ones(classes))
+
+    def class_temperatures(self, method: Vace, step: StepContext) -> tuple[Tensor, Updates]:
+        """Return the temperatures after the batch, which divide its own logits."""
+        facts = step.facts
+        batch, rows = batch_scatter(_scattered(method, step).detach(), step.own, len(facts.present), step.index)
+        scatter = method.moved(self.scatter, batch, rows)
+        tau = method.temperatures(scatter, facts.counts[facts.present])
+        return tau, {"scatter": scatter, "tau": tau}
+
+    def report(self, state: Mapping[str, Tensor]) -> dict[str, float]:
+        """Return least, mean and largest temperature."""
+        tau = state["tau"]
+        return {"tau_least": float(tau.min()), "tau_mean": float(tau.mean()), "tau_most": float(tau.max())}
+
+
+class DecayByClass(LossPart[Vace]):
+    """Temperatures that act on the weight decay of the classifier's rows alone."""
+
+    def prepare(self, method: Vace, setup: Setup) -> None:
+        """Take the factors from the training rows."""
+        every = setup.facts.over_all(method.of_rows(setup.rows, setup.facts))
+        self._factors = every.pow(method.decay_power)[:, None]
+
+    def decay_factors(self) -> Tensor:
+        """Return factors [C, 1] on the decay of the rows."""
+        return self._factors
+
+
+def _scattered(method: Vace, step: StepContext) -> Tensor:
+    """What scatters in a step [N, H]."""
+    if method.scatter == "own_logit_ema":
+        return of_present(step.unmixed_logits(), step.facts).gather(1, step.own[:, None])
+    return step.cached(step.table).flatten(1) if method.scatter == "input_ema" else step.unmixed
 
 
 def scatter_of(pieces: Callable[[], Iterable[Tensor]], labels: Tensor, classes: int) -> Tensor:
@@ -129,3 +283,16 @@ def _is_first(index: Tensor) -> Tensor:
     found, order = index.sort(stable=True)
     is_new = torch.cat([torch.ones_like(found[:1], dtype=torch.bool), found[1:] != found[:-1]])
     return torch.empty_like(is_new).scatter(0, order, is_new)
+
+
+def _is_on(run: "RunSpec") -> bool:
+    return run.train.loss.vace.strength > 0
+
+
+def _is_control(run: "RunSpec") -> bool:
+    """Whether the temperatures act on weight decay alone."""
+    return _is_on(run) and run.train.loss.vace.acts_on == "decay"
+
+
+def _has_linear(run: "RunSpec") -> bool:
+    return run.head.classifier.is_linear

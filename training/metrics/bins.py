@@ -132,7 +132,7 @@ def adaptive_ece(confidences: Floats, right: Bools, bins: int = ECE_BINS, weight
 
 
 def official_adaptive_ece(confidences: Floats, right: Bools, bins: int = ECE_BINS) -> float:
-    """Adaptive ECE as papers of focal loss, MbLS, ACLS and FeDLaS computed it: only to set a figure beside theirs.
+    """Adaptive ECE as papers of losses for calibration computed it: only to set a figure beside theirs.
 
     Bin edges are interpolated between sorted confidences, the first is the lowest confidence, and a bin holds what lies
     above its lower edge. So the row with the lowest confidence is in no bin, and among ties bins may be empty: with few

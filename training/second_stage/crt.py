@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def _calibrates(run: "RunSpec") -> bool:
     """Whether the first stage minimises more, or else, than plain cross entropy on the labels as they are."""
     loss = run.train.loss
-    strengths = (loss.smoothing.epsilon, loss.fedlas.alpha, loss.vace.strength)
-    return loss.point_weight > 0 and (not isinstance(loss.point, CrossEntropy) or any(one > 0 for one in strengths))
+    is_changed = not isinstance(loss.point, CrossEntropy) or any(one.shapes_point for one in loss.active.values())
+    return loss.point_weight > 0 and is_changed
 
 
 class Crt(SteppedStage):
@@ -41,8 +41,8 @@ class Crt(SteppedStage):
         Rule(
             "warn",
             lambda run: isinstance(run.second, Crt) and _calibrates(run),
-            "crt trains the classifier by plain cross entropy, so train.loss.point, smoothing, fedlas and vace act on "
-            "the first stage alone: leave them out, or set second.kind=none",
+            "crt trains the classifier by plain cross entropy, so train.loss.point, smoothing and what else shapes it "
+            "act on the first stage alone: leave them out, or set second.kind=none",
         ),
     )
     kind: Literal["crt"] = "crt"

@@ -91,7 +91,7 @@ def test_what_names_no_plugin_stays():
             ["my_loss.py"],
             "loss.point: gamma: there is no such option here",
         ),
-        ({"loss.point.kind": "my_head"}, ["my_head.py"], "has the method __call__, however: MyHead"),
+        ({"loss.point.kind": "my_head"}, ["my_head.py"], "has the method __call__ or part, however: MyHead"),
         ({"loss.point.kind": "my_loss"}, [], "loss.point: Input tag 'my_loss'"),
         ({}, ["gone.py"], "a plugin is a .py file, however: 'gone.py' is none"),
         ({}, ["empty.py"], "empty.py has none. Write `kind: Literal"),

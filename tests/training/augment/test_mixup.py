@@ -7,7 +7,8 @@ from frostbench.heads.bodies.body import Mlp
 from frostbench.training.augment.mixup import Mix, Mixup, remix_share
 from frostbench.training.losses.class_statistics import facts_of
 from frostbench.training.losses.class_weights import EffectiveWeight, InverseWeight, NoWeight
-from frostbench.training.losses.loss import Branch, LossSpec, branched_objective, objective
+from frostbench.training.losses.loss import LossSpec, branched_objective, objective
+from frostbench.training.losses.scores import Branch
 
 Z = torch.tensor([[1.0, 0.5, -0.2]], dtype=torch.float64)
 LABELS = torch.arange(3).repeat_interleave(torch.tensor([900, 90, 10]))

@@ -12,6 +12,7 @@ from frostbench.training.checks import data as checks
 from frostbench.training.checks.data import check_data
 from frostbench.training.checks.notes import notes_for
 from frostbench.training.data.part import Data, Part, Views
+from frostbench.training.losses import bcl
 from frostbench.training.run import RunSpec
 
 NAMES = ("ash", "beech", "cedar")
@@ -76,7 +77,7 @@ def test_bcl_is_for_few_classes(monkeypatch):
     few = data_of()
     # Classes without training rows have no prototype.
     check_data([run_of(contrast)], Data(few.train, few.select, few.calibrate, names))
-    monkeypatch.setattr(checks, "MOST_PROTOTYPES", 2)
+    monkeypatch.setattr(bcl, "MOST_PROTOTYPES", 2)
     refused(contrast, few, "at most 2, however: 3 classes have training rows")
 
 

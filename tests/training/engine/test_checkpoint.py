@@ -10,7 +10,7 @@ import torch
 from flips import flips
 
 from frostbench.training.data.part import Data, Part
-from frostbench.training.engine.checkpoint import Checkpoints
+from frostbench.training.engine.checkpoint import FORMAT, Checkpoints
 from frostbench.training.engine.events import Epoch, Event, Finished, Noted
 from frostbench.training.engine.fit import fit
 from frostbench.training.run import RunSpec
@@ -170,6 +170,10 @@ def test_a_file_of_an_earlier_format_is_left_out(tmp_path: Path, data: Data) -> 
     keep = Checkpoints(tmp_path, seconds=0)
     crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
     [file] = tmp_path.iterdir()
+    older = file.read_bytes().replace(f"checkpoint {FORMAT}\n".encode(), f"checkpoint {FORMAT - 1}\n".encode(), 1)
+    file.write_bytes(older)
+    [told] = notes(list(fit([run(0.01)], data, checkpoints=keep)))
+    assert "was written by another version" in told
     torch.save({"format": 3, "heads": []}, file)
     [told] = notes(list(fit([run(0.01)], data, checkpoints=keep)))
     assert "was written by another version" in told

@@ -5,14 +5,19 @@ import math
 import pytest
 import torch
 from four_rows import Y, Z
+from steps import context, effects_of
 from torch.nn.functional import one_hot
 
+from frostbench.heads.bodies.body import Pass
+from frostbench.heads.bodies.dense import zero_layer
+from frostbench.heads.head import Core
 from frostbench.training.losses.class_statistics import facts_of
 from frostbench.training.losses.class_weights import NoWeight
-from frostbench.training.losses.loss import Branch, LossSpec
+from frostbench.training.losses.loss import LossSpec
 from frostbench.training.losses.mdca import Mdca
 from frostbench.training.losses.mmce import Mmce
-from frostbench.training.terms import Terms
+from frostbench.training.losses.parts import LossParts
+from frostbench.training.losses.scores import Branch
 
 ONE = torch.ones(4, dtype=torch.float64)
 WEIGHTED = Mmce(form="weighted")
@@ -127,17 +132,12 @@ def test_heads_with_their_own_width_equal_a_loop(form):
         assert torch.allclose(slopes[k], wanted, rtol=0, atol=1e-12)
 
 
-class Core(torch.nn.Module):
-    """What Terms asks of a head: the width of the classifier's input."""
-
-    width = 3
-
-
 def beside(tree, logits, labels, branches, facts):
     """What the terms of a loss add for a batch."""
-    spec = LossSpec.model_validate(tree)
-    terms = Terms(spec, Core(), torch.Generator())
-    return terms(spec, Core(), None, logits, labels, branches, facts)[0].item()
+    spec, core = LossSpec.model_validate(tree), Core(Pass(6), zero_layer(6, 6))
+    parts = LossParts(spec, core, len(facts.present), torch.Generator())
+    step = context(core, facts, labels, logits, branches=branches)
+    return effects_of(parts, spec, step).terms(logits).item()
 
 
 def test_an_objective_adds_each_by_its_weight_for_the_classes_with_rows_alone():

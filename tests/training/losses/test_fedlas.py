@@ -5,16 +5,18 @@ from dataclasses import replace
 import pytest
 import torch
 from four_rows import Y, Z
+from steps import context, effects_of
 from torch.nn.functional import cross_entropy
 
 from frostbench.heads.bodies.body import Pass
 from frostbench.heads.bodies.dense import zero_layer
 from frostbench.heads.head import Core
-from frostbench.training.loss_state import LossState, Smoothed
 from frostbench.training.losses.class_statistics import facts_of
-from frostbench.training.losses.fedlas import Fedlas, Gate, gamma
-from frostbench.training.losses.loss import Branch, LossSpec, branched_objective
-from frostbench.training.losses.scores import Scores, Targets
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.fedlas import Fedlas, Gate, Smoothed, gamma
+from frostbench.training.losses.loss import LossSpec, branched_objective
+from frostbench.training.losses.parts import LossParts
+from frostbench.training.losses.scores import Branch, Scores, Targets
 
 G = torch.tensor([[1.0, 2, 0, 1], [0, 0.5, 0.5, 0], [3, 1, 2, 0], [0, 2, 0, 0]], dtype=torch.float64)
 
@@ -39,8 +41,8 @@ def losses(spec, signs, before, z=Z, features=G):
     """Shares and losses [4] after a batch updated the statistics."""
     norms = spec.strengths(features, z)
     share = spec.shares(norms, spec.moved(norms, before), signs)
-    point = Smoothed(spec, share, signs, gamma(norms, before), before, UNIFORM)
-    return share, point(scores(z), Targets(Y))
+    smoothed = Smoothed(spec, share, signs, gamma(norms, before), UNIFORM)
+    return share, smoothed.around(CrossEntropy())(scores(z), Targets(Y))
 
 
 def ls(alpha, **options):
@@ -216,28 +218,32 @@ def test_the_mean_share_is_label_smoothing_at_it_and_the_gate_still_learns():
 
 @pytest.mark.parametrize(("classes", "numbers"), [(10, 67), (100, 5152), (200, 20302), (1000, 501502)])
 def test_the_gate_has_as_many_numbers_as_in_the_official_code(classes, numbers):
-    module = Fedlas(alpha=0.1).build_gate(classes, torch.Generator())
+    part = Fedlas(alpha=0.1).part(Core(Pass(4), zero_layer(4, classes)), classes, torch.Generator())
+    module = part.gate
     assert sum(p.numel() for p in module.parameters()) == numbers
 
 
-def test_the_objective_is_the_worked_example_through_state_and_branches():
+def test_the_objective_is_the_worked_example_through_its_part_and_branches():
     spec = LossSpec(fedlas=ls(0.1, statistics="official"))
     facts = facts_of(Y, 4, spec.class_weight)
     facts = replace(facts, present=torch.arange(4), position=torch.arange(4), weight=torch.ones(4).double())
-    state = LossState(spec, Core(Pass(4), zero_layer(4, 4)), 4, torch.Generator()).double()
-    state.prepare(spec, 10, None)
-    state.gate = gate()
-    index = torch.tensor([3, 0, 9, 5])
-    point = state.point(spec, facts, G, Z, ())
+    core = Core(Pass(4), zero_layer(4, 4))
+    parts = LossParts(spec, core, 4, torch.Generator()).double()
+    part = parts.fedlas
+    part.gate, part.signs = gate(), torch.zeros(10, dtype=torch.float64)
+    step = context(core, facts, Y, Z, x=G, index=torch.tensor([3, 0, 9, 5]))
+    effects = effects_of(parts, spec, step)
+    point = effects.wrapped(spec.point)
     value = branched_objective(spec, Z, [Branch(Y, torch.ones(4))], facts, 0.0, point=point)
     assert float(value.detach()) == pytest.approx(1.6780932049959638, abs=1e-12)
-    found = state.after(spec, point, Z, index)
-    assert found["state.norms"].tolist() == pytest.approx([4.0875, 7.106487993477932], abs=1e-12)
-    assert found["rows=state.signs"].tolist() == [1, 1, -1, -1]
-    share, positive, greedy, flipped = found["state.told"].tolist()
+    found = effects.finished()
+    assert found["fedlas.norms"].tolist() == pytest.approx([4.0875, 7.106487993477932], abs=1e-12)
+    assert parts.row_buffers == {"fedlas.signs": "set"}
+    assert found["fedlas.signs"].tolist() == [1, 1, -1, -1]
+    share, positive, greedy, flipped = found["sums"].tolist()
     assert share == pytest.approx([3.31104987505, 4], abs=1e-9)
     # Greedy signs are -sign(gamma) sign(s_y - mean): gamma is (-, -, +, -) and s_y - mean is (+, +, -, +).
     assert (positive, greedy, flipped) == ([2, 4], [2, 4], [0, 0])
-    state.signs = torch.zeros(10, dtype=torch.float64)
-    state.signs[torch.tensor([3, 0])] = torch.tensor([1.0, -1], dtype=torch.float64)
-    assert state.after(spec, point, Z, index)["state.told"][3].tolist() == [1, 2]
+    part.signs = torch.zeros(10, dtype=torch.float64)
+    part.signs[torch.tensor([3, 0])] = torch.tensor([1.0, -1], dtype=torch.float64)
+    assert effects.finished()["sums"][3].tolist() == [1, 2]

@@ -59,7 +59,7 @@ def test_norms_are_those_of_cached_vectors_in_units_whatever_is_standardised():
     (setting,) = settings_of([0], [parse(RunSpec, with_changes(tree, {"head.preprocess.std": True}))], rows)
     objective = first_stage([setting]).stack.objectives[0]
     norms = train_rows(plain, rows).x.abs().sum(1)
-    assert objective.state.norms.tolist() == pytest.approx([float(norms.mean()), float(norms.std())], rel=1e-9)
+    assert objective.parts.fedlas.norms.tolist() == pytest.approx([float(norms.mean()), float(norms.std())], rel=1e-9)
 
 
 def test_a_gate_learns_at_a_rate_of_its_own():

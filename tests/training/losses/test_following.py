@@ -79,8 +79,8 @@ def test_powers_move_by_the_selection_rows_after_each_epoch():
     known = rows.select.labels < 4
     assert known.sum() == 24
     edges, powers = AdaFocal(bins=2).after_epoch(torch.ones(2), sure[known], (best == rows.select.labels)[known])
-    assert torch.allclose(stage.stack.objectives[0].state.powers, powers)
-    assert torch.allclose(stage.stack.objectives[0].state.edges, edges)
+    assert torch.allclose(stage.stack.objectives[0].parts.point.powers, powers)
+    assert torch.allclose(stage.stack.objectives[0].parts.point.edges, edges)
     assert not torch.allclose(powers, torch.ones(2))
 
 
@@ -106,7 +106,7 @@ def test_history_counts_visits_and_hits_of_each_row():
     run = run_of({"train.loss.crl.weight": 0.5, "train.optim.lr": 1e-9, "train.schedule.epochs": 3})
     stage = first_stage(settings_of([0], [run], rows))
     core = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, Ended))
-    state = stage.stack.objectives[0].state
+    state = stage.stack.objectives[0].parts.crl
     assert state.visits.tolist() == [3] * 71
     with torch.no_grad():
         hits = core(stage.rows.x)[:, :4].argmax(1) == rows.train.labels

@@ -12,8 +12,8 @@ from frostbench.training.losses.class_statistics import facts_of
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.focal import Focal
 from frostbench.training.losses.label_smoothing import LabelSmoothing
-from frostbench.training.losses.loss import Branch, LossSpec, branched_objective, objective
-from frostbench.training.losses.scores import Scores
+from frostbench.training.losses.loss import LossSpec, branched_objective, objective
+from frostbench.training.losses.scores import Branch, Scores
 
 FACTS = facts_of(torch.arange(4).repeat_interleave(5), 4, NoWeight())
 

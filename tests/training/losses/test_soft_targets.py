@@ -11,7 +11,8 @@ from frostbench.training.engine.fit import fit
 from frostbench.training.losses.class_statistics import facts_of
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.label_smoothing import LabelSmoothing
-from frostbench.training.losses.loss import Branch, LossSpec, branched_objective, objective
+from frostbench.training.losses.loss import LossSpec, branched_objective, objective
+from frostbench.training.losses.scores import Branch
 from frostbench.training.run import RunSpec
 
 LABELS = torch.arange(5).repeat_interleave(torch.tensor([40, 20, 10, 1, 0]))

@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from frostbench.training.losses.supcon import MlpProjector, NoProjector, SupCon
+from frostbench.training.losses.projector import MlpProjector, NoProjector
+from frostbench.training.losses.supcon import SupCon
 
 FOUR = torch.tensor([[1, 0], [0.8, 0.6], [0, 1], [-0.6, 0.8]], dtype=torch.float64)
 ALIKE = torch.ones(9, dtype=torch.float64)

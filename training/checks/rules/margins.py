@@ -2,10 +2,8 @@
 
 from frostbench.heads.bodies.body import Identity
 from frostbench.heads.preprocess import Standardise
-from frostbench.training.checks.rules.classifiers import kinds_that
 from frostbench.training.checks.rules.properties import is_bare_cosine, is_mixed, is_solved
 from frostbench.training.checks.rules.rule import Rule
-from frostbench.training.losses.focal import SigmoidFocal
 from frostbench.training.run import RunSpec
 
 
@@ -15,23 +13,6 @@ def _gains_only(run: RunSpec) -> bool:
 
 
 MARGIN_RULES: tuple[Rule, ...] = (
-    Rule(
-        "refuse",
-        lambda run: run.head.classifier.sets_margin and isinstance(run.train.loss.point, SigmoidFocal),
-        f"{kinds_that(lambda kind: kind.sets_margin)} set a class's margin against the other classes of a softmax, and "
-        "sigmoid_focal has a sigmoid for each class: use train.loss.point.kind=cross_entropy, or "
-        "head.classifier.kind=linear",
-    ),
-    Rule(
-        "warn",
-        lambda run: (
-            run.head.classifier.is_cosine
-            and not run.head.classifier.sets_margin
-            and isinstance(run.train.loss.point, SigmoidFocal)
-        ),
-        "sigmoids say no to most classes by their biases, and cosine classifiers have none: use "
-        "head.classifier.kind=linear, or train.loss.point.kind=focal",
-    ),
     Rule(
         "warn",
         lambda run: run.head.classifier.sets_margin and run.train.loss.smoothing.epsilon > 0,
@@ -66,11 +47,5 @@ MARGIN_RULES: tuple[Rule, ...] = (
         lambda run: run.head.classifier.keeps_space and run.head.preprocess != Standardise(),
         "weights from a file belong to the space of the vectors as they were cached, and head.preprocess leaves it: "
         "set its center and std to false",
-    ),
-    Rule(
-        "warn",
-        lambda run: run.head.classifier.centers_per_class > 1 and run.train.loss.bcl.weight > 0,
-        "bcl takes the first of a class's centres as its prototype and leaves the others out: set "
-        "head.classifier.centers=1",
     ),
 )

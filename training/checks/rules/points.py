@@ -1,47 +1,13 @@
-"""Rules of the loss of a sample and of which samples count."""
+"""Rules of the loss of a sample and of the terms beside it, whatever their methods."""
 
-from frostbench.heads.posthoc.spec import NoCalibration
-from frostbench.training.checks.rules.properties import (
-    is_adjusted,
-    is_fitted,
-    is_logreg,
-    is_mixed,
-    is_shifted,
-    is_solved,
-    reads_loss_last,
-)
+from frostbench.training.checks.rules.properties import is_logreg, is_solved
 from frostbench.training.checks.rules.rule import Rule
-from frostbench.training.losses.brier import Brier
 from frostbench.training.losses.cross_entropy import CrossEntropy
-from frostbench.training.losses.entropy import Ecp
-from frostbench.training.losses.focal import DualFocal, Flsd53, Focal, SigmoidFocal
 from frostbench.training.losses.hardmine import HardMine
 from frostbench.training.losses.label_smoothing import LabelSmoothing
 from frostbench.training.losses.logit_adjustment import LogitAdjustment
 from frostbench.training.run import RunSpec
-from frostbench.training.sampling.samplers import ClassBatches
 from frostbench.training.spec.stage import EarlyStop
-
-
-def _is_focal(run: RunSpec) -> bool:
-    point = run.train.loss.point
-    return isinstance(point, SigmoidFocal | Flsd53) or (isinstance(point, Focal | DualFocal) and point.gamma > 0)
-
-
-def _is_curved(run: RunSpec) -> bool:
-    """Whether the point loss is not convex in the logits."""
-    point = run.train.loss.point
-    return _is_focal(run) or isinstance(point, Brier) or (isinstance(point, Ecp) and point.strength > 0)
-
-
-def _is_mined(run: RunSpec) -> bool:
-    return run.train.loss.hardmine.keep < 1
-
-
-def _fills_quotas(run: RunSpec) -> bool:
-    """Whether a batch holds no more rows of a class than hardmine always keeps."""
-    sampler, mining = run.train.sampler, run.train.loss.hardmine
-    return isinstance(sampler, ClassBatches) and sampler.rows <= mining.quota and not mining.noise_guard
 
 
 def _has_no_point(run: RunSpec) -> bool:
@@ -49,14 +15,14 @@ def _has_no_point(run: RunSpec) -> bool:
     return run.train.loss.point_weight == 0 and not is_solved(run)
 
 
-def _has_no_term(run: RunSpec) -> bool:
-    loss = run.train.loss
-    return loss.supcon.weight == loss.bcl.weight == loss.center.weight == loss.lade.weight == 0
+def _trained(run: RunSpec) -> set[str]:
+    """What the terms train without a point loss."""
+    return {str(method.trains) for method in run.train.loss.active.values() if method.trains}
 
 
 def _is_left_untrained(run: RunSpec) -> bool:
-    """Whether no stage trains the classifier; lade trains it, for it acts on the logits."""
-    return _has_no_point(run) and not run.second.trains_classifier and run.train.loss.lade.weight == 0
+    """Whether no stage trains the classifier; a term that acts on the logits does."""
+    return _has_no_point(run) and not run.second.trains_classifier and "classifier" not in _trained(run)
 
 
 def _judges(stop: EarlyStop) -> bool:
@@ -70,22 +36,28 @@ def _shapes_the_point(run: RunSpec) -> bool:
     return parts != (CrossEntropy(), LabelSmoothing(), LogitAdjustment(), HardMine())
 
 
+def _does_it_twice(run: RunSpec) -> bool:
+    """Whether two methods of one family are on."""
+    families = [method.family for method in run.train.loss.active.values() if method.family]
+    return len(set(families)) < len(families)
+
+
 POINT_RULES: tuple[Rule, ...] = (
     Rule(
         "refuse",
-        lambda run: _has_no_point(run) and _has_no_term(run),
+        lambda run: _has_no_point(run) and not _trained(run),
         "with train.loss.point_weight=0 and no term beside it there is nothing to minimise: raise it, or the weight of "
-        "train.loss.supcon",
+        "a term such as a contrast",
     ),
     Rule(
         "refuse",
-        lambda run: _is_left_untrained(run) and not _has_no_term(run),
+        lambda run: _is_left_untrained(run) and bool(_trained(run)),
         "with train.loss.point_weight=0 the terms shape the body alone and the classifier stays untrained: set "
         "second.kind=refit or crt, or raise train.loss.point_weight",
     ),
     Rule(
         "warn",
-        lambda run: _has_no_point(run) and run.train.loss.lade.weight == 0 and _judges(run.train.early_stop),
+        lambda run: _has_no_point(run) and "classifier" not in _trained(run) and _judges(run.train.early_stop),
         "with train.loss.point_weight=0 the classifier of the first stage is untrained, so its metrics choose an epoch "
         "at random: set train.early_stop.metric=last",
     ),
@@ -97,55 +69,13 @@ POINT_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "warn",
-        lambda run: _is_mined(run) and isinstance(run.posthoc.calibration, NoCalibration) and reads_loss_last(run),
-        "hardmine distorts probabilities: set posthoc.calibration.kind=temperature",
-    ),
-    Rule(
-        "warn",
-        lambda run: _is_focal(run) and isinstance(run.posthoc.calibration, NoCalibration) and reads_loss_last(run),
-        "focal losses leave probabilities too unsure: set posthoc.calibration.kind=temperature",
-    ),
-    Rule(
-        "warn",
-        lambda run: _is_curved(run) and is_logreg(run),
-        "focal losses, brier and ecp are not convex, so logreg may end in an optimum that is not the best one: use "
+        lambda run: not run.train.loss.point.is_convex and is_logreg(run),
+        "the point loss is not convex in the logits, so logreg may end in an optimum that is not the best one: use "
         "train.loss.point.kind=cross_entropy, or head.classifier.kind=linear",
     ),
     Rule(
-        "idle",
-        lambda run: (
-            isinstance(run.train.loss.point, Focal | DualFocal)
-            and run.train.loss.point.gamma == 0
-            and not is_fitted(run)
-        ),
-        "focal loss with gamma 0 is cross entropy: raise train.loss.point.gamma, or use "
-        "train.loss.point.kind=cross_entropy",
-    ),
-    Rule(
         "warn",
-        lambda run: (
-            isinstance(run.train.loss.point, SigmoidFocal)
-            and reads_loss_last(run)
-            and (is_adjusted(run) or is_shifted(run))
-        ),
-        "logit adjustment is derived for a softmax, and on the sigmoids of sigmoid_focal it shifts each class's odds "
-        "for itself: use train.loss.point.kind=focal, or class weights",
-    ),
-    Rule(
-        "idle",
-        lambda run: run.train.loss.hardmine.keep == 1 and run.train.loss.hardmine != HardMine(),
-        "hardmine keeps every sample, so its other options have no effect: set train.loss.hardmine.keep below 1",
-    ),
-    Rule(
-        "warn",
-        lambda run: _is_mined(run) and is_mixed(run),
-        "hardmine ranks mixed samples by their mixed loss, which is largest where two classes are mixed most evenly: "
-        "use one of train.mixup and train.loss.hardmine",
-    ),
-    Rule(
-        "warn",
-        lambda run: _is_mined(run) and _fills_quotas(run) and not is_mixed(run),
-        "a batch of pxk holds no more rows of a class than hardmine always keeps, so train.loss.hardmine leaves "
-        "none out: lower its quota, or raise train.sampler.rows",
+        _does_it_twice,
+        "two terms are forms of one contrast: set the weight of one of them to 0",
     ),
 )

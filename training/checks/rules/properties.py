@@ -7,6 +7,7 @@ from frostbench.heads.classifier import Classifier
 from frostbench.training.losses.class_weights import ConstantSchedule, InverseWeight, NoWeight, PowerWeight
 from frostbench.training.sampling.batches import Shuffled
 
+# A run has these questions as properties, for the rules of methods, which are part of a run themselves.
 if TYPE_CHECKING:
     from frostbench.training.run import RunSpec
 
@@ -104,8 +105,7 @@ def sees_evenly(run: "RunSpec") -> bool:
 
 
 def largest_logit(run: "RunSpec") -> float:
-    """Upper bound on the size of the logits that the loss sees, or infinity."""
-    bound, vace = run.head.classifier.logit_bound, run.train.loss.vace
+    """Return an upper bound on |logit| from the classifiers that read the loss, or infinity."""
     if is_logreg(run):
         return float("inf")
-    return bound / vace.lowest if vace.strength > 0 else bound
+    return run.head.classifier.logit_bound / min(m.least_temperature for m in run.train.loss.methods.values())

@@ -1,14 +1,12 @@
 """Rules of classifiers without gradient steps."""
 
 from frostbench.heads.bodies.body import Identity
+from frostbench.heads.head import kinds_that
 from frostbench.training.augment.frofa import NoFrofa
-from frostbench.training.checks.rules.classifiers import kinds_that
 from frostbench.training.checks.rules.properties import (
     is_fitted,
-    is_logreg,
     is_mixed,
     is_resampled,
-    is_solved,
     is_weighted,
 )
 from frostbench.training.checks.rules.rule import Applies, Rule, Verdict
@@ -99,12 +97,6 @@ def _not_taken(verdict: Verdict, uses: Applies, sentence: str) -> Rule:
 
 SOLVED_RULES: tuple[Rule, ...] = (
     *(_not_taken(*each) for each in NOT_TAKEN),
-    Rule(
-        "refuse",
-        lambda run: (is_solved(run) or is_logreg(run)) and run.train.loss.hardmine.keep < 1,
-        f"hardmine chooses samples batch by batch and {SOLVED} has no batches: set train.loss.hardmine.keep=1 or use "
-        "head.classifier.kind=linear",
-    ),
     Rule(
         "idle",
         lambda run: is_fitted(run) and _minimises(run),

@@ -1,6 +1,6 @@
 """Rules of options that nothing reads beside the others chosen."""
 
-from frostbench.training.checks.rules.properties import is_adjusted, is_fitted, is_solved, is_weighted
+from frostbench.training.checks.rules.properties import is_solved, is_weighted
 from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.class_weights import ConstantSchedule, DeferredSchedule, EffectiveWeight, PowerWeight
 from frostbench.training.run import RunSpec
@@ -43,32 +43,6 @@ def _is_told_the_epoch(run: RunSpec) -> bool:
 
 
 UNREAD_RULES: tuple[Rule, ...] = (
-    Rule(
-        "idle",
-        lambda run: (
-            not is_adjusted(run) and run.train.loss.logit_adjustment.prior != "effective" and not is_fitted(run)
-        ),
-        "logit adjustment has strength 0, so its prior has no effect: set train.loss.logit_adjustment.tau above 0",
-    ),
-    Rule(
-        "idle",
-        lambda run: (
-            run.train.loss.logit_adjustment.prior != "given"
-            and bool(run.train.loss.logit_adjustment.given)
-            and not is_fitted(run)
-        ),
-        "logit adjustment reads another prior, so the shares given have no effect: set "
-        "train.loss.logit_adjustment.prior=given, or leave them out",
-    ),
-    Rule(
-        "idle",
-        lambda run: (
-            run.train.loss.smoothing.epsilon == 0
-            and run.train.loss.smoothing.spread != "uniform"
-            and not is_fitted(run)
-        ),
-        "label smoothing moves nothing, so its spread has no effect: set train.loss.smoothing.epsilon above 0",
-    ),
     Rule(
         "idle",
         lambda run: _unread_beta(run.train.loss.class_weight),

@@ -1,14 +1,10 @@
 """Rules of several views of an image."""
 
-from frostbench.training.checks.rules.properties import is_mixed, is_solved
+from frostbench.training.checks.rules.properties import is_solved
 from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import Shuffled
 from frostbench.training.sampling.oversample import NoOversample
-
-
-def _is_consistent(run: RunSpec) -> bool:
-    return run.train.loss.consistency.weight > 0
 
 
 def _come_together(run: RunSpec) -> bool:
@@ -16,24 +12,6 @@ def _come_together(run: RunSpec) -> bool:
 
 
 VIEW_RULES: tuple[Rule, ...] = (
-    Rule(
-        "refuse",
-        lambda run: _is_consistent(run) and not _come_together(run),
-        "consistency compares the views of an image within a batch: set train.views=together, or "
-        "train.loss.consistency.weight=0",
-    ),
-    Rule(
-        "refuse",
-        lambda run: _is_consistent(run) and is_mixed(run),
-        "consistency draws the views of one image together and mixup blends each with another image: use one of "
-        "train.loss.consistency and train.mixup",
-    ),
-    Rule(
-        "refuse",
-        lambda run: _is_consistent(run) and is_solved(run),
-        "consistency acts on batches and a solved classifier such as logreg has none: use head.classifier.kind=linear, "
-        "or train.loss.consistency.weight=0",
-    ),
     Rule(
         "refuse",
         lambda run: _come_together(run) and not isinstance(run.train.oversample, NoOversample),

@@ -1,0 +1,63 @@
+"""Rules of the methods of the loss: those in their own files, and those that follow from their neutral values."""
+
+from collections.abc import Iterator
+
+from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.losses.loss import catalogue
+from frostbench.training.losses.method import LossMethod
+from frostbench.training.run import RunSpec
+
+
+def _method_rules() -> Iterator[Rule]:
+    for field, kinds in catalogue().items():
+        for kind in kinds:
+            if kind.neutral:
+                yield from _neutral_in_place(field, kind) if len(kinds) == 1 else [_neutral_of_kind(field, kind)]
+            yield from kind.rules
+
+
+def _neutral_in_place(field: str, method: type[LossMethod]) -> Iterator[Rule]:
+    """The rule of a method with a field of its own, where it has options beside those that make it neutral."""
+    if not set(method.model_fields) - {"kind", *method.neutral}:
+        return
+
+    plain = method().model_copy(update=dict(method.neutral))
+
+    def applies(run: RunSpec) -> bool:
+        found = getattr(run.train.loss, field)
+        return bool(found.is_neutral) and found != plain
+
+    yield Rule(
+        "idle",
+        applies,
+        f"{_stated(field, method)} leaves {_words(field)} out, so its other options have no effect: change it, or "
+        "leave these at their defaults",
+    )
+
+
+def _neutral_of_kind(field: str, method: type[LossMethod]) -> Rule:
+    """The rule of a kind among others, which is then the first of them."""
+    first, kind = catalogue()[field][0].model_fields["kind"].default, method.model_fields["kind"].default
+
+    def applies(run: RunSpec) -> bool:
+        found = getattr(run.train.loss, field)
+        return isinstance(found, method) and found.is_neutral and not run.is_fitted
+
+    raised = " or ".join(f"train.loss.{field}.{name}" for name in method.neutral)
+    return Rule(
+        "idle",
+        applies,
+        f"loss {kind} with these options is {_words(first)}: raise {raised}, or use train.loss.{field}.kind={first}",
+    )
+
+
+def _stated(field: str, method: type[LossMethod]) -> str:
+    return " and ".join(f"train.loss.{field}.{name}={value:g}" for name, value in method.neutral.items())
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+METHOD_RULES: tuple[Rule, ...] = tuple(dict.fromkeys(_method_rules()))
+"""In the order of the catalogue; a rule that several methods share comes once."""
