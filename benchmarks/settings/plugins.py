@@ -108,7 +108,7 @@ def _kinds_in(file: str) -> dict[str, Kind]:
     found = {kind: Kind(file, sha256, name) for name, kind in kinds.items() if isinstance(kind, str)}
     if not found or len(found) < len(kinds):
         raise SettingsError(
-            "a plugin defines frostbench.heads.spec.Spec classes with a kind of their own, and with __call__ or part (a "
+            "a plugin defines frostbench.heads.spec.Spec classes with a kind of their own and with __call__ or part (a "
             f'loss) or build (a head), however: {file} has {kinds or "none"}. Write `kind: Literal["my_loss"] = '
             '"my_loss"`.'
         )

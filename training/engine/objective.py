@@ -135,7 +135,7 @@ class Objective(nn.Module):
         margin = self._margin(classifier, step.progress, tau)
         point = effects.wrapped(spec.loss.point)
         mean = branched_objective(spec.loss, step.logits, step.branches, step.facts, step.progress, margin, point)
-        value = spec.loss.point_weight * mean + effects.terms(step.logits)
+        value = effects.with_terms(spec.loss.point_weight * mean)
         updates = {f"parts.{name}": buffer for name, buffer in (updates | effects.finished()).items()}
         return value, updates if tau is self.core.tau else updates | {"core.tau": cast(Tensor, tau)}
 
@@ -143,9 +143,9 @@ class Objective(nn.Module):
     def decay_rows(self) -> dict[str, Tensor]:
         """Factors [C, 1] on the weight decay of the classifier's rows, by name, where a method has some."""
         factors = self.parts.decay_factors()
-        return (
-            {} if factors is None else {"core.classifier.weight": factors.to(cast(Tensor, self.core.classifier.weight))}
-        )
+        if factors is None:
+            return {}
+        return {"core.classifier.weight": factors.to(cast(Tensor, self.core.classifier.weight))}
 
     @property
     def rates(self) -> dict[str, float]:

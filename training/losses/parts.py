@@ -99,12 +99,21 @@ class Effects:
             point = point if effect.per_sample is None else effect.per_sample(point)
         return point
 
-    def terms(self, like: Tensor) -> Tensor:
-        """Return the sum of the terms, a scalar in the dtype of like."""
-        total = like.new_zeros(())
-        for effect in self._effects.values():
-            total = total if effect.term is None else total + effect.term()
-        return total
+    def with_terms(self, mean: Tensor) -> Tensor:
+        """Return a mean, a scalar, with the terms added.
+
+        Those that go by a history of rows come after the sum of the others, so that reported losses stay to the bit.
+        """
+        total, late = mean.new_zeros(()), []
+        for name, effect in self._effects.items():
+            if effect.term is not None and self._parts.of(name).row_buffers:
+                late.append(effect.term)
+            elif effect.term is not None:
+                total = total + effect.term()
+        value = mean + total
+        for term in late:
+            value = value + term()
+        return value
 
     def finished(self) -> Updates:
         """Return the buffers after the step, those of what is logged among them."""
