@@ -65,7 +65,9 @@ def _meant(row: Row, value: Any) -> Any:
         SettingsError: it is nested more deeply than YAML may be, or its text is not YAML.
     """
     if is_too_deep(value):
-        raise SettingsError(f"{row.path}: values are nested {DEEPEST} deep at most, however: deeper ones came.")
+        raise SettingsError(
+            f"{row.label} ({row.path}): values are nested {DEEPEST} deep at most, however: deeper ones came."
+        )
     if row.control not in ("text", "numbers"):
         return value
     text = str(value if value is not None else "").strip()
@@ -73,7 +75,7 @@ def _meant(row: Row, value: Any) -> Any:
         return read_yaml(f"[{text.strip('[]')}]" if row.control == "numbers" else text)
     except yaml.YAMLError as error:
         raise SettingsError(
-            f"{row.path}: a value is written as YAML, however: {_cut(text)!r} came ({error})."
+            f"{row.label} ({row.path}): a value is written as YAML, however: {_cut(text)!r} came ({error})."
         ) from error
 
 

@@ -15,7 +15,8 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from frostbench.benchmarks.settings.options import Option, options, variants
+from frostbench.benchmarks.settings.options import Option, options
+from frostbench.heads.titles import label_of, variants
 
 Control = Literal["choice", "flag", "number", "names", "numbers", "line", "text"]
 RARE = "experimental"
@@ -28,7 +29,7 @@ class Row:
     Attributes:
         key: the option's path with the kinds it exists for.
         path: the path as one writes it in YAML and after `--set`.
-        label: its name in words, unique in a form.
+        label: its title, told apart from that of any other row that can be seen beside it.
         sentence: what it does.
         control: what a person sets it with: one of several words, a tick, a number, names, numbers with commas between
             them, a line as it stands, or YAML text.
@@ -78,11 +79,12 @@ def rows_of(spec_type: type[BaseModel], leave_out: Sequence[str] = ()) -> tuple[
 
     >>> from frostbench.heads.head import HeadSpec
     >>> [row.label for row in rows_of(HeadSpec)][:3]
-    ['Preprocess: center', 'Preprocess: std', 'Body']
+    ['Centre each channel', 'Scale each channel to unit variance', 'Body']
     """
     found = [option for option in options(spec_type) if _path(option.path) not in leave_out]
     rare = tuple(_above(option) for option in found if getattr(option.owner, "tier", "") == RARE)
-    return _told_apart([_row(option, rare) for option in found])
+    rows = [_row(option, rare) for option in found]
+    return tuple(_told_apart(row, rows, spec_type) for row in rows)
 
 
 def other_values(row: Row, value: Any) -> list[Any]:
@@ -141,7 +143,7 @@ def _row(option: Option, rare: tuple[str, ...]) -> Row:
         key=option.path,
         path=path,
         needs=tuple(_needs(option.path)),
-        label=_label(path, option.path),
+        label=option.title,
         sentence=" ".join(option.sentence.split()),
         control=control,
         choices=choices,
@@ -209,26 +211,25 @@ def _limits(field: FieldInfo) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _label(path: str, tagged: str) -> str:
-    """The last two names of a path in words, with the kind where several kinds have the option."""
-    parts = [part for part in path.split(".") if part != "kind"]
-    kinds = re.findall("<([^>]*)>", tagged)
-    words = [part.replace("_", " ") for part in parts[-2:]]
-    name = words[-1] if len(parts) < 2 or path.endswith(".kind") else f"{words[0]}: {words[1]}"
-    if kinds and not path.endswith(".kind"):
-        name = f"{name} ({kinds[-1].replace('_', ' ')})"
-    return name[:1].upper() + name[1:]
+def _told_apart(row: Row, rows: Sequence[Row], spec_type: type[BaseModel]) -> Row:
+    """A row with the part it belongs to before its label, where that of a row which can be seen beside it is the same.
+
+    Of those with one label, the one under the fewest kinds keeps it.
+    """
+    others = [o for o in rows if o.label == row.label and o.key != row.key and _seen_together(row, o)]
+    if not others or all(len(row.needs) < len(o.needs) for o in others):
+        return row
+    return replace(row, label=f"{label_of(spec_type, _part(row, others))} · {row.label}")
 
 
-def _told_apart(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Rows whose labels differ: of those with one label, the one under the fewest kinds keeps it."""
-    short: dict[str, str] = {}
-    for row in sorted(rows, key=lambda row: len(row.needs)):
-        short.setdefault(row.label, row.key)
-    return tuple(row if short[row.label] == row.key else replace(row, label=_longer(row)) for row in rows)
+def _seen_together(one: Row, other: Row) -> bool:
+    """Whether two rows can exist at once: they need no two kinds of the same option."""
+    kinds = dict(one.needs)
+    return all(kinds.get(key, kind) == kind for key, kind in other.needs)
 
 
-def _longer(row: Row) -> str:
-    """A label with the part to which the option belongs in front."""
-    part = row.path.split(".")[0].replace("_", " ")
-    return f"{part[:1].upper()}{part[1:]} {row.label[:1].lower()}{row.label[1:]}"
+def _part(row: Row, others: Sequence[Row]) -> str:
+    """The start of a row's path, as far as it is needed to tell it from those of the others."""
+    parts, theirs = row.key.split("."), [other.key.split(".") for other in others]
+    count = next(n for n in range(1, len(parts) + 1) if all(parts[:n] != other[:n] for other in theirs))
+    return ".".join(parts[:count])

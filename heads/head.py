@@ -51,12 +51,12 @@ def kinds_that(question: Callable[[type[Classifier]], bool]) -> str:
 class HeadSpec(Spec):
     """What maps a cached vector to logits."""
 
-    preprocess: Standardise = Standardise()
+    preprocess: Standardise = Field(default=Standardise(), title="Preprocessing")
     """How a vector is standardised."""
-    body: BodySpec = Identity()
-    """What stands before the classifier: nothing, an MLP, or attention pooling of tokens."""
-    classifier: ClassifierSpec = Linear()
-    """What turns the body's output into logits."""
+    body: BodySpec = Field(default=Identity(), title="Body")
+    """Layers before the classifier: none, an MLP, or attention pooling of tokens."""
+    classifier: ClassifierSpec = Field(default=Linear(), title="Classifier")
+    """Layer or solved model that turns the body's output into logits."""
 
     def build(self, x: Tensor, classes: int, generator: torch.Generator) -> "Head":
         """An untrained head for training features x [N, D], initialised from generator.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from frostbench.heads.spec import Spec
@@ -37,9 +38,9 @@ class Standardise(Spec):
     """
 
     kind: Literal["standardise"] = "standardise"
-    center: bool = False
+    center: bool = Field(default=False, title="Centre each channel")
     """Subtract each channel's mean over the training rows."""
-    std: bool = False
+    std: bool = Field(default=False, title="Scale each channel to unit variance")
     """Divide each channel by its standard deviation over the training rows (ddof 0), in place of the column's unit."""
 
     def build(self, x: Tensor, widths: Sequence[int] = ()) -> "Affine":

@@ -22,25 +22,27 @@ Name = Annotated[str, Field(min_length=1, max_length=1000)]
 class RunSpec(Spec):
     """One trained head: reproducible from this, the table and its split."""
 
-    columns: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
+    columns: Annotated[tuple[Name, ...], Field(max_length=16, title="Vector columns")] = ()
     """Vector columns to read, joined in this order; none named means the table's first."""
-    view_sets: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
+    view_sets: Annotated[tuple[Name, ...], Field(max_length=16, title="View sets in training")] = ()
     """Names of view sets of the cache whose rows join the training rows; see docs/views.md. None: the images alone."""
-    tta: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
+    tta: Annotated[tuple[Name, ...], Field(max_length=16, title="Test-time augmentation: view sets")] = ()
     """Names of view sets of judged rows whose logits are averaged with each image's own; none: the image alone."""
-    head: HeadSpec = HeadSpec()
+    head: HeadSpec = Field(default=HeadSpec(), title="Head")
     """What is trained."""
-    train: StageSpec = StageSpec()
+    train: StageSpec = Field(default=StageSpec(), title="Training")
     """How it is trained."""
-    second: SecondStageSpec = NoSecondStage()
-    """What follows that training: nothing, or another way to the classifier with all before it frozen."""
-    posthoc: PosthocSpec = PosthocSpec()
+    second: SecondStageSpec = Field(default=NoSecondStage(), title="Second stage")
+    """Second stage: none, or another way to the classifier with all layers before it frozen."""
+    posthoc: PosthocSpec = Field(default=PosthocSpec(), title="Post-hoc steps")
     """What is done to the logits afterwards."""
-    background: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
+    background: Annotated[tuple[Name, ...], Field(max_length=1000, title="Background classes")] = ()
     """Names of classes that foreground F1 leaves out; their rows still count as errors where they are mistaken."""
-    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+    seed: int = Field(default=0, ge=0, le=2**31 - 1, title="Seed")
     """Seeds initialisation, dropout, augmentation and mixing, and the batch order where order_seed is null."""
-    order_seed: int | None = Field(default=None, ge=0, le=2**31 - 1, json_schema_extra=empty("the run's seed"))
+    order_seed: int | None = Field(
+        default=None, ge=0, le=2**31 - 1, json_schema_extra=empty("the run's seed"), title="Batch-order seed"
+    )
     """Seeds the batch order alone, so that runs of other seeds can be trained in one stack; null takes the seed."""
 
     @property

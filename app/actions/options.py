@@ -9,9 +9,9 @@ ROOTS = {"Runs (`--set`, presets, benches)": RunSpec, "Benches (the keys of a be
 
 
 def listed() -> str:
-    """Every option of a run: path, default, bounds, and its sentence on a line of its own."""
+    """Every option of a run: path, default and bounds; its title and its sentence on a line of their own."""
     lines = [f"presets: {', '.join(preset_names())}"]
     for option in options(RunSpec):
         lines.append(f"{option.path} = {shown(option.default)}  ({option.bound})")
-        lines.append(f"    {' '.join(option.sentence.split())}")
+        lines.append(f"    {option.title}. {' '.join(option.sentence.split())}")
     return "\n".join(lines) + "\n"

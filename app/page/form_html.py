@@ -13,7 +13,9 @@ from frostbench.app.page.state import CACHE_ROW, MOST_SEEDS, SIDES, SPLIT_ROWS
 from frostbench.app.rows import Row
 from frostbench.app.sides import CUSTOM, ROWS, Switch, switches
 from frostbench.benchmarks.settings.parsing import preset_names
+from frostbench.heads.titles import label_of
 from frostbench.training.losses.loss import catalogue
+from frostbench.training.run import RunSpec
 
 TITLES = {
     "columns": "Data",
@@ -36,7 +38,7 @@ TITLES = {
     "posthoc": "After training",
     **{f"train.loss.{field}": kinds[0].group for field, kinds in catalogue().items()},
 }
-"""Titles of groups by path prefix, the longest of which counts; without one an option's own words are the title."""
+"""Titles of groups by path prefix, the longest of which counts; without one the title of the option is."""
 CLOSED = ("Confidence", "Contrast", "Rows")
 """Groups that are closed at first; one that holds a difference says so."""
 FIRST_PRESETS = ("plain", "baseline", "full")
@@ -77,8 +79,7 @@ def title_of(row: Row) -> str:
     for length in range(len(parts), 0, -1):
         if ".".join(parts[:length]) in TITLES:
             return TITLES[".".join(parts[:length])]
-    words = parts[0].replace("_", " ")
-    return words[:1].upper() + words[1:]
+    return label_of(RunSpec, parts[0])
 
 
 def _group(title: str, rows: str, name: str, is_open: bool = True) -> str:
@@ -104,22 +105,19 @@ def _rows(rows: Sequence[Row], sides: tuple[str, ...]) -> list[str]:
 def _row(row: Row, sides: tuple[str, ...]) -> str:
     first = "split" if sides == ("split",) else "row"
     dom = dom_id(first, row.key)
-    label = f"Split: {row.label.lower()}" if first == "split" else row.label
     path = f"split.{row.path}" if first == "split" else row.path
     key = "" if row in (CACHE_ROW, SEEDS) else f'<code class="fp-key">{escape(path)}</code>'
     nested = " fp-nested" if row.needs else ""
-    cells = "".join(
-        f'<div class="fp-cell" data-side="{side}">{_control(row, side, label, dom)}</div>' for side in sides
-    )
+    cells = "".join(f'<div class="fp-cell" data-side="{side}">{_control(row, side, dom)}</div>' for side in sides)
     return (
         f'<div class="fp-row{nested}" id="{dom}" data-row="{escape(row.key)}"><div class="fp-label">'
-        f'<b>{escape(label)}</b>{key}<p id="{dom}-help">{escape(row.sentence)}</p><div class="fp-reasons"></div></div>'
-        f"{cells}</div>"
+        f'<b>{escape(row.label)}</b>{key}<p id="{dom}-help">{escape(row.sentence)}</p><div class="fp-reasons"></div>'
+        f"</div>{cells}</div>"
     )
 
 
-def _control(row: Row, side: str, label: str, dom: str) -> str:
-    name = label if side in ("seeds", "split") else f"{side}: {label}"
+def _control(row: Row, side: str, dom: str) -> str:
+    name = row.label if side in ("seeds", "split") else f"{side}: {row.label}"
     facts = {
         "id": dom_id(side, row.key),
         "aria-label": name,

@@ -207,7 +207,7 @@ def check_files(rows: Sequence[Row], values: Mapping[str, Any], workspace: Works
             try:
                 workspace.file(str(values[row.key]))
             except SettingsError as error:
-                raise SettingsError(f"{row.path}: {error}") from error
+                raise SettingsError(f"{row.label} ({row.path}): {error}") from error
 
 
 def runs_of(form: Form, workspace: Workspace) -> tuple[dict[str, RunSpec | None], dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from frostbench.app.views.words import count, html, piece, scrolled, things, who
 from frostbench.benchmarks.comparison.ab import SIDES, Pair
+from frostbench.benchmarks.comparison.changes import Change
 
 
 def notes_html(pair: Pair) -> str:
@@ -21,7 +22,7 @@ def options_diff_html(pair: Pair) -> str:
         words = "A and B have the same options."
         return piece(pair, "options-diff", [title, f'<p class="fb-message">{words}</p>'], "empty")
     rows = "".join(
-        f'<tr data-option="{html(one.path)}"><th scope="row"><code>{html(one.path)}</code></th>'
+        f'<tr data-option="{html(one.path)}"><th scope="row">{_option(one)}</th>'
         f"<td>{'—' if one.before is None else html(one.before)}</td><td>{html(one.after)}</td></tr>"
         for one in pair.options
     )
@@ -31,6 +32,12 @@ def options_diff_html(pair: Pair) -> str:
     sub = f'<p class="fb-sub">B differs from A in {things(len(pair.options), "option")}.{hint}</p>'
     table = scrolled(f'<table class="fb-table">{head}<tbody>{rows}</tbody></table>', "Options that differ")
     return piece(pair, "options-diff", [title, sub, table], "shown")
+
+
+def _option(change: Change) -> str:
+    """An option by its title, with its path beside it."""
+    title = f"{html(change.title)} " if change.title else ""
+    return f"{title}<code>{html(change.path)}</code>"
 
 
 def _head(first: str) -> str:

@@ -9,15 +9,25 @@ from frostbench.benchmarks.runs.record import RunRecord
 from frostbench.benchmarks.runs.store import StoreError, run_folder
 from frostbench.benchmarks.settings.options import shown
 from frostbench.benchmarks.settings.parsing import leaves
+from frostbench.heads.titles import label_of
+from frostbench.training.run import RunSpec
 
 
 @dataclass(frozen=True)
 class Change:
-    """An option in which a run differs from another; `before` is None where the other has no such option."""
+    """An option in which a run differs from another.
+
+    Attributes:
+        path: dotted, or a word for what is no option.
+        before: its value in the other run, None where that has no such option.
+        after: its value in this run.
+        title: what it is called, empty where the path says it.
+    """
 
     path: str
     before: str | None
     after: str
+    title: str = ""
 
 
 def option_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
@@ -30,7 +40,12 @@ def option_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
     before, now = leaves(base.full_spec), leaves(other.full_spec)
     named = leaves(base.spec) | leaves(other.spec)
     return tuple(
-        Change(path, shown(before[path]) if path in before else None, shown(now[path]))
+        Change(
+            path,
+            shown(before[path]) if path in before else None,
+            shown(now[path]),
+            label_of(RunSpec, path, other.full_spec),
+        )
         for path in named
         if path in now and now[path] != before.get(path)
     )
@@ -46,7 +61,7 @@ def data_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
     if a.table != b.table:
         found.append(Change("cache", a.cache, b.cache))
     if a.columns != b.columns:
-        found.append(Change("columns", ", ".join(a.columns), ", ".join(b.columns)))
+        found.append(Change("columns", ", ".join(a.columns), ", ".join(b.columns), label_of(RunSpec, "columns")))
     return tuple(found)
 
 

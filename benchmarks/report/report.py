@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from frostbench.benchmarks.comparison.changes import data_changes, option_changes
+from frostbench.benchmarks.comparison.changes import Change, data_changes, option_changes
 from frostbench.benchmarks.comparison.class_deltas import ClassRow, class_rows
 from frostbench.benchmarks.comparison.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from frostbench.benchmarks.comparison.paired import Paired, load
@@ -153,9 +153,13 @@ def _table_row(comparison: Comparison, name: str) -> dict[str, Any]:
 
 def _changes(base: RunRecord, other: RunRecord) -> list[str]:
     return [
-        f"{change.path}: {f'{change.before} → ' if change.before is not None else ''}{change.after}"
+        f"{_named(change)}: {f'{change.before} → ' if change.before is not None else ''}{change.after}"
         for change in data_changes(base, other) + option_changes(base, other)
     ]
+
+
+def _named(change: Change) -> str:
+    return f"{change.title} ({change.path})" if change.title else change.path
 
 
 def _class_rows(view: _View) -> list[ClassRow]:

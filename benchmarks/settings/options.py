@@ -9,6 +9,9 @@ import annotated_types as bounds_of
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from frostbench.heads.titles import title_of
+from frostbench.heads.titles import variants as variants
+
 
 @dataclass(frozen=True)
 class Option:
@@ -32,19 +35,14 @@ class Option:
         return None if self.field.is_required() else self.field.get_default(call_default_factory=True)
 
     @property
+    def title(self) -> str:
+        """What the option is called; the choice of a kind is called as its union is."""
+        return title_of(self.path.removesuffix(".kind").rpartition(".")[2], self.field)
+
+    @property
     def sentence(self) -> str:
         """What the option does."""
         return (self.field.description or "").strip()
-
-
-def variants(annotation: Any) -> list[type[BaseModel]]:
-    """Spec classes named in an annotation: a spec, a union of specs, or a tuple of those."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    args = get_args(annotation)
-    if get_origin(annotation) is Annotated:
-        args = args[:1]
-    return [] if get_origin(annotation) is Literal else [v for a in args for v in variants(a)]
 
 
 def options(spec_type: type[BaseModel], prefix: str = "") -> Iterator[Option]:
@@ -123,16 +121,16 @@ def shown(value: Any) -> str:
 
 def options_markdown(spec_types: dict[str, type[BaseModel]]) -> str:
     """docs/options.md: one table for each named spec type."""
-    lines = ["# Options", "", "Made by `make docs` from the field docstrings; do not edit.", ""]
+    lines = ["# Options", "", "Made by `make docs` from the titles and docstrings of the fields; do not edit.", ""]
     lines += [
         "Set one with `--set path=value` or in YAML. A `<kind>` in a path says for which kind the option exists and is",
         "not written: `train.loss.class_weight<effective>.beta` is set as `train.loss.class_weight.beta`.",
         "",
     ]
-    for title, spec_type in spec_types.items():
-        lines += [f"## {title}", "", "| option | default | allowed | what it does |", "|---|---|---|---|"]
+    for heading, spec_type in spec_types.items():
+        lines += [f"## {heading}", "", "| title | option | default | allowed | what it does |", "|---|---|---|---|---|"]
         lines += [
-            f"| `{o.path}` | {shown(o.default)} | {o.bound} | {' '.join(o.sentence.split())} |"
+            f"| {o.title} | `{o.path}` | {shown(o.default)} | {o.bound} | {' '.join(o.sentence.split())} |"
             for o in options(spec_type)
         ]
         lines.append("")

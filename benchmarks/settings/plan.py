@@ -36,36 +36,42 @@ FALLING = ("nll", "brier")
 class BenchSpec(Spec):
     """A comparison: a base run, rows that differ from it in stated ways, and the seeds and caches they run on."""
 
-    name: FileName = "bench"
+    name: FileName = Field(default="bench", title="Bench name")
     """Name under which the bench is kept in the store: letters, digits, dot, dash and underscore."""
-    caches: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
+    caches: Annotated[tuple[Name, ...], Field(max_length=1000, title="Caches")] = ()
     """Folders of the caches, relative to the current directory; each is named once and compared on its own."""
-    store: Name = "results"
+    store: Name = Field(default="results", title="Run store")
     """Folder of the run store, in which finished runs are kept; a run found there is not trained again."""
-    preset: Name = "baseline"
+    preset: Name = Field(default="baseline", title="Preset of the base row")
     """Preset that the base starts from; it names the base row."""
-    base: Annotated[dict[Name, Any], Field(default_factory=dict, max_length=1000)]
+    base: Annotated[
+        dict[Name, Any], Field(default_factory=dict, max_length=1000, title="Base row: differences from the preset")
+    ]
     """Differences of the base from its preset, dotted or nested; they hold for every row, whatever its preset."""
-    toggles: Annotated[dict[Name, dict[Name, Any]], Field(default_factory=dict, max_length=1000)]
+    toggles: Annotated[
+        dict[Name, dict[Name, Any]], Field(default_factory=dict, max_length=1000, title="Toggles: rows by name")
+    ]
     """Rows by name; each is a set of differences from the base, whose preset the key `preset` exchanges."""
-    grid: Annotated[dict[Name, tuple[Any, ...]], Field(default_factory=dict, max_length=20)]
+    grid: Annotated[
+        dict[Name, tuple[Any, ...]], Field(default_factory=dict, max_length=20, title="Grid: values by option")
+    ]
     """Values by dotted option; every combination is one row, and the one that equals the base is the base row."""
-    tune: Annotated[dict[Name, Settings], Field(default_factory=dict, max_length=1000)]
+    tune: Annotated[dict[Name, Settings], Field(default_factory=dict, max_length=1000, title="Tuning: settings by row")]
     """Settings that each row may choose from: values by dotted option or a list; equally many, or {} for none."""
-    tune_by: TuneMetric = "macro_f1_fg"
+    tune_by: TuneMetric = Field(default="macro_f1_fg", title="Tuning: metric")
     """Metric of the selection rows by which settings win, nll and brier by falling; choose it before the results."""
     ensembles: Annotated[
         dict[Name, Annotated[tuple[Name, ...], Field(min_length=2, max_length=1000)]],
-        Field(default_factory=dict, max_length=1000),
+        Field(default_factory=dict, max_length=1000, title="Ensembles: members by name"),
     ]
     """Names of two rows or more by name of the ensemble that averages their probabilities, seed by seed."""
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = (0, 1, 2)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000, title="Seeds")] = (0, 1, 2)
     """Seeds that each row is trained with; all rows use the same."""
-    plugins: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
+    plugins: Annotated[tuple[Name, ...], Field(max_length=100, title="Plugin files")] = ()
     """Python files with losses and heads of your own, relative to the current directory; they are run."""
-    split: SplitSpec = SplitSpec()
+    split: SplitSpec = Field(default=SplitSpec(), title="Split")
     """How the rows of each cache are shared out."""
-    background: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
+    background: Annotated[tuple[Name, ...], Field(max_length=1000, title="Background classes")] = ()
     """Names of classes that foreground F1 leaves out, in every row; none named keeps each row's own."""
 
 

@@ -7,22 +7,24 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from frostbench.benchmarks.settings.options import options, variants
+from frostbench.benchmarks.settings.options import options
 from frostbench.heads.spec import rule_of
+from frostbench.heads.titles import named, variants
 
 
 def told(error: ValidationError, spec_type: type[BaseModel]) -> str:
-    """Every mistake of a validation error: the option, the rule, what came, and a hint."""
+    """Every mistake of a validation error: the option by title and path, the rule, what came, and a hint."""
     lines = []
     for item in error.errors(include_url=False):
-        path = written_path(item["loc"], spec_type)
+        tagged = _tagged(item["loc"], spec_type)
+        path = _written(tagged)
         rule = rule_of(item)
         came = repr(item.get("input"))
         came = came if len(came) <= 80 else f"{came[:77]}…"
         # Rules of our own that compare several options say themselves what came and what to do.
         is_whole = ", however: " in rule
         whole = rule if is_whole else f"{rule}, however: {came} came.{_hint(item, path, spec_type)}"
-        lines.append(f"{path or 'settings'}: {whole}")
+        lines.append(f"{named(spec_type, tagged) or 'settings'}: {whole}")
     return "\n".join(lines) + "\nSee `frostbench options`."
 
 
@@ -33,12 +35,22 @@ def written_path(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
     >>> written_path(("head", "body", "mlp", "dropout"), RunSpec)
     'head.body.dropout'
     """
+    return _written(_tagged(loc, spec_type))
+
+
+def _written(tagged: str) -> str:
+    return re.sub("<[^>]*>", "", tagged)
+
+
+def _tagged(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
+    """The path of an option with the kind of each branch in brackets, as `options` writes it."""
     here: list[type[BaseModel]] = [spec_type]
-    parts = []
+    parts: list[str] = []
     for part in loc:
         of_kind = [v for v in here if len(here) > 1 and v.model_fields["kind"].default == part]
         if of_kind:
             here = of_kind
+            parts[-1] += f"<{part}>"
             continue
         field = here[0].model_fields.get(str(part)) if len(here) == 1 else None
         here = variants(field.annotation) if field is not None else []
@@ -48,7 +60,7 @@ def written_path(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
 
 def _hint(item: Any, path: str, spec_type: type[BaseModel]) -> str:
     tagged = [option.path for option in options(spec_type)]
-    plain = {re.sub("<[^>]*>", "", name): name for name in tagged}
+    plain = {_written(name): name for name in tagged}
     if item["type"] == "extra_forbidden" and path in plain:
         branch, kind = re.findall(r"^(.*)<([^>]*)>", plain[path])[0]
         return f" It exists for kind {kind}: set {re.sub('<[^>]*>', '', branch)}.kind={kind}."

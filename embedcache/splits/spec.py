@@ -28,27 +28,33 @@ class SplitSpec(BaseModel):
     spec_version: ClassVar[int] = 1
 
     kind: Literal["split"] = "split"
-    seed: int = Field(42, ge=0, le=2**32 - 3)
+    seed: int = Field(42, ge=0, le=2**32 - 3, title="Split seed")
     """Seed of the test cut; selection and calibration, or the repeats of cross-validation, use the next numbers."""
-    test: float = Field(0.2, ge=0, le=0.5)
+    test: float = Field(0.2, ge=0, le=0.5, title="Test share")
     """Share of rows kept for the final test; 0 leaves that role empty."""
-    select: float = Field(0.15, ge=0, le=0.5)
+    select: float = Field(0.15, ge=0, le=0.5, title="Selection share")
     """Share of rows on which settings and epochs are chosen; 0 leaves that role empty."""
-    calibrate: float = Field(0.1, ge=0, le=0.5)
+    calibrate: float = Field(0.1, ge=0, le=0.5, title="Calibration share")
     """Share of rows on which temperatures are fitted; 0 leaves that role empty."""
-    source: Literal["grouped_stratified", "given", "time"] = "grouped_stratified"
+    source: Literal["grouped_stratified", "given", "time"] = Field(
+        default="grouped_stratified", title="Source of the test rows"
+    )
     """Whether test rows are drawn by group and class, are those that the listing names in split, or are the newest."""
-    roles_from: str = Field(default="", max_length=1000, json_schema_extra={"is_file": True})
+    roles_from: str = Field(default="", max_length=1000, json_schema_extra={"is_file": True}, title="File of roles")
     """CSV or Parquet file with the columns id and role, which says which rows train, select, calibrate and test."""
-    unlisted: Literal["none", "train", "select", "calibrate", "test"] = "none"
+    unlisted: Literal["none", "train", "select", "calibrate", "test"] = Field(
+        default="none", title="Role of unlisted rows"
+    )
     """Role of the rows that the file of roles does not name; with none, each row must be named."""
-    duplicates: float | None = Field(None, ge=0.5, le=1, json_schema_extra={"empty": "ignored"})
+    duplicates: float | None = Field(
+        None, ge=0.5, le=1, json_schema_extra={"empty": "ignored"}, title="Near-duplicates: cosine threshold"
+    )
     """Cosine from which images are near-copies that must stay on one side (0.98 is a good start); none ignores them."""
-    folds: int = Field(0, ge=0, le=50)
+    folds: int = Field(0, ge=0, le=50, title="Cross-validation: folds")
     """Folds of cross-validation, which then stands in for select and calibrate; 0 and 1 cut those roles instead."""
-    repeats: int = Field(1, ge=1, le=100)
+    repeats: int = Field(1, ge=1, le=100, title="Cross-validation: repeats")
     """How often the folds are cut anew; a run is judged on repeat seed modulo repeats, and chooses its epoch by all."""
-    rule: Literal["k_fold", "leave_one_group_out"] = "k_fold"
+    rule: Literal["k_fold", "leave_one_group_out"] = Field(default="k_fold", title="Cross-validation: fold rule")
     """Whether folds are cut by group and class, or each group is a fold of its own, whatever their number."""
 
     @property

@@ -18,9 +18,9 @@ class AttentionPool(Spec):
     """
 
     kind: Literal["attention_pool"] = "attention_pool"
-    heads: int = Field(default=8, ge=1, le=64)
+    heads: int = Field(default=8, ge=1, le=64, title="Attention pooling: number of heads")
     """Number of attention heads; it must divide the width of the tokens."""
-    mlp_ratio: int = Field(default=0, ge=0, le=8)
+    mlp_ratio: int = Field(default=0, ge=0, le=8, title="Attention pooling: MLP width ratio")
     """Width of the residual MLP after the attention, in widths of the tokens; 0 leaves the MLP out."""
 
     def build(self, dim: int, generator: torch.Generator) -> "Pool":

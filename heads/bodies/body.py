@@ -33,11 +33,13 @@ class Mlp(Spec):
     """
 
     kind: Literal["mlp"] = "mlp"
-    hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=8)] = (768, 384)
+    hidden: Annotated[
+        tuple[Width, ...], Field(min_length=1, max_length=8, title="MLP: widths of the hidden layers")
+    ] = (768, 384)
     """Widths of the hidden layers, first to last."""
-    block_order: Literal["ln_gelu", "gelu_ln"] = "ln_gelu"
+    block_order: Literal["ln_gelu", "gelu_ln"] = Field(default="ln_gelu", title="MLP: order of LayerNorm and GELU")
     """Whether LayerNorm comes before or after the GELU of each block."""
-    dropout: float = Field(default=0.2, ge=0, lt=1)
+    dropout: float = Field(default=0.2, ge=0, lt=1, title="MLP: dropout rate")
     """Share of hidden activations set to zero in each training step."""
 
     def build(self, dim: int, generator: torch.Generator) -> "Blocks":

@@ -34,11 +34,11 @@ class Neighbours(Classifier):
         ),
     )
     kind: Literal["knn"] = "knn"
-    k: int = Field(default=20, ge=1, le=2000)
-    """How many rows vote; of equally similar ones those that come first in the table."""
-    temperature: float = Field(default=0.07, gt=0, le=10)
-    """Difference in cosine at which a vote counts e times as much; joined columns count alike (see head.preprocess)."""
-    prior_exponent: float = Field(default=0.0, ge=0, le=2)
+    k: int = Field(default=20, ge=1, le=2000, title="kNN: neighbours k")
+    """Number of nearest rows that vote; of equally similar ones those that come first in the table."""
+    temperature: float = Field(default=0.07, gt=0, le=10, title="kNN: temperature of the votes")
+    """Cosine difference at which a vote counts e times as much; joined columns count alike (see head.preprocess)."""
+    prior_exponent: float = Field(default=0.0, ge=0, le=2, title="kNN: exponent of the prior correction")
     """Divide the votes of a class by its share of the training rows to this power; 1 removes the class prior."""
 
     @property

@@ -35,16 +35,16 @@ class Lda(Classifier):
         ),
     )
     kind: Literal["lda"] = "lda"
-    shrinkage: Literal["oas", "ledoit_wolf", "fixed"] = "oas"
-    """How a is found: by an estimator of the least expected error, or as given."""
-    alpha: float = Field(default=0.1, ge=0, le=1)
-    """The share a of the target; read where shrinkage is fixed."""
-    target: Literal["mean_variance", "identity"] = "mean_variance"
+    shrinkage: Literal["oas", "ledoit_wolf", "fixed"] = Field(default="oas", title="LDA: shrinkage rule")
+    """Choice of α: an estimator of the least expected error (oas, ledoit_wolf), or the given value."""
+    alpha: float = Field(default=0.1, ge=0, le=1, title="LDA: shrinkage α")
+    """Share α of the target in the covariance; read where shrinkage is fixed."""
+    target: Literal["mean_variance", "identity"] = Field(default="mean_variance", title="LDA: shrinkage target")
     """What S is shrunk to: v is the mean variance within a class, or 1, of vectors in units (see head.preprocess).
 
     The estimators shrink to the mean variance.
     """
-    prior: Literal["uniform", "train"] = "uniform"
+    prior: Literal["uniform", "train"] = Field(default="uniform", title="LDA: class prior")
     """Whether all classes count alike, or each by its weight among the training rows."""
 
     @property

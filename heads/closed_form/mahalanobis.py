@@ -24,13 +24,13 @@ class Mahalanobis(Classifier):
     is_closed_form: ClassVar[bool] = True
     minimises_loss: ClassVar[bool] = False
     kind: Literal["mahalanobis"] = "mahalanobis"
-    alpha1: float = Field(default=1.0, ge=1e-3, le=100)
+    alpha1: float = Field(default=1.0, ge=1e-3, le=100, title="Mahalanobis: variance shrinkage α₁")
     """Shrinkage of the variances: this times their mean is added to each."""
-    alpha2: float = Field(default=0.0, ge=0, le=100)
+    alpha2: float = Field(default=0.0, ge=0, le=100, title="Mahalanobis: covariance shrinkage α₂")
     """Shrinkage of the covariances: this times their mean is added to each; at most alpha1."""
-    normalise: bool = True
+    normalise: bool = Field(default=True, title="Mahalanobis: scale rows to unit length")
     """Scale the rows and the class means to length 1."""
-    max_gigabytes: float = Field(default=2.0, gt=0, le=1000)
+    max_gigabytes: float = Field(default=2.0, gt=0, le=1000, title="Mahalanobis: memory limit (GB)")
     """Largest size in 10^9 bytes that the classes' matrices may take."""
 
     @model_validator(mode="after")

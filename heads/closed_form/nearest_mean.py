@@ -26,11 +26,17 @@ class NearestMean(Classifier):
     is_closed_form: ClassVar[bool] = True
     minimises_loss: ClassVar[bool] = False
     kind: Literal["ncm"] = "ncm"
-    metric: Literal["cosine", "euclidean"] = "cosine"
+    metric: Literal["cosine", "euclidean"] = Field(default="cosine", title="Nearest class mean: metric")
     """Scale times the cosine to the class mean, or minus half the scale times the squared distance to it."""
-    center: bool = True
+    center: bool = Field(default=True, title="Nearest class mean: centre the rows")
     """Subtract the mean of the training rows before a row is scaled to length 1."""
-    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=empty("by number of classes"))
+    scale: float | None = Field(
+        default=None,
+        ge=1,
+        le=200,
+        json_schema_extra=empty("by number of classes"),
+        title="Nearest class mean: logit scale",
+    )
     """Factor on the logits; left empty, it follows from the number of classes (10 to 30)."""
 
     @property

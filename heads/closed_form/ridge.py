@@ -37,9 +37,9 @@ class Ridge(Classifier):
         ),
     )
     kind: Literal["ridge"] = "ridge"
-    rule: Literal["leave_one_out", "fixed"] = "leave_one_out"
-    """How the strength is found: by the least leave-one-out squared error among 1e-6 to 1e4, or as given."""
-    strength: float = Field(default=0.1, ge=1e-9, le=1e9)
+    rule: Literal["leave_one_out", "fixed"] = Field(default="leave_one_out", title="Ridge: choice of the penalty")
+    """Choice of the penalty: least leave-one-out squared error among 1e-6 to 1e4, or the given strength."""
+    strength: float = Field(default=0.1, ge=1e-9, le=1e9, title="Ridge: L2 penalty")
     """L2 penalty relative to the mean variance of a feature, whatever their scale; read where rule is fixed."""
 
     def fit(self, rows: Rows) -> Dense:

@@ -26,11 +26,11 @@ class ZeroShot(Classifier):
     minimises_loss: ClassVar[bool] = False
     reads_rows: ClassVar[bool] = False
     kind: Literal["zero_shot"] = "zero_shot"
-    file: str = Field(default="", max_length=1000, json_schema_extra=FILE)
+    file: str = Field(default="", max_length=1000, json_schema_extra=FILE, title="Zero-shot: weights file")
     """The .npz file with the arrays weights [C, D] and class_names [C]."""
-    sha256: str = Field(default="", max_length=64)
+    sha256: str = Field(default="", max_length=64, title="Zero-shot: SHA-256 of the file")
     """SHA-256 of that file; left empty, it is taken from the file."""
-    scale: float = Field(default=100.0, ge=1, le=200)
+    scale: float = Field(default=100.0, ge=1, le=200, title="Zero-shot: cosine scale")
     """Factor on the cosines: the inverse temperature of the two towers."""
 
     @model_validator(mode="before")

@@ -30,11 +30,11 @@ class LogisticRegression(Classifier):
 
     is_closed_form: ClassVar[bool] = True
     kind: Literal["logreg"] = "logreg"
-    c: float = Field(default=1.0, gt=0, le=1e6, json_schema_extra=SWEPT)
+    c: float = Field(default=1.0, gt=0, le=1e6, json_schema_extra=SWEPT, title="Logistic regression: inverse penalty C")
     """Inverse strength of the L2 penalty, as in scikit-learn, on vectors in units (see head.preprocess)."""
-    tolerance: float = Field(default=1e-6, ge=1e-10, le=1e-2)
+    tolerance: float = Field(default=1e-6, ge=1e-10, le=1e-2, title="Logistic regression: gradient tolerance")
     """Largest allowed absolute entry of the objective's gradient."""
-    max_iterations: int = Field(default=5000, ge=1, le=1_000_000)
+    max_iterations: int = Field(default=5000, ge=1, le=1_000_000, title="Logistic regression: maximum iterations")
     """Steps after which the solver gives up; the run then says that it did not converge."""
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> Dense:

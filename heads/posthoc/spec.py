@@ -36,26 +36,30 @@ class PriorAdjustment(Spec):
     """
 
     kind: Literal["prior_adjustment"] = "prior_adjustment"
-    rule: Literal["fixed", "tuned"] = "fixed"
-    """Whether tau is the number given, or found among 0, 0.05 .. 1.5 by train.early_stop.metric on selection rows."""
-    tau: float = Field(default=0.0, ge=0, le=3)
-    """How much of the log prior is taken off the logits where the rule is fixed; 1 suits the balanced error."""
+    rule: Literal["fixed", "tuned"] = Field(default="fixed", title="Post-hoc logit adjustment: choice of τ")
+    """Choice of τ: the given number, or found among 0, 0.05 .. 1.5 by train.early_stop.metric on selection rows."""
+    tau: float = Field(default=0.0, ge=0, le=3, title="Post-hoc logit adjustment: strength τ")
+    """Share of the log prior taken off the logits where the rule is fixed; 1 suits the balanced error."""
 
 
 class PosthocSpec(Spec):
     """What is done to the logits after training, in this order."""
 
-    adjustment: PriorAdjustment = PriorAdjustment()
+    adjustment: PriorAdjustment = Field(default=PriorAdjustment(), title="Post-hoc logit adjustment")
     """Shift of the class prior."""
-    deploy_prior: dict[ClassName, Share] = Field(default_factory=dict, max_length=100_000)
+    deploy_prior: dict[ClassName, Share] = Field(
+        default_factory=dict, max_length=100_000, title="Class shares in deployment"
+    )
     """Share of each class by name where the head will be used; probabilities are moved to it, and none leaves them."""
-    calibration: CalibrationSpec = AutoTemperature()
-    """How probabilities are calibrated, after the shift; auto is a temperature where there are rows to fit it to."""
-    thresholds: ThresholdSpec = NoThresholds()
+    calibration: CalibrationSpec = Field(default=AutoTemperature(), title="Calibration")
+    """Calibration of probabilities, after the shift; auto is a temperature where there are rows to fit it to."""
+    thresholds: ThresholdSpec = Field(default=NoThresholds(), title="Decision thresholds")
     """Whether each class has a threshold of its own in decisions; probabilities stay."""
-    shift: ShiftSpec = NoShift()
+    shift: ShiftSpec = Field(default=NoShift(), title="Decision shift")
     """Whether some classes are favoured in decisions, after the thresholds; probabilities stay."""
-    rows: Literal["auto", "calibrate", "select", "both"] = "auto"
+    rows: Literal["auto", "calibrate", "select", "both"] = Field(
+        default="auto", title="Rows for calibration and decisions"
+    )
     """Rows that calibration and decisions are fitted to; auto adds selection rows where calibrate has few."""
 
     @property

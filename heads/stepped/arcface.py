@@ -25,20 +25,26 @@ class ArcFace(Classifier):
     is_cosine: ClassVar[bool] = True
     sets_margin: ClassVar[bool] = True
     kind: Literal["arcface"] = "arcface"
-    margin: float = Field(default=0.2, ge=0, le=1.5, json_schema_extra=SWEPT)
-    """Angle in radians that is added to the angle of the own class in training."""
-    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
+    margin: float = Field(default=0.2, ge=0, le=1.5, json_schema_extra=SWEPT, title="ArcFace margin (radians)")
+    """Angle in radians added to the angle of the own class in training."""
+    scale: float | None = Field(
+        default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"), title="ArcFace scale"
+    )
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
-    centers: int = Field(default=1, ge=1, le=10)
+    centers: int = Field(default=1, ge=1, le=10, title="ArcFace: centres per class")
     """Centres per class, of which the nearest counts; classes with fewer than twice as many rows have one."""
-    warmup: float = Field(default=0.15, ge=0, le=1, json_schema_extra=SWEPT)
+    warmup: float = Field(
+        default=0.15, ge=0, le=1, json_schema_extra=SWEPT, title="ArcFace: warm-up share of the margin"
+    )
     """Share of the training over which the margin rises linearly from 0."""
-    easy_margin: bool = False
-    """Leave a row alone whose own cosine is not positive, where the margin would act most."""
-    tail_exponent: float = Field(default=0.0, ge=0, le=1, json_schema_extra=SWEPT)
+    easy_margin: bool = Field(default=False, title="ArcFace: easy margin")
+    """Apply the margin only to rows whose own cosine is positive, and spare those where it would act most."""
+    tail_exponent: float = Field(
+        default=0.0, ge=0, le=1, json_schema_extra=SWEPT, title="ArcFace: tail exponent of the margin"
+    )
     """Margin of a class is margin (n_min / n_j)^this: 0 is the same for all, 1/4 favours rare classes as LDAM does."""
-    init: Literal["random", "class_means"] = "random"
-    """Where the weights start: random directions, or the mean direction of each class's rows."""
+    init: Literal["random", "class_means"] = Field(default="random", title="ArcFace: initial weights")
+    """Initial weights: random directions, or the mean direction of each class's rows."""
 
     @property
     def is_marginless(self) -> bool:

@@ -25,14 +25,18 @@ class CosFace(Classifier):
     is_cosine: ClassVar[bool] = True
     sets_margin: ClassVar[bool] = True
     kind: Literal["cosface"] = "cosface"
-    margin: float = Field(default=0.15, ge=0, le=1, json_schema_extra=SWEPT)
-    """What is taken from the cosine of the own class in training."""
-    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
+    margin: float = Field(default=0.15, ge=0, le=1, json_schema_extra=SWEPT, title="CosFace margin (cosine)")
+    """Margin subtracted from the cosine of the own class in training."""
+    scale: float | None = Field(
+        default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"), title="CosFace scale"
+    )
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
-    warmup: float = Field(default=0.15, ge=0, le=1, json_schema_extra=SWEPT)
+    warmup: float = Field(
+        default=0.15, ge=0, le=1, json_schema_extra=SWEPT, title="CosFace: warm-up share of the margin"
+    )
     """Share of the training over which the margin rises linearly from 0."""
-    init: Literal["random", "class_means"] = "random"
-    """Where the weights start: random directions, or the mean direction of each class's rows."""
+    init: Literal["random", "class_means"] = Field(default="random", title="CosFace: initial weights")
+    """Initial weights: random directions, or the mean direction of each class's rows."""
 
     @property
     def is_marginless(self) -> bool:

@@ -23,13 +23,21 @@ class Cosine(Classifier):
 
     is_cosine: ClassVar[bool] = True
     kind: Literal["cosine"] = "cosine"
-    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
+    scale: float | None = Field(
+        default=None,
+        ge=1,
+        le=200,
+        json_schema_extra=SWEPT | empty("by number of classes"),
+        title="Cosine classifier: scale",
+    )
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
-    init: Literal["random", "class_means", "weights"] = "random"
-    """Where the weights start: random directions, the mean direction of each class's rows, or weights from a file."""
-    file: str = Field(default="", max_length=1000, json_schema_extra=FILE)
+    init: Literal["random", "class_means", "weights"] = Field(
+        default="random", title="Cosine classifier: initial weights"
+    )
+    """Initial weights: random directions, the mean direction of each class's rows, or weights from a file."""
+    file: str = Field(default="", max_length=1000, json_schema_extra=FILE, title="Cosine classifier: weights file")
     """The .npz file with the arrays weights [C, D] and class_names [C], for init weights."""
-    sha256: str = Field(default="", max_length=64)
+    sha256: str = Field(default="", max_length=64, title="Cosine classifier: SHA-256 of the file")
     """SHA-256 of that file; left empty, it is taken from the file."""
 
     @model_validator(mode="before")

@@ -36,13 +36,13 @@ class ExternalClassifier(Classifier):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["external"] = "external"
-    file: str = Field(default="", max_length=1000, json_schema_extra=FILE)
+    file: str = Field(default="", max_length=1000, json_schema_extra=FILE, title="Plugin head: file")
     """The .py file, relative to the current directory."""
-    name: str = Field(default="", max_length=200)
+    name: str = Field(default="", max_length=200, title="Plugin head: class")
     """The class in that file, a frostbench.heads.spec.Spec with the method build."""
-    sha256: str = Field(default="", max_length=64)
+    sha256: str = Field(default="", max_length=64, title="Plugin head: SHA-256 of the file")
     """SHA-256 of the file; left empty, it is taken from the file."""
-    options: dict[str, JsonValue] = Field(default_factory=dict, max_length=100)
+    options: dict[str, JsonValue] = Field(default_factory=dict, max_length=100, title="Plugin head: options")
     """The class's own options, checked by it."""
 
     @model_validator(mode="before")

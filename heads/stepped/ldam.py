@@ -25,12 +25,16 @@ class Ldam(Classifier):
     is_cosine: ClassVar[bool] = True
     sets_margin: ClassVar[bool] = True
     kind: Literal["ldam"] = "ldam"
-    max_margin: float = Field(default=0.5, ge=0, le=1, json_schema_extra=SWEPT)
+    max_margin: float = Field(
+        default=0.5, ge=0, le=1, json_schema_extra=SWEPT, title="LDAM: margin of the rarest class"
+    )
     """Margin of the rarest class."""
-    scale: float | None = Field(default=30.0, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
+    scale: float | None = Field(
+        default=30.0, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"), title="LDAM scale"
+    )
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
-    init: Literal["random", "class_means"] = "random"
-    """Where the weights start: random directions, or the mean direction of each class's rows."""
+    init: Literal["random", "class_means"] = Field(default="random", title="LDAM: initial weights")
+    """Initial weights: random directions, or the mean direction of each class's rows."""
 
     @property
     def is_marginless(self) -> bool:

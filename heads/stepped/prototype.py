@@ -31,11 +31,17 @@ class Prototype(Classifier):
         ),
     )
     kind: Literal["prototype"] = "prototype"
-    centers: int = Field(default=1, ge=1, le=5)
+    centers: int = Field(default=1, ge=1, le=5, title="Prototypes: most per class")
     """Most prototypes a class can have."""
-    combine: Literal["max", "lse"] = "max"
+    combine: Literal["max", "lse"] = Field(default="max", title="Prototypes: nearest or soft maximum")
     """Whether the nearest prototype of a class counts, or all of them softly by their mean of exp(scale cos)."""
-    scale: float | None = Field(default=None, ge=1, le=200, json_schema_extra=SWEPT | empty("by number of classes"))
+    scale: float | None = Field(
+        default=None,
+        ge=1,
+        le=200,
+        json_schema_extra=SWEPT | empty("by number of classes"),
+        title="Prototypes: cosine scale",
+    )
     """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
 
     @property

@@ -62,6 +62,10 @@ def test_mistakes_are_told_in_words(frostbench, bench_file, cache, tmp_path, mon
 def test_options_are_listed(frostbench):
     said = frostbench("options")
     assert "train.loss.class_weight.kind = none  (none, inverse, sqrt_inverse, power, effective)" in said.out
+    assert (
+        "    Class weights. Weights of the classes in the loss, by their sizes; none counts all samples alike.\n"
+        in said.out
+    )
     assert said.out.startswith("presets: arcface, balanced_softmax, baseline, ")
 
 

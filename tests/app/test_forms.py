@@ -83,12 +83,35 @@ def test_a_spec_survives_the_form(spec_type, row, values):
 
 
 @pytest.mark.parametrize("spec_type", SPECS)
-def test_the_defaults_survive_the_form_and_labels_are_unique(spec_type):
+def test_the_defaults_survive_the_form_and_every_row_has_a_sentence(spec_type):
     rows = rows_of(spec_type)
     assert spec_of(spec_type, rows, values_of(rows, spec_type())) == spec_type()
-    labels = [row.label for row in rows]
-    assert len(set(labels)) == len(labels)
     assert all(row.sentence.endswith(".") for row in rows)
+
+
+@pytest.mark.parametrize("spec_type", SPECS)
+def test_rows_that_can_be_seen_together_have_different_labels(spec_type):
+    rows = rows_of(spec_type)
+    same = [(a, b) for n, a in enumerate(rows) for b in rows[:n] if a.label == b.label]
+    # One of each pair exists under another kind of a choice than the other does.
+    assert [(a.key, b.key) for a, b in same if all(dict(a.needs).get(key, kind) == kind for key, kind in b.needs)] == []
+
+
+def test_equal_titles_are_told_apart_by_the_part_that_differs():
+    class Layer(Spec):
+        """A part that stands twice."""
+
+        kind: Literal["wide"] = "wide"
+        width: int = Field(default=8, ge=1, title="Width")
+        """How wide."""
+
+    class Both(Spec):
+        """Two parts."""
+
+        first: Layer = Field(default=Layer(), title="First layer")
+        last: Layer = Layer()
+
+    assert [row.label for row in rows_of(Both)] == ["First layer · Width", "Last · Width"]
 
 
 def test_a_new_option_appears_without_an_edit():
@@ -139,11 +162,19 @@ def test_values_of_another_kind_wait_but_do_not_count():
         (
             "train.schedule.epochs",
             0,
-            "train.schedule.epochs: Input should be greater than or equal to 1, however: 0 came",
+            "Epochs (train.schedule.epochs): Input should be greater than or equal to 1, however: 0 came",
         ),
-        ("train.schedule.epochs", None, "train.schedule.epochs: Input should be a valid integer, however: None came"),
-        ("head.body<mlp>.hidden", "wide", "head.body.hidden.0: Input should be a valid integer"),
-        ("head.body<mlp>.hidden", "1, {", "head.body.hidden: a value is written as YAML, however: '1, {' came"),
+        (
+            "train.schedule.epochs",
+            None,
+            "Epochs (train.schedule.epochs): Input should be a valid integer, however: N",
+        ),
+        ("head.body<mlp>.hidden", "wide", "hidden layers (head.body.hidden.0): Input should be a valid integer"),
+        (
+            "head.body<mlp>.hidden",
+            "1, {",
+            "hidden layers (head.body.hidden): a value is written as YAML, however: '1, {'",
+        ),
     ],
 )
 def test_what_is_not_allowed_is_told_by_its_option(key, value, told):
@@ -210,8 +241,8 @@ def test_a_union_within_a_kind_has_its_own_kinds():
     second = spec_of(RunSpec, rows, values).second
     assert (second.classifier.kind, second.classifier.k) == ("knn", 7)
     labels = {row.key: row.label for row in rows}
-    assert labels["head.classifier<knn>.k"] == "Classifier: k (knn)"
-    assert labels["second<refit>.classifier<knn>.k"] == "Second classifier: k (knn)"
+    assert labels["head.classifier<knn>.k"] == "kNN: neighbours k"
+    assert labels["second<refit>.classifier<knn>.k"] == "Second stage · kNN: neighbours k"
 
 
 def test_a_file_is_written_as_it_stands():
@@ -276,4 +307,4 @@ def test_deep_values_of_every_control_are_refused_in_words(levels):
         if row.is_active(values):
             with pytest.raises(SettingsError, match="values are nested 100 deep at most") as error:
                 spec_of(RunSpec, rows, values | {row.key: deep})
-            assert str(error.value).startswith(f"{row.path}: ")
+            assert str(error.value).startswith(f"{row.label} ({row.path}): ")

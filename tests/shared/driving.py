@@ -2,8 +2,8 @@
 
 from playwright.sync_api import expect
 
-ENDLESS = {"Schedule: epochs": "100000", "Schedule: batch size": "1000", "Early stop: patience": "100000"}
-SHORT = {"Schedule: epochs": "4", "Schedule: min steps": "0"}
+ENDLESS = {"Epochs": "100000", "Batch size": "1000", "Early stopping: patience (epochs)": "100000"}
+SHORT = {"Epochs": "4", "Minimum steps": "0"}
 LONG = 90_000
 """Milliseconds that a state may take to come on a busy machine."""
 

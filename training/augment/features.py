@@ -52,11 +52,13 @@ class FeatureAugment(Spec):
     """
 
     kind: Literal["feature_augment"] = "feature_augment"
-    noise: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT)
+    noise: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="Feature noise (standard deviation)")
     """Standard deviation of Gaussian noise, relative to each channel's own over the training rows; 0 adds none."""
-    channel_scale: float = Field(default=0.0, ge=0, le=1, json_schema_extra=SWEPT)
+    channel_scale: float = Field(
+        default=0.0, ge=0, le=1, json_schema_extra=SWEPT, title="Gain per channel (half-width)"
+    )
     """Half-width v of a gain from 1 - v to 1 + v for each channel, about its mean over the training rows."""
-    gain: float = Field(default=0.0, ge=0, le=1, json_schema_extra=SWEPT)
+    gain: float = Field(default=0.0, ge=0, le=1, json_schema_extra=SWEPT, title="Gain per vector (half-width)")
     """Half-width v of one gain from 1 - v to 1 + v for all channels of a vector, about 0."""
 
     @property

@@ -65,9 +65,11 @@ class Brightness(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["brightness"] = "brightness"
-    probability: float = Field(default=0.5, ge=0, le=1, json_schema_extra=SWEPT)
+    probability: float = Field(
+        default=0.5, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: share of vectors changed"
+    )
     """Share of the vectors that are changed."""
-    width: float = Field(default=0.1, ge=0, le=1, json_schema_extra=SWEPT)
+    width: float = Field(default=0.1, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: brightness shift (half-width)")
     """Half-width v of the shift, from -v to v; 0 changes nothing."""
 
     def draw(self, x_shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype) -> FrofaDraw:
@@ -89,9 +91,13 @@ class ChannelBrightness(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["c2_dataset"] = "c2_dataset"
-    probability: float = Field(default=0.5, ge=0, le=1, json_schema_extra=SWEPT)
+    probability: float = Field(
+        default=0.5, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: share of vectors changed"
+    )
     """Share of the vectors that are changed."""
-    width: float = Field(default=0.05, ge=0, le=1, json_schema_extra=SWEPT)
+    width: float = Field(
+        default=0.05, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: channel brightness shift (half-width)"
+    )
     """Half-width v of the shift, from -v to v; 0 changes nothing."""
 
     def draw(self, x_shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype) -> FrofaDraw:
@@ -110,9 +116,11 @@ class Contrast(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["contrast"] = "contrast"
-    probability: float = Field(default=0.5, ge=0, le=1, json_schema_extra=SWEPT)
+    probability: float = Field(
+        default=0.5, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: share of vectors changed"
+    )
     """Share of the vectors that are changed."""
-    width: float = Field(default=0.2, ge=0, le=1, json_schema_extra=SWEPT)
+    width: float = Field(default=0.2, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: contrast factor (half-width)")
     """Half-width v of the factor, from 1 - v to 1 + v; 0 changes nothing."""
 
     def draw(self, x_shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype) -> FrofaDraw:
@@ -132,9 +140,11 @@ class Posterize(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["posterize"] = "posterize"
-    probability: float = Field(default=0.5, ge=0, le=1, json_schema_extra=SWEPT)
+    probability: float = Field(
+        default=0.5, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: share of vectors changed"
+    )
     """Share of the vectors that are changed."""
-    least_bits: int = Field(default=4, ge=1, le=8)
+    least_bits: int = Field(default=4, ge=1, le=8, title="FroFA: fewest bits kept")
     """Fewest bits that are kept; the number is drawn from here to 8."""
 
     def draw(self, x_shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype) -> FrofaDraw:

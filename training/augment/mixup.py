@@ -42,17 +42,17 @@ class Mixup(Spec):
     """
 
     kind: Literal["mixup"] = "mixup"
-    alpha: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT)
+    alpha: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="Mixup α (Beta distribution)")
     """Both parameters of the Beta distribution of the share: 0 mixes nothing, 1 is uniform, small ones mix little."""
-    where: Literal["input", "hidden"] = "input"
-    """What is mixed: the vector, or a layer drawn anew in each step from the vector and the outputs of all blocks."""
-    pairing: Literal["random", "head_tail"] = "random"
+    where: Literal["input", "hidden"] = Field(default="input", title="Mixup: layer that is mixed")
+    """Place of mixing: the vector, or a layer drawn in each step from the vector and the outputs of all blocks."""
+    pairing: Literal["random", "head_tail"] = Field(default="random", title="Mixup: choice of partners")
     """Partners: a shuffle of the batch, or rows whose class is drawn in inverse proportion to its size (head_tail)."""
-    label_rule: Literal["share", "remix"] = "share"
+    label_rule: Literal["share", "remix"] = Field(default="share", title="Mixup: label rule")
     """Labels: shared as the vectors are, or given whole to a much rarer class that has most of the vector (remix)."""
-    remix_kappa: float = Field(default=3.0, gt=1, le=1000)
+    remix_kappa: float = Field(default=3.0, gt=1, le=1000, title="Remix: class-size ratio κ")
     """How many times larger one class must be than the other before remix gives the label away."""
-    remix_tau: float = Field(default=0.5, ge=0, le=1)
+    remix_tau: float = Field(default=0.5, ge=0, le=1, title="Remix: share threshold τ")
     """Remix gives the label to the rarer class where the larger one has less than this share of the vector."""
 
     def draw_layer(self, depth: int, generator: torch.Generator) -> int:

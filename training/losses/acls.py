@@ -42,14 +42,18 @@ class Acls(LossMethod):
     )
     neutral: ClassVar[Mapping[str, float]] = {"strength": 0}
     kind: Literal["acls"] = "acls"
-    strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT)
+    strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT, title="ACLS: penalty strength")
     """Coefficient of both penalties; 0 is cross entropy."""
-    positive: float = Field(default=1.0, ge=0, le=100, json_schema_extra=SWEPT)
+    positive: float = Field(
+        default=1.0, ge=0, le=100, json_schema_extra=SWEPT, title="ACLS: weight for the largest logit"
+    )
     """Coefficient of the penalty on the largest logit."""
-    negative: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT)
+    negative: float = Field(
+        default=0.1, ge=0, le=100, json_schema_extra=SWEPT, title="ACLS: weight for the other logits"
+    )
     """Coefficient of the penalty on the other logits."""
-    margin: float = Field(default=10.0, ge=0, le=1000, json_schema_extra=SWEPT)
-    """From where both act: the size of the largest logit, and the gap of another one to it."""
+    margin: float = Field(default=10.0, ge=0, le=1000, json_schema_extra=SWEPT, title="ACLS: logit margin")
+    """Threshold of both penalties: the size of the largest logit, and the gap of another one to it."""
 
     @property
     def is_neutral(self) -> bool:

@@ -58,18 +58,18 @@ class AdaFocal(LossMethod):
         ),
     )
     kind: Literal["adafocal"] = "adafocal"
-    bins: int = Field(default=15, ge=1, le=100)
-    """Bins of confidence."""
-    start: float = Field(default=1.0, gt=0, le=20)
+    bins: int = Field(default=15, ge=1, le=100, title="AdaFocal: confidence bins")
+    """Number of confidence bins, each with a power of its own."""
+    start: float = Field(default=1.0, gt=0, le=20, title="AdaFocal: initial power γ")
     """Power of every bin in the first epoch."""
-    rate: float = Field(default=1.0, gt=0, le=100)
-    """How fast powers follow the gap (lambda of the paper)."""
-    switch: float = Field(default=0.2, gt=0, le=20)
+    rate: float = Field(default=1.0, gt=0, le=100, title="AdaFocal: adaptation rate λ")
+    """Speed at which a power follows confidence less accuracy of its bin (λ of the paper)."""
+    switch: float = Field(default=0.2, gt=0, le=20, title="AdaFocal: sign-switch threshold")
     """A power that gets closer to 0 than this changes its sign."""
-    lowest: float = Field(default=-2.0, ge=-20, lt=0)
-    """Least power."""
-    highest: float = Field(default=20.0, gt=0, le=100)
-    """Largest power."""
+    lowest: float = Field(default=-2.0, ge=-20, lt=0, title="AdaFocal: lowest power")
+    """Least power that a bin can have."""
+    highest: float = Field(default=20.0, gt=0, le=100, title="AdaFocal: highest power")
+    """Largest power that a bin can have."""
 
     @property
     def is_convex(self) -> bool:

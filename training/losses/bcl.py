@@ -43,12 +43,12 @@ class Bcl(LossMethod):
         ),
     )
     kind: Literal["bcl"] = "bcl"
-    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="BCL weight")
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out and the paper has 0.35."""
-    temperature: float = Field(default=0.1, ge=0.01, le=10, json_schema_extra=SWEPT)
+    temperature: float = Field(default=0.1, ge=0.01, le=10, json_schema_extra=SWEPT, title="BCL temperature")
     """Divides the cosine similarities: a lower one presses harder on the nearest rows."""
-    projector: ProjectorSpec = MlpProjector()
-    """What is compared: classifier inputs and weights themselves (none), or a projection of each (mlp)."""
+    projector: ProjectorSpec = Field(default=MlpProjector(), title="BCL projector")
+    """Vectors that are compared: classifier inputs and weights (none), or a projection of each (mlp)."""
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -30,14 +30,16 @@ class Center(LossMethod):
     neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
     rules: ClassVar[tuple[Rule, ...]] = shapes_layers("center")
     kind: Literal["center"] = "center"
-    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="Centre loss weight")
     """Coefficient of the term, on distances of a body's outputs or vectors in units; 0 is none, the paper has 0.003."""
-    rate: float = Field(default=0.5, gt=0, le=1, json_schema_extra=SWEPT)
-    """How far centres move to the rows of each batch (alpha of the paper)."""
-    repulsion: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    rate: float = Field(default=0.5, gt=0, le=1, json_schema_extra=SWEPT, title="Centre loss: rate of the centres α")
+    """Rate at which centres move to the rows of each batch (α of the paper)."""
+    repulsion: float = Field(
+        default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="Centre loss: repulsion of the centres"
+    )
     """Coefficient, within the term, of the cosines between centres above those of a regular simplex."""
-    space: Literal["unit", "plain"] = "unit"
-    """What is drawn: vectors scaled to length 1 or as they are, which shrinking all of them to 0 satisfies."""
+    space: Literal["unit", "plain"] = Field(default="unit", title="Centre loss: unit or plain vectors")
+    """Vectors that are drawn: scaled to length 1, or as they are, which shrinking all of them to 0 satisfies."""
 
     @property
     def needs(self) -> frozenset[Need]:

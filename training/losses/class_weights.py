@@ -44,8 +44,8 @@ class PowerWeight(Spec):
     """A class counts in inverse proportion to a power of its size."""
 
     kind: Literal["power"] = "power"
-    power: float = Field(default=0.5, ge=0, le=2)
-    """The power: 0 weighs all classes alike, 0.5 is the square root, 1 is inverse."""
+    power: float = Field(default=0.5, ge=0, le=2, title="Class weights: power")
+    """Power of the inverse class size: 0 weighs all classes alike, 0.5 is the square root, 1 is inverse."""
 
     def __call__(self, counts: Tensor) -> Tensor:
         """Weights [C] of counts [C]."""
@@ -60,11 +60,11 @@ class EffectiveWeight(Spec):
     """
 
     kind: Literal["effective"] = "effective"
-    beta_rule: Literal["fixed", "auto", "ratio"] = "fixed"
-    """Whether beta is the number given, (N - 1) / N for N training rows, or what gives the ratio."""
-    beta: float = Field(default=0.9999, ge=0, lt=1)
+    beta_rule: Literal["fixed", "auto", "ratio"] = Field(default="fixed", title="Class weights: choice of β")
+    """Choice of β: the given number, (N - 1) / N for N training rows, or the one that gives the ratio."""
+    beta: float = Field(default=0.9999, ge=0, lt=1, title="Class weights: overlap β")
     """Overlap of samples when the rule is fixed: 0 weighs all classes alike, towards 1 it becomes inverse."""
-    ratio: float = Field(default=50.0, ge=1, le=1e6)
+    ratio: float = Field(default=50.0, ge=1, le=1e6, title="Class weights: largest to smallest ratio")
     """Ratio of the largest weight to the smallest when the rule is ratio; that of inverse weights where it is less."""
 
     def __call__(self, counts: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ class DeferredSchedule(Spec):
     """
 
     kind: Literal["deferred"] = "deferred"
-    start: float = Field(default=0.8, ge=0, le=1)
+    start: float = Field(default=0.8, ge=0, le=1, title="Class weights: start (share of training)")
     """Share of training in which all classes weigh alike."""
 
     def __call__(self, weight: Tensor, progress: float) -> Tensor:
@@ -164,9 +164,9 @@ class RampSchedule(Spec):
     """Class weights come in along a straight line."""
 
     kind: Literal["ramp"] = "ramp"
-    start: float = Field(default=0.0, ge=0, le=1)
+    start: float = Field(default=0.0, ge=0, le=1, title="Class weights: ramp start (share of training)")
     """Share of training after which the weights begin to differ."""
-    end: float = Field(default=0.8, ge=0, le=1)
+    end: float = Field(default=0.8, ge=0, le=1, title="Class weights: ramp end (share of training)")
     """Share of training after which they act in full."""
 
     @model_validator(mode="after")

@@ -47,7 +47,7 @@ class Consistency(LossMethod):
         ),
     )
     kind: Literal["consistency"] = "consistency"
-    weight: float = Field(default=0.0, ge=0, le=1000, json_schema_extra=SWEPT)
+    weight: float = Field(default=0.0, ge=0, le=1000, json_schema_extra=SWEPT, title="View consistency weight")
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out. Reads train.views=together."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "ConsistencyPart | None":

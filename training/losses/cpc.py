@@ -43,9 +43,11 @@ class Cpc(LossMethod):
         ),
     )
     kind: Literal["cpc"] = "cpc"
-    discrimination: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT)
+    discrimination: float = Field(
+        default=0.1, ge=0, le=100, json_schema_extra=SWEPT, title="CPC: weight of discrimination"
+    )
     """Coefficient of the pairs of the label and another class."""
-    exclusion: float = Field(default=1.0, ge=0, le=100, json_schema_extra=SWEPT)
+    exclusion: float = Field(default=1.0, ge=0, le=100, json_schema_extra=SWEPT, title="CPC: weight of exclusion")
     """Coefficient of the pairs of two other classes."""
 
     def check_classes(self, classes: int) -> None:

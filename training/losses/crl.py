@@ -41,7 +41,7 @@ class Crl(LossMethod):
         ),
     )
     kind: Literal["crl"] = "crl"
-    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="CRL weight")
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out and the paper has 1."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "CrlPart | None":

@@ -26,9 +26,9 @@ class Ecp(LossMethod):
     neutral: ClassVar[Mapping[str, float]] = {"strength": 0}
     rules: ClassVar[tuple[Rule, ...]] = (bounds_gaps("ecp"),)
     kind: Literal["ecp"] = "ecp"
-    strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT)
+    strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT, title="Entropy penalty: strength")
     """Coefficient of the entropy; 0 is cross entropy."""
-    reduction: Literal["sum", "mean"] = "sum"
+    reduction: Literal["sum", "mean"] = Field(default="sum", title="Entropy penalty: reduction over the classes")
     """Whether the entropy is the sum over the classes, as it is defined, or the mean over them."""
 
     @property

@@ -109,36 +109,38 @@ class Fedlas(LossMethod):
         ),
     )
     kind: Literal["fedlas"] = "fedlas"
-    alpha: float = Field(default=0.0, ge=0, lt=0.5, json_schema_extra=SWEPT)
+    alpha: float = Field(default=0.0, ge=0, lt=0.5, json_schema_extra=SWEPT, title="FeDLaS: mean smoothing share α")
     """Share of a label that is moved at the mean feature norm; others lie between 0 and twice this. 0 moves none."""
-    base: Literal["label_smoothing", "mbls"] = "label_smoothing"
+    base: Literal["label_smoothing", "mbls"] = Field(default="label_smoothing", title="FeDLaS: base method")
     """What the share goes to: cross entropy to even targets, or the margin penalty of MbLS."""
-    beta: float = Field(default=4.0, ge=0, le=100, json_schema_extra=SWEPT)
-    """How sharply the norm acts; 0 gives every sample alpha. The paper has 4, and 0.5 to 1 with base mbls."""
-    margin: float = Field(default=10.0, ge=0, le=1000, json_schema_extra=SWEPT)
+    beta: float = Field(default=4.0, ge=0, le=100, json_schema_extra=SWEPT, title="FeDLaS: sharpness β")
+    """Sharpness with which the norm acts; 0 gives each sample alpha. The paper has 4, and 0.5 to 1 with base mbls."""
+    margin: float = Field(default=10.0, ge=0, le=1000, json_schema_extra=SWEPT, title="FeDLaS: logit margin of MbLS")
     """Gap to the largest logit from which base mbls penalises."""
-    reduction: Literal["mean", "sum"] = "mean"
+    reduction: Literal["mean", "sum"] = Field(default="mean", title="FeDLaS: reduction of MbLS")
     """Whether that penalty is the mean over the classes, as in the official code, or the sum, as in the paper."""
-    spread: Literal["uniform", "prior"] = "uniform"
+    spread: Literal["uniform", "prior"] = Field(default="uniform", title="FeDLaS: target distribution")
     """Where base label_smoothing moves the share: evenly, or by the effective prior, which suits logit adjustment."""
-    indicator: Literal["l1", "l2", "max_logit", "max_prob"] = "l1"
-    """What tells how sure the head is: a norm of the features, the largest logit, or the largest probability."""
-    source: Literal["penultimate", "input"] = "penultimate"
-    """Whose norm: the classifier's input, which a body makes, or the vector in units, before standardisation."""
-    statistics: Literal["first_batch", "official", "exact"] = "first_batch"
+    indicator: Literal["l1", "l2", "max_logit", "max_prob"] = Field(default="l1", title="FeDLaS: confidence indicator")
+    """Measure of how sure the head is: a norm of the features, the largest logit, or the largest probability."""
+    source: Literal["penultimate", "input"] = Field(default="penultimate", title="FeDLaS: features whose norm counts")
+    """Vector whose norm counts: the classifier's input, which a body makes, or the one in units, unstandardised."""
+    statistics: Literal["first_batch", "official", "exact"] = Field(
+        default="first_batch", title="FeDLaS: statistics of the norms"
+    )
     """Mean and deviation of norms: running from the first batch or 20 and 100 (official), or exact for all rows.
 
     Norms of vectors are those in units (see head.preprocess), about 16 for l2.
     """
-    theta: float = Field(default=0.5, gt=0, le=1)
+    theta: float = Field(default=0.5, gt=0, le=1, title="FeDLaS: batch weight θ in the statistics")
     """Weight of each batch in the running mean and deviation; the paper has 0.5 to 0.95."""
-    gate: Literal["learned", "plus", "minus", "random"] = "learned"
+    gate: Literal["learned", "plus", "minus", "random"] = Field(default="learned", title="FeDLaS: gate")
     """Whether a large norm means a larger share: learned, or as a control always, never (minus), or drawn at random."""
-    share: Literal["own", "batch_mean"] = "own"
+    share: Literal["own", "batch_mean"] = Field(default="own", title="FeDLaS: share per sample or batch")
     """Each sample's own share; or as a control the mean of the batch for all, which is label smoothing at that mean."""
-    gate_width: int = Field(default=0, ge=0, le=4096)
+    gate_width: int = Field(default=0, ge=0, le=4096, title="FeDLaS: hidden width of the gate")
     """Hidden width of the gate; 0 is half the number of classes."""
-    gate_rate: float = Field(default=1.0, gt=0, le=1000)
+    gate_rate: float = Field(default=1.0, gt=0, le=1000, title="FeDLaS: learning-rate factor of the gate")
     """Factor on the learning rate for the gate."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "FedlasPart | None":

@@ -41,8 +41,8 @@ class Focal(LossMethod):
     neutral: ClassVar[Mapping[str, float]] = {"gamma": 0}
     rules: ClassVar[tuple[Rule, ...]] = (UNSURE,)
     kind: Literal["focal"] = "focal"
-    gamma: float = Field(default=2.0, ge=0, le=10, json_schema_extra=SWEPT)
-    """How much less easy samples count: 0 is cross entropy."""
+    gamma: float = Field(default=2.0, ge=0, le=10, json_schema_extra=SWEPT, title="Focal loss: focusing γ")
+    """Strength with which easy samples are weighed down; 0 is cross entropy."""
 
     @property
     def is_convex(self) -> bool:
@@ -102,8 +102,8 @@ class DualFocal(LossMethod):
         ),
     )
     kind: Literal["dual_focal"] = "dual_focal"
-    gamma: float = Field(default=5.0, ge=0, le=20, json_schema_extra=SWEPT)
-    """How much easy samples count less: 0 is cross entropy, and the paper has 5 for CIFAR-10."""
+    gamma: float = Field(default=5.0, ge=0, le=20, json_schema_extra=SWEPT, title="Dual focal loss: focusing γ")
+    """Strength with which easy samples are weighed down; 0 is cross entropy, the paper has 5 for CIFAR-10."""
 
     @property
     def is_convex(self) -> bool:
@@ -167,9 +167,9 @@ class SigmoidFocal(LossMethod):
         ),
     )
     kind: Literal["sigmoid_focal"] = "sigmoid_focal"
-    gamma: float = Field(default=2.0, ge=0, le=10, json_schema_extra=SWEPT)
-    """How much less easy classes count: 0 is binary cross entropy."""
-    alpha: float = Field(default=0.5, gt=0, lt=1, json_schema_extra=SWEPT)
+    gamma: float = Field(default=2.0, ge=0, le=10, json_schema_extra=SWEPT, title="Sigmoid focal loss: focusing γ")
+    """Strength with which easy classes are weighed down; 0 is binary cross entropy."""
+    alpha: float = Field(default=0.5, gt=0, lt=1, json_schema_extra=SWEPT, title="Sigmoid focal loss: balance α")
     """Balance: the class itself counts 2 alpha and each other class 2 - 2 alpha, so 0.5 counts all alike."""
 
     @property

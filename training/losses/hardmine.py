@@ -52,13 +52,13 @@ class HardMine(LossMethod):
         ),
     )
     kind: Literal["hardmine"] = "hardmine"
-    keep: float = Field(default=1.0, ge=0.25, le=1)
+    keep: float = Field(default=1.0, ge=0.25, le=1, title="Hard-example mining: share of the batch kept")
     """Share of a batch that is kept at the end of training; 1 keeps every sample."""
-    warm: float = Field(default=0.3, ge=0, lt=1)
+    warm: float = Field(default=0.3, ge=0, lt=1, title="Hard-example mining: warm-up share")
     """Share of training in which everything is kept, before the kept share falls linearly."""
-    quota: int = Field(default=4, ge=0, le=1024)
+    quota: int = Field(default=4, ge=0, le=1024, title="Hard-example mining: rows kept per class")
     """Samples of each class in the batch that are always kept, the hardest first."""
-    noise_guard: bool = False
+    noise_guard: bool = Field(default=False, title="Hard-example mining: drop the hardest 1 %")
     """Leave out the hardest 1 % of a batch, at least one sample, which is where wrong labels gather."""
 
     def share(self, progress: float) -> float:

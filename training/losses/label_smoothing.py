@@ -22,9 +22,11 @@ class LabelSmoothing(LossMethod):
     shapes_point: ClassVar[bool] = True
     neutral: ClassVar[Mapping[str, float]] = {"epsilon": 0}
     kind: Literal["label_smoothing"] = "label_smoothing"
-    epsilon: float = Field(default=0.0, ge=0, lt=1, json_schema_extra=SWEPT)
-    """Share that is moved; 0 leaves the labels hard."""
-    spread: Literal["uniform", "others", "prior"] = "uniform"
+    epsilon: float = Field(default=0.0, ge=0, lt=1, json_schema_extra=SWEPT, title="Label smoothing ε")
+    """Share of each label that is spread over classes; 0 leaves the labels hard."""
+    spread: Literal["uniform", "others", "prior"] = Field(
+        default="uniform", title="Label smoothing: target distribution"
+    )
     """Where the share goes: to all classes evenly, to the others evenly, or by the prior, which suits logit adjustment.
 
     The prior is the effective one: shares of the classes times their weights.

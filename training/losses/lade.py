@@ -47,9 +47,9 @@ class Lade(LossMethod):
         ),
     )
     kind: Literal["lade"] = "lade"
-    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="LADE weight")
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out and 0.1 is usual."""
-    penalty: float = Field(default=0.1, ge=0, le=10, json_schema_extra=SWEPT)
+    penalty: float = Field(default=0.1, ge=0, le=10, json_schema_extra=SWEPT, title="LADE: penalty on the normaliser")
     """Coefficient of the squared log of the normaliser, which keeps the estimate steady."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "LadePart | None":

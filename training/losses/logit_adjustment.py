@@ -38,11 +38,13 @@ class LogitAdjustment(LossMethod):
         ),
     )
     kind: Literal["logit_adjustment"] = "logit_adjustment"
-    tau: float = Field(default=0.0, ge=0, le=3, json_schema_extra=SWEPT)
-    """Strength; 0 leaves the logits alone, 1 is consistent for the balanced error."""
-    prior: Literal["effective", "raw", "given"] = "effective"
+    tau: float = Field(default=0.0, ge=0, le=3, json_schema_extra=SWEPT, title="Logit adjustment: strength τ")
+    """Strength of the prior shift; 0 leaves the logits alone, 1 is consistent for the balanced error."""
+    prior: Literal["effective", "raw", "given"] = Field(default="effective", title="Logit adjustment: class prior")
     """Prior that the loss sees after class weights; raw class shares, which correct twice beside weights; or given."""
-    given: dict[ClassName, Share] = Field(default_factory=dict, max_length=100_000)
+    given: dict[ClassName, Share] = Field(
+        default_factory=dict, max_length=100_000, title="Logit adjustment: given class shares"
+    )
     """Share of each class by name, where prior is given: of the world that the training rows stand for, say."""
 
     def __call__(self, logits: Tensor, log_prior: Tensor) -> Tensor:

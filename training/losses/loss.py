@@ -58,41 +58,43 @@ Margin = Callable[[Tensor, Tensor], Tensor]
 class LossSpec(Spec):
     """What is minimised: the class-weighted mean of a loss per sample, and terms beside it."""
 
-    point: PointSpec = CrossEntropy()
-    """Loss of one sample."""
-    point_weight: float = Field(default=1.0, ge=0, le=100, json_schema_extra=SWEPT)
+    point: PointSpec = Field(default=CrossEntropy(), title="Loss per sample")
+    """Loss of one sample, beside which the terms below may stand."""
+    point_weight: float = Field(
+        default=1.0, ge=0, le=100, json_schema_extra=SWEPT, title="Weight of the loss per sample"
+    )
     """Coefficient of the mean of the point loss; 0 trains by the terms beside it alone."""
-    smoothing: LabelSmoothing = LabelSmoothing()
+    smoothing: LabelSmoothing = Field(default=LabelSmoothing(), title="Label smoothing")
     """Softens the labels."""
-    class_weight: ClassWeightSpec = NoWeight()
-    """How much a class counts."""
-    weight_schedule: WeightScheduleSpec = ConstantSchedule()
-    """When class weights act: from the first step, late (deferred, DRW), or little by little (ramp)."""
-    count: Literal["images", "groups"] = "images"
-    """What class weights count: groups, such as plants, where several images show the same thing."""
-    logit_adjustment: LogitAdjustment = LogitAdjustment()
+    class_weight: ClassWeightSpec = Field(default=NoWeight(), title="Class weights")
+    """Weights of the classes in the loss, by their sizes; none counts all samples alike."""
+    weight_schedule: WeightScheduleSpec = Field(default=ConstantSchedule(), title="Class weights: schedule")
+    """Course of the class weights: full from the first step, late (deferred, DRW), or little by little (ramp)."""
+    count: Literal["images", "groups"] = Field(default="images", title="Class weights: what is counted")
+    """Unit that class weights count: images, or groups such as plants, of which several images show the same."""
+    logit_adjustment: LogitAdjustment = Field(default=LogitAdjustment(), title="Logit adjustment")
     """Shifts the training logits by the class prior."""
-    hardmine: HardMine = HardMine()
+    hardmine: HardMine = Field(default=HardMine(), title="Hard-example mining")
     """Which samples of a batch count."""
-    supcon: SupCon = SupCon()
+    supcon: SupCon = Field(default=SupCon(), title="SupCon")
     """A term beside the mean that draws rows of one class together."""
-    bcl: Bcl = Bcl()
+    bcl: Bcl = Field(default=Bcl(), title="BCL")
     """The same with every class counting alike, and a prototype for each."""
-    center: Center = Center()
+    center: Center = Field(default=Center(), title="Centre loss")
     """A term that draws rows to the centre of their class."""
-    lade: Lade = Lade()
+    lade: Lade = Field(default=Lade(), title="LADE")
     """A term that fits logits to ratios of densities."""
-    consistency: Consistency = Consistency()
+    consistency: Consistency = Field(default=Consistency(), title="View consistency")
     """A term that draws the predictions for all views of an image together."""
-    mmce: Mmce = Mmce()
+    mmce: Mmce = Field(default=Mmce(), title="MMCE")
     """A term that draws the confidences of a batch to its share of right predictions, by a kernel."""
-    mdca: Mdca = Mdca()
+    mdca: Mdca = Field(default=Mdca(), title="MDCA")
     """A term that draws the mean prediction of a batch to the shares of its classes."""
-    crl: Crl = Crl()
+    crl: Crl = Field(default=Crl(), title="CRL")
     """A term that ranks confidences as rows were learnt."""
-    fedlas: Fedlas = Fedlas()
+    fedlas: Fedlas = Field(default=Fedlas(), title="FeDLaS")
     """Softens each label by a share of its own."""
-    vace: Vace = Vace()
+    vace: Vace = Field(default=Vace(), title="VACE")
     """Divides the logits by temperatures of the classes, in training and in prediction."""
 
     @property

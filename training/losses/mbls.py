@@ -43,11 +43,11 @@ class Mbls(LossMethod):
         margin_binds("mbls"),
     )
     kind: Literal["mbls"] = "mbls"
-    strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT)
+    strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT, title="MbLS: penalty strength")
     """Coefficient of the penalty; 0 is cross entropy."""
-    margin: float = Field(default=10.0, ge=0, le=1000, json_schema_extra=SWEPT)
+    margin: float = Field(default=10.0, ge=0, le=1000, json_schema_extra=SWEPT, title="MbLS: logit margin")
     """Gap to the largest logit from which a class is penalised."""
-    reduction: Reduction = "mean"
+    reduction: Reduction = Field(default="mean", title="MbLS: reduction over the classes")
     """Whether the penalty is the mean over the classes, as in the official code, or their sum, as in the paper."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "MblsPart":

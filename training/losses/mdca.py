@@ -28,7 +28,7 @@ class Mdca(LossMethod):
     neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
     rules: ClassVar[tuple[Rule, ...]] = corrects_confidence("mdca")
     kind: Literal["mdca"] = "mdca"
-    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="MDCA weight")
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out and 1 is usual."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "MdcaPart | None":

@@ -39,11 +39,11 @@ class Mmce(LossMethod):
         *corrects_confidence("mmce"),
     )
     kind: Literal["mmce"] = "mmce"
-    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="MMCE weight")
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out and 2 to 4 is usual."""
-    form: Literal["squared", "weighted"] = "squared"
+    form: Literal["squared", "weighted"] = Field(default="squared", title="MMCE: weighting of pairs")
     """Whether all pairs of rows count alike, without a root; or right and wrong rows weigh alike, under a root."""
-    width: float = Field(default=0.4, gt=0, le=10, json_schema_extra=SWEPT)
+    width: float = Field(default=0.4, gt=0, le=10, json_schema_extra=SWEPT, title="MMCE: kernel width")
     """Difference of confidence at which the kernel has fallen to 1/e."""
 
     def batch_numbers(self, batch: int, classes: int) -> int:

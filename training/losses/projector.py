@@ -24,9 +24,9 @@ class MlpProjector(Spec):
     """Compare a projection: Linear, GELU, Linear. It is trained with the head and thrown away."""
 
     kind: Literal["mlp"] = "mlp"
-    hidden: int = Field(default=512, ge=1, le=16384)
+    hidden: int = Field(default=512, ge=1, le=16384, title="Hidden width of the projector")
     """Width of the projector's hidden layer."""
-    width: int = Field(default=128, ge=1, le=16384)
+    width: int = Field(default=128, ge=1, le=16384, title="Output width of the projector")
     """Width of the projection that is compared."""
 
     def build(self, width: int, generator: torch.Generator) -> nn.Module:

@@ -40,13 +40,13 @@ class SupCon(LossMethod):
         ),
     )
     kind: Literal["supcon"] = "supcon"
-    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT)
+    weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="SupCon weight")
     """Coefficient of the term beside the mean of the point loss; 0 leaves it out."""
-    temperature: float = Field(default=0.1, ge=0.01, le=10, json_schema_extra=SWEPT)
+    temperature: float = Field(default=0.1, ge=0.01, le=10, json_schema_extra=SWEPT, title="SupCon temperature")
     """Divides the cosine similarities: a lower one presses harder on the nearest rows."""
-    projector: ProjectorSpec = NoProjector()
-    """What is compared: the classifier's input (none), or a projection of it (mlp)."""
-    class_weighted: bool = False
+    projector: ProjectorSpec = Field(default=NoProjector(), title="SupCon projector")
+    """Vectors that are compared: the classifier's input (none), or a projection of it (mlp)."""
+    class_weighted: bool = Field(default=False, title="SupCon: weigh rows by class")
     """Whether rows count by the weight of their class, as they do in the point loss, or all alike."""
 
     @property

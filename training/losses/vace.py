@@ -91,27 +91,29 @@ class Vace(LossMethod):
         ),
     )
     kind: Literal["vace"] = "vace"
-    strength: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT)
-    """How much the scatter of a class raises its temperature (b of the formula); 0 leaves cross entropy."""
-    slope: Literal["normalised", "plain"] = "normalised"
+    strength: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="VACE strength b")
+    """Strength with which a class's scatter raises its temperature (b of the formula); 0 leaves cross entropy."""
+    slope: Literal["normalised", "plain"] = Field(default="normalised", title="VACE: normalisation of the scatter")
     """Whether scatter counts relative to its mean over the classes, or as it is for vectors in units."""
-    base: float = Field(default=1.0, ge=0.01, le=100)
+    base: float = Field(default=1.0, ge=0.01, le=100, title="VACE: base temperature a")
     """Temperature of a class without scatter, or where center is set of one with the mean scatter (a)."""
-    lowest: float = Field(default=0.5, gt=0, le=1)
+    lowest: float = Field(default=0.5, gt=0, le=1, title="VACE: lowest temperature")
     """Least temperature that a class can have."""
-    highest: float = Field(default=2.0, ge=1, le=100)
+    highest: float = Field(default=2.0, ge=1, le=100, title="VACE: highest temperature")
     """Largest temperature that a class can have."""
-    center: bool = False
+    center: bool = Field(default=False, title="VACE: subtract the mean scatter")
     """Subtract the mean scatter from each, so that the mean temperature is a and tight classes are below it."""
-    scatter: Literal["input_exact", "input_ema", "penultimate_ema", "own_logit_ema", "frequency"] = "input_exact"
-    """What scatters: cached vectors of a class (all, or by batch), classifier inputs, own logits; or class sizes."""
-    rate: float = Field(default=0.1, gt=0, le=1)
+    scatter: Literal["input_exact", "input_ema", "penultimate_ema", "own_logit_ema", "frequency"] = Field(
+        default="input_exact", title="VACE: measure of scatter"
+    )
+    """Source of scatter: cached vectors of a class (all, or by batch), classifier inputs, own logits, class sizes."""
+    rate: float = Field(default=0.1, gt=0, le=1, title="VACE: batch weight in the running scatter")
     """Weight of each batch in a running scatter (the kinds with ema); 1 takes the batch alone."""
-    shrinkage: float = Field(default=0.0, ge=0, le=10_000)
+    shrinkage: float = Field(default=0.0, ge=0, le=10_000, title="VACE: shrinkage of the scatter (rows)")
     """Rows that the mean scatter counts as in that of each class, which steadies classes of few rows."""
-    acts_on: Literal["logits", "decay"] = "logits"
-    """What temperatures change: the logits, or as a control nothing but the weight decay of each class's row."""
-    decay_power: float = Field(default=2.0, ge=0, le=4)
+    acts_on: Literal["logits", "decay"] = Field(default="logits", title="VACE: what temperatures act on")
+    """Target of the temperatures: the logits, or as a control only the weight decay of each class's row."""
+    decay_power: float = Field(default=2.0, ge=0, le=4, title="VACE: power of the decay factor")
     """Power of the temperature by which decay is multiplied: 2 equals VACE for SGD's decay, 1 roughly for AdamW's."""
 
     @property

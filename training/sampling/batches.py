@@ -18,11 +18,13 @@ class Shuffled(Spec):
     """
 
     kind: Literal["shuffled"] = "shuffled"
-    draw: Sampler = "instance"
-    """How often a class is drawn: by its size (instance), its square root, alike, or from the first to the last."""
-    buffer_rows: int | None = Field(default=None, ge=2, le=2**31 - 1, json_schema_extra=empty("all rows"))
+    draw: Sampler = Field(default="instance", title="Sampling of classes")
+    """Draws per class: by its size (instance), its square root, alike, or from the first to the last (progressive)."""
+    buffer_rows: int | None = Field(
+        default=None, ge=2, le=2**31 - 1, json_schema_extra=empty("all rows"), title="Shuffle buffer (rows)"
+    )
     """Rows that are shuffled with one another, so that the others can stay on disk; null shuffles all rows."""
-    block_rows: int = Field(default=4096, ge=1, le=2**30)
+    block_rows: int = Field(default=4096, ge=1, le=2**30, title="Shuffle block (rows)")
     """Neighbouring rows that enter the buffer together, blocks in random order; read where buffer_rows is set."""
 
     def blocks_at_once(self, rows: int) -> int:

@@ -31,7 +31,7 @@ class Smote(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["smote"] = "smote"
-    jitter: float = Field(default=0.05, ge=0, le=10)
+    jitter: float = Field(default=0.05, ge=0, le=10, title="SMOTE: jitter of synthetic rows")
     """Standard deviation of Gaussian noise on synthetic rows, in units of each channel's own over the training rows."""
 
     def extra_rows(self, x: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -69,7 +69,7 @@ class GaussianOversample(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["gaussian"] = "gaussian"
-    shrinkage: float = Field(default=10.0, ge=0, le=1e6)
+    shrinkage: float = Field(default=10.0, ge=0, le=1e6, title="Gaussian oversampling: covariance shrinkage")
     """The k in the share k / (k + n) of the pooled covariance: 0 takes that of the class alone."""
 
     def extra_rows(self, x: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:

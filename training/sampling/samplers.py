@@ -64,9 +64,9 @@ class ClassBatches(Spec):
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["pxk"] = "pxk"
-    classes: int = Field(default=32, ge=1, le=4096)
+    classes: int = Field(default=32, ge=1, le=4096, title="Classes per batch P")
     """Classes in a batch (P), or all that have rows where there are fewer."""
-    rows: int = Field(default=4, ge=1, le=4096)
+    rows: int = Field(default=4, ge=1, le=4096, title="Rows per class in a batch K")
     """Rows of a class in a batch (K), or all that it has where there are fewer."""
 
     def shares(self, counts: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from pydantic import Field
+
 from frostbench.heads.bodies.body import Pass
 from frostbench.heads.head import Body, Core, Head
 from frostbench.training.checks.rules.properties import is_bare
@@ -46,11 +48,11 @@ class Crt(SteppedStage):
         ),
     )
     kind: Literal["crt"] = "crt"
-    init: Literal["fresh", "keep"] = "fresh"
+    init: Literal["fresh", "keep"] = Field(default="fresh", title="Second stage: initial classifier")
     """Whether the classifier starts anew or from the first stage."""
-    epochs: Passes = 10
+    epochs: Passes = Field(default=10, title="Second stage: epochs")
     """Passes of the second stage, or more where train.schedule.min_steps asks for more."""
-    lr: Rate = 1e-3
+    lr: Rate = Field(default=1e-3, title="Second stage: learning rate")
     """Peak learning rate of the second stage."""
 
     @property

@@ -3,6 +3,7 @@
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from frostbench.heads.bodies.body import Pass
@@ -22,9 +23,9 @@ class Lws(SteppedStage):
     tier: ClassVar[Tier] = "experimental"
     rescales_rows: ClassVar[bool] = True
     kind: Literal["lws"] = "lws"
-    epochs: Passes = 5
+    epochs: Passes = Field(default=5, title="Second stage: epochs")
     """Passes of the second stage, or more where train.schedule.min_steps asks for more."""
-    lr: Rate = 1e-2
+    lr: Rate = Field(default=1e-2, title="Second stage: learning rate")
     """Peak learning rate of the factors' logarithms."""
 
     @property

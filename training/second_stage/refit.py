@@ -2,6 +2,8 @@
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from frostbench.heads.closed_form.nearest_mean import NearestMean
 from frostbench.heads.head import Closed, ClosedSpec
 from frostbench.heads.spec import Tier
@@ -31,8 +33,8 @@ class Refit(SecondStage):
         ),
     )
     kind: Literal["refit"] = "refit"
-    classifier: ClosedSpec = NearestMean()
-    """What takes the classifier's place."""
+    classifier: ClosedSpec = Field(default=NearestMean(), title="Second stage: classifier")
+    """Solved classifier that takes the place of the trained one."""
 
     @property
     def replacement(self) -> Closed:

@@ -59,13 +59,21 @@ class SteppedStage(SecondStage):
     """Passes of the second stage, or more where train.schedule.min_steps asks for more."""
     lr: Rate
     """Peak learning rate of the second stage."""
-    sampler: Sampler = "class_balanced"
-    """How often a class is drawn: alike for all, by the square root of its size, or by its size."""
-    epoch: int | None = Field(default=None, ge=1, le=10_000_000, json_schema_extra=empty("judged by the metric"))
+    sampler: Sampler = Field(default="class_balanced", title="Second stage: sampling of classes")
+    """Draws per class: alike for all, by the square root of its size, by its size, or progressive."""
+    epoch: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000_000,
+        json_schema_extra=empty("judged by the metric"),
+        title="Second stage: fixed epoch",
+    )
     """Epoch of this stage to end at and keep, as cross-validation found it; null judges by the metric."""
-    metric: SecondMetric = "as_first"
+    metric: SecondMetric = Field(default="as_first", title="Second stage: metric")
     """Metric of the selection rows by which an epoch of this stage is kept; as_first takes train.early_stop.metric."""
-    max_head_loss: float | None = Field(default=None, ge=0, le=1, json_schema_extra=empty("no limit"))
+    max_head_loss: float | None = Field(
+        default=None, ge=0, le=1, json_schema_extra=empty("no limit"), title="Second stage: limit on lost head recall"
+    )
     """Most recall of classes of over 100 training rows that this stage may lose, as a share; null sets no limit.
 
     Where no epoch keeps to it, the head of the first stage is the result.

@@ -34,8 +34,10 @@ class TauNorm(SecondStage):
         ),
     )
     kind: Literal["tau_norm"] = "tau_norm"
-    tau: float | None = Field(default=None, ge=0, le=2, json_schema_extra=empty("the best of 0 to 2"))
-    """The power; null takes, from 0 to 2 in steps of 0.1, the one with the best selection metric."""
+    tau: float | None = Field(
+        default=None, ge=0, le=2, json_schema_extra=empty("the best of 0 to 2"), title="τ-normalisation: power τ"
+    )
+    """Power of the norms; null takes, from 0 to 2 in steps of 0.1, the one with the best selection metric."""
 
     @property
     def strengths(self) -> tuple[float, ...]:

@@ -15,9 +15,9 @@ class AdamW(Spec):
     """
 
     kind: Literal["adamw"] = "adamw"
-    lr: float = Field(default=3e-3, gt=0, le=10, json_schema_extra=SWEPT)
+    lr: float = Field(default=3e-3, gt=0, le=10, json_schema_extra=SWEPT, title="Learning rate")
     """Peak learning rate."""
-    weight_decay: float = Field(default=0.01, ge=0, le=10, json_schema_extra=SWEPT)
+    weight_decay: float = Field(default=0.01, ge=0, le=10, json_schema_extra=SWEPT, title="Weight decay")
     """Decay of the weight matrices; biases and norms are never decayed."""
 
 
@@ -25,26 +25,26 @@ class Sgd(Spec):
     """Stochastic gradient descent with momentum."""
 
     kind: Literal["sgd"] = "sgd"
-    lr: float = Field(default=0.1, gt=0, le=100, json_schema_extra=SWEPT)
+    lr: float = Field(default=0.1, gt=0, le=100, json_schema_extra=SWEPT, title="Learning rate")
     """Peak learning rate."""
-    momentum: float = Field(default=0.9, ge=0, lt=1, json_schema_extra=SWEPT)
+    momentum: float = Field(default=0.9, ge=0, lt=1, json_schema_extra=SWEPT, title="Momentum")
     """Share of the last step that is kept."""
-    weight_decay: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT)
+    weight_decay: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="Weight decay")
     """L2 decay of the weight matrices; biases and norms are never decayed."""
 
 
 class Schedule(Spec):
     """How long and in what steps a stage trains."""
 
-    epochs: int = Field(default=50, ge=1, le=100_000)
+    epochs: int = Field(default=50, ge=1, le=100_000, title="Epochs")
     """Passes over the training rows, or more where min_steps asks for more."""
-    min_steps: int = Field(default=1000, ge=0, le=10_000_000)
+    min_steps: int = Field(default=1000, ge=0, le=10_000_000, title="Minimum steps")
     """Least number of steps: a small table is passed over more often than the epochs say; 0 leaves them alone."""
-    batch_size: int = Field(default=64, ge=1, le=1_000_000)
+    batch_size: int = Field(default=64, ge=1, le=1_000_000, title="Batch size")
     """Rows in one step."""
-    shape: Literal["cosine", "constant"] = "cosine"
+    shape: Literal["cosine", "constant"] = Field(default="cosine", title="Learning-rate schedule")
     """Course of the learning rate after the warm-up: down to 0 along a cosine, or level."""
-    warmup: float = Field(default=0.05, ge=0, lt=1)
+    warmup: float = Field(default=0.05, ge=0, lt=1, title="Warm-up share")
     """Share of all steps in which the learning rate rises linearly from 0."""
 
     def epochs_for(self, rows: int, size: int | None = None) -> int:

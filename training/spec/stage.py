@@ -21,17 +21,23 @@ StopMetric = Literal["auto", "macro_f1_fg", "balanced_accuracy", "accuracy", "re
 class EarlyStop(Spec):
     """Which epoch is kept, judged on the selection rows."""
 
-    metric: StopMetric = "auto"
+    metric: StopMetric = Field(default="auto", title="Early stopping: metric")
     """Metric of the selection rows that decides, ties by NLL; auto: macro F1, or nll on under 50 rows a class.
 
     last keeps the last epoch and never stops early.
     """
-    patience: int = Field(default=20, ge=1, le=100_000)
+    patience: int = Field(default=20, ge=1, le=100_000, title="Early stopping: patience (epochs)")
     """Epochs without a better value after which training ends, times as many as min_steps makes of the epochs.
 
     Counted from when the warm-up has ended and late weights and samplers act in full.
     """
-    epoch: int | None = Field(default=None, ge=1, le=10_000_000, json_schema_extra=empty("judged by the metric"))
+    epoch: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000_000,
+        json_schema_extra=empty("judged by the metric"),
+        title="Early stopping: fixed epoch",
+    )
     """Epoch to end at and keep, as cross-validation found it; null judges by the metric."""
 
 
@@ -43,27 +49,27 @@ def metric_of_strengths(metric: StopMetric) -> StopMetric:
 class StageSpec(Spec):
     """One stage of training: what is minimised, how, and for how long."""
 
-    loss: LossSpec = LossSpec()
+    loss: LossSpec = Field(default=LossSpec(), title="Loss")
     """What is minimised."""
-    oversample: OversampleSpec = NoOversample()
-    """Rows that are made up for small classes before training."""
-    views: Literal["samples", "together", "averaged"] = "samples"
+    oversample: OversampleSpec = Field(default=NoOversample(), title="Oversampling of small classes")
+    """Synthetic rows for small classes, made before training."""
+    views: Literal["samples", "together", "averaged"] = Field(default="samples", title="Several views of an image")
     """Several views of an image: each a row of its own, all in one batch (together), or their mean as one row."""
-    sampler: SamplerSpec = Shuffled()
-    """Which rows come together in a batch, and how often."""
-    frofa: FrofaSpec = NoFrofa()
-    """How cached vectors are changed as the grey values of an image are."""
-    augment: FeatureAugment = FeatureAugment()
+    sampler: SamplerSpec = Field(default=Shuffled(), title="Batch sampler")
+    """Rule by which rows come together in a batch, and how often."""
+    frofa: FrofaSpec = Field(default=NoFrofa(), title="Frozen-feature augmentation (FroFA)")
+    """Image operations applied to cached vectors as if they were grey values."""
+    augment: FeatureAugment = Field(default=FeatureAugment(), title="Feature augmentation")
     """How training vectors are changed at random."""
-    mixup: Mixup = Mixup()
+    mixup: Mixup = Field(default=Mixup(), title="Mixup")
     """How training rows are mixed in pairs."""
-    optim: OptimSpec = AdamW()
-    """How parameters are moved; a classifier that is solved, such as logreg, does not read it."""
-    schedule: Schedule = Schedule()
+    optim: OptimSpec = Field(default=AdamW(), title="Optimiser")
+    """Update rule of the parameters; a classifier that is solved, such as logreg, does not read it."""
+    schedule: Schedule = Field(default=Schedule(), title="Schedule")
     """For how long."""
-    ema: float = Field(default=0.0, ge=0, lt=1, json_schema_extra=SWEPT)
+    ema: float = Field(default=0.0, ge=0, lt=1, json_schema_extra=SWEPT, title="Weight averaging: EMA decay")
     """Share of the last average in a running average of the weights, which is judged and kept; 0 takes no average."""
-    early_stop: EarlyStop = EarlyStop()
+    early_stop: EarlyStop = Field(default=EarlyStop(), title="Early stopping")
     """Which epoch is kept."""
 
     @property

@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.posthoc.calibrators.rows import Numbers, checked, with_rows
@@ -25,7 +26,7 @@ class Isotonic(Spec):
     tier = "experimental"
 
     kind: Literal["isotonic"] = "isotonic"
-    form: Literal["one_vs_rest", "top_label"] = "one_vs_rest"
+    form: Literal["one_vs_rest", "top_label"] = Field(default="one_vs_rest", title="Isotonic regression: form")
     """One function for each class, then normalised; or one for the largest, which keeps the predicted class."""
 
     def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:

@@ -25,11 +25,11 @@ class Matrix(Spec):
     tier = "experimental"
 
     kind: Literal["matrix"] = "matrix"
-    off_diagonal: float = Field(default=0.01, gt=0, le=1e6)
+    off_diagonal: float = Field(default=0.01, gt=0, le=1e6, title="Matrix scaling: off-diagonal penalty")
     """Penalty on the weights off the diagonal, beside the mean likelihood of a row."""
-    intercept: float = Field(default=0.01, gt=0, le=1e6)
+    intercept: float = Field(default=0.01, gt=0, le=1e6, title="Matrix scaling: intercept penalty")
     """Penalty on the offsets, beside the mean likelihood of a row."""
-    size: Literal["checked", "any"] = "checked"
+    size: Literal["checked", "any"] = Field(default="checked", title="Matrix scaling: size check")
     """Whether fewer rows than classes squared, or more than 100 classes, are refused; any fits whatever comes."""
 
     def check_size(self, rows: int, classes: int) -> None:

@@ -23,7 +23,7 @@ class Vector(Spec):
     tier = "experimental"
 
     kind: Literal["vector"] = "vector"
-    strength: float = Field(default=0.01, gt=0, le=1e6)
+    strength: float = Field(default=0.01, gt=0, le=1e6, title="Vector scaling: penalty")
     """Penalty on w - 1 and b, beside the mean likelihood of a row; a large one leaves the probabilities alone."""
 
     def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:

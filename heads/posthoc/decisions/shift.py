@@ -29,8 +29,10 @@ class GivenShift(Spec):
     tier = "experimental"
 
     kind: Literal["given"] = "given"
-    logits: dict[ClassName, Logit] = Field(default_factory=dict, max_length=100_000)
-    """What is added for each class by name, above 0 to predict it more often; classes that are not named get 0."""
+    logits: dict[ClassName, Logit] = Field(
+        default_factory=dict, max_length=100_000, title="Decision shift: logits by class"
+    )
+    """Logit added to each class by name, above 0 to predict it more often; classes that are not named get 0."""
 
 
 class WantedShift(Spec):
@@ -39,9 +41,11 @@ class WantedShift(Spec):
     tier = "experimental"
 
     kind: Literal["wanted"] = "wanted"
-    metric: Literal["recall", "precision"] = "recall"
-    """What the targets are of; recall can always be bought for one class, precision often cannot."""
-    targets: dict[ClassName, Target] = Field(default_factory=dict, max_length=1000)
+    metric: Literal["recall", "precision"] = Field(default="recall", title="Decision shift: metric")
+    """Metric of the targets; recall can always be bought for one class, precision often cannot."""
+    targets: dict[ClassName, Target] = Field(
+        default_factory=dict, max_length=1000, title="Decision shift: targets by class"
+    )
     """Least value for each class by name; a class that has it already is not shifted."""
 
     def fit(self, scores: Tensor, labels: Tensor, weight: Tensor, names: Sequence[str]) -> Tensor:

@@ -30,14 +30,16 @@ class CoordinateAscent(Spec):
     tier = "experimental"
 
     kind: Literal["coordinate_ascent"] = "coordinate_ascent"
-    metric: Literal["macro_f1_fg", "macro_f1", "balanced_accuracy", "accuracy"] = "macro_f1_fg"
-    """What is raised; macro_f1_fg leaves background classes out of the mean."""
-    passes: int = Field(default=3, ge=1, le=20)
-    """The most passes over all classes."""
-    widest: float = Field(default=10.0, gt=1, le=1000)
+    metric: Literal["macro_f1_fg", "macro_f1", "balanced_accuracy", "accuracy"] = Field(
+        default="macro_f1_fg", title="Decision thresholds: metric"
+    )
+    """Metric that is raised; macro_f1_fg leaves background classes out of the mean."""
+    passes: int = Field(default=3, ge=1, le=20, title="Decision thresholds: maximum passes")
+    """Largest number of passes over all classes."""
+    widest: float = Field(default=10.0, gt=1, le=1000, title="Decision thresholds: widest factor")
     """Thresholds lie between 1 / widest and widest, at 41 points with equal ratios."""
-    shrink: float = Field(default=20.0, ge=0, le=1e6)
-    """Rows at which a class's threshold goes half of the way, as a logarithm."""
+    shrink: float = Field(default=20.0, ge=0, le=1e6, title="Decision thresholds: shrinkage (rows)")
+    """Rows of a class at which its threshold goes half of the way, as a logarithm."""
 
     def fit(self, log_p: Tensor, labels: Tensor, weight: Tensor, background: Sequence[int] = ()) -> Tensor:
         """Log thresholds [C] float64, from log-probabilities [N, C], labels [N] and weights [N].

@@ -131,7 +131,7 @@ def test_a_store_of_somebody_else_runs_nothing_in_a_browser(server, browse):
     expect(page.get_by_test_id("card-B")).to_contain_text("epoch of another type", timeout=LONG)
     page.get_by_label("B: Classifier", exact=True).select_option("zero_shot")
     expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
-    page.get_by_label("B: Classifier: file (zero shot)", exact=True).fill(EVIL)
+    page.get_by_label("B: Zero-shot: weights file", exact=True).fill(EVIL)
     expect(page.get_by_test_id("error-B")).to_contain_text("<script>window.hacked=1</script>", timeout=LONG)
     page.get_by_role("button", name="Train B", exact=True).click()
     expect(page.get_by_test_id("toast-body")).to_contain_text("<script>window.hacked=1</script>", timeout=LONG)

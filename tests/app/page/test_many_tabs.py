@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.slow
 LONG = 90_000
 TABS = 10
-ENDLESS = {"Schedule: epochs": "100000", "Schedule: batch size": "1000", "Early stop: patience": "100000"}
+ENDLESS = {"Epochs": "100000", "Batch size": "1000", "Early stopping: patience (epochs)": "100000"}
 
 
 def ready(page):

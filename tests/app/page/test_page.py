@@ -27,7 +27,7 @@ def test_from_a_table_to_a_downloaded_head(server, browse, digits, tmp_path):
     page.get_by_label("B: Long-tail logit adjustment").check()
     settled(page)
     expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "1")
-    expect(page.get_by_label("B: Logit adjustment: tau", exact=True)).to_have_value("1")
+    expect(page.get_by_label("B: Logit adjustment: strength τ", exact=True)).to_have_value("1")
     choose(page, "B: Cache", "copy")
     expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "2")
     page.get_by_role("button", name="Train A and B, then compare").click()
@@ -97,7 +97,7 @@ def test_a_job_outlives_a_reload_a_second_browser_and_the_server(server, browse)
     page.reload()
     expect(page.get_by_test_id("job-A")).to_have_attribute("data-run", run, timeout=LONG)
     comes_to(page, "A", epochs(page, "A") + 2)
-    expect(page.get_by_label("A: Schedule: epochs", exact=True)).to_have_value("100000")
+    expect(page.get_by_label("A: Epochs", exact=True)).to_have_value("100000")
 
     other = browse()
     expect(other.get_by_test_id("job-A")).to_have_attribute("data-run", run, timeout=LONG)
@@ -137,21 +137,21 @@ def test_options_out_of_use_say_why_and_come_back(look):
     for side in "AB":
         preset(page, side, "plain")
     choose(page, "B: Classifier", "logreg")
-    expect(page.get_by_label("B: Schedule: epochs", exact=True)).to_be_disabled()
-    expect(page.get_by_label("A: Schedule: epochs", exact=True)).to_be_enabled()
+    expect(page.get_by_label("B: Epochs", exact=True)).to_be_disabled()
+    expect(page.get_by_label("A: Epochs", exact=True)).to_be_enabled()
     expect(page.locator("#row-train-schedule-epochs")).to_contain_text("train.schedule have no effect")
     choose(page, "B: Classifier", "linear")
-    expect(page.get_by_label("B: Schedule: epochs", exact=True)).to_be_enabled()
+    expect(page.get_by_label("B: Epochs", exact=True)).to_be_enabled()
     expect(page.locator("#row-head-body-mlp-dropout")).to_be_hidden()
     choose(page, "A: Body", "mlp")
-    expect(page.get_by_label("A: Body: dropout (mlp)", exact=True)).to_be_visible()
-    expect(page.get_by_label("B: Body: dropout (mlp)", exact=True)).to_be_hidden()
+    expect(page.get_by_label("A: MLP: dropout rate", exact=True)).to_be_visible()
+    expect(page.get_by_label("B: MLP: dropout rate", exact=True)).to_be_hidden()
     expect(page.get_by_label("A: Preset")).to_have_value("custom")
 
 
 def test_what_is_typed_while_the_server_judges_stays(look):
     page = look()
-    box = page.get_by_label("B: Schedule: epochs", exact=True)
+    box = page.get_by_label("B: Epochs", exact=True)
     box.fill("")
     # Each digit comes later than the pause after which the server is asked, and sooner than its answer may.
     box.press_sequentially("123456", delay=170)
@@ -167,7 +167,7 @@ def test_what_is_typed_while_the_server_judges_stays(look):
 def test_a_name_with_a_comma_is_one_name(look):
     page = look()
     row = page.locator("#row-background")
-    box = page.get_by_label("B: Background", exact=True)
+    box = page.get_by_label("B: Background classes", exact=True)
     row.get_by_role("button", name=COMMA).nth(1).click()
     settled(page)
     expect(box).to_have_value('"digit 1, ""thin"""')
@@ -184,21 +184,21 @@ def test_a_server_that_is_gone_is_told(server, browse):
     page = browse()
     settled(page)
     server.kill()
-    page.get_by_label("B: Schedule: epochs", exact=True).fill("7")
+    page.get_by_label("B: Epochs", exact=True).fill("7")
     expect(page.locator("#difference")).to_contain_text("The server does not answer", timeout=LONG)
     server.start()
 
 
 def test_a_value_that_is_not_allowed_is_told_and_cannot_be_trained(look):
     page = look()
-    fill(page, "B", {"Schedule: epochs": "0"})
+    fill(page, "B", {"Epochs": "0"})
     expect(page.get_by_test_id("error-B")).to_contain_text(
-        "train.schedule.epochs: Input should be greater than or equal to 1"
+        "Epochs (train.schedule.epochs): Input should be greater than or equal to 1"
     )
     page.get_by_role("button", name="Train B", exact=True).click()
     expect(page.get_by_test_id("toast-body")).to_contain_text("train.schedule.epochs")
     expect(page.get_by_test_id("jobs")).to_have_attribute("data-state", "idle")
-    fill(page, "B", {"Schedule: epochs": "3"})
+    fill(page, "B", {"Epochs": "3"})
     expect(page.get_by_test_id("error-B")).to_have_count(0)
 
 

@@ -34,9 +34,10 @@ class TestReliability:
 class TestFacts:
     def test_options_that_differ_are_counted(self, few):
         assert "B differs from A in 1 option." in Page(options_diff_html(few)).text
-        two = (Change("train.optim.lr", "0.1", "0.2"), Change("head.classifier.c", None, "1.0"))
+        two = (Change("train.optim.lr", "0.1", "0.2", "Learning rate"), Change("head.classifier.c", None, "1.0"))
         page = Page(options_diff_html(replace(few, options=two)))
         assert "in 2 options. Change one at a time" in page.text
+        assert "Learning rate train.optim.lr 0.1 0.2" in page.text
         assert "head.classifier.c — 1.0" in page.text
         assert "A and B have the same options." in options_diff_html(replace(few, options=()))
 

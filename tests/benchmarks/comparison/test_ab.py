@@ -111,6 +111,7 @@ class TestPair:
             "posthoc.calibration.kind": "temperature",
             "train.loss.class_weight.kind": "none",
         }
+        assert {change.title for change in found.options} == {"Calibration", "Class weights"}
         assert first.parameters == 8 * 6 + 6
         assert second.seconds == pytest.approx(np.mean([read_record(store, key).seconds for key in b]))
         line = found.comparison.line("B", "macro_f1_fg")
@@ -157,7 +158,8 @@ class TestComparable:
         found = pair(store, [a], [b], resamples=50)
         pd.testing.assert_frame_equal(found.comparison.table, apart.comparison.table)
         assert found.comparison.runs_seen == 2
-        assert found.options[:2] == (Change("cache", "fake", "elsewhere"), Change("columns", "fake", "cls"))
+        columns = Change("columns", "fake", "cls", "Vector columns")
+        assert found.options[:2] == (Change("cache", "fake", "elsewhere"), columns)
 
     @pytest.mark.parametrize(
         ("facts", "words"),

@@ -66,8 +66,8 @@ def test_the_page_says_what_was_compared(page):
     assert "44 rows in 22 groups, seeds 0, 1, 2." in words
     assert "train 142 in 71 groups, select 44 in 22 groups, calibrate 30 in 15 groups, test 56 in 28 groups" in words
     assert "44 in this table; 15 runs of the store were evaluated on these rows" in words
-    assert "posthoc.adjustment.tau: 0 → 1" in words
-    assert "train.loss.class_weight.kind: effective → none" in words
+    assert "Post-hoc logit adjustment: strength τ (posthoc.adjustment.tau): 0 → 1" in words
+    assert "Class weights (train.loss.class_weight.kind): effective → none" in words
     assert "class_weight.beta" not in words
     assert "flips confident predictions" in words
     assert "How to read this" in words

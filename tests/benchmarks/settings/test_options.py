@@ -15,6 +15,8 @@ from frostbench.training.run import RunSpec
 
 ROOTS = {"run": RunSpec, "bench": BenchSpec}
 OPTIONS = [(root, option) for root, spec in ROOTS.items() for option in options(spec)]
+LOWER = ("kNN", "τ")
+"""What a title may begin with that has no capital."""
 FORBIDDEN_CHOICES = {"on", "off", "yes", "no", "true", "false"}
 
 
@@ -44,6 +46,15 @@ def test_every_option_has_a_sentence_and_a_bound_or_choice(root, option):
     assert option.sentence[0].isupper()
     assert len(option.sentence) < 200
     assert option.bound
+
+
+@pytest.mark.parametrize(
+    "spec_type", sorted(reachable(RunSpec) | reachable(BenchSpec), key=lambda s: s.__name__), ids=lambda s: s.__name__
+)
+def test_every_field_has_a_title(spec_type):
+    titles = {name: field.title or "" for name, field in spec_type.model_fields.items() if name != "kind"}
+    assert [name for name, title in titles.items() if not title or title.endswith(".") or len(title) > 45] == []
+    assert [title for title in titles.values() if title[0].islower() and not title.startswith(LOWER)] == []
 
 
 @pytest.mark.parametrize(("root", "option"), OPTIONS, ids=[f"{r}:{o.path}" for r, o in OPTIONS])
@@ -96,4 +107,4 @@ def test_a_new_option_shows_up_by_itself():
         rate: float = 0.5
         """How fast."""
 
-    assert "| `rate` | 0.5 |  | How fast. |" in options_markdown({"mine": Mine})
+    assert "| Rate | `rate` | 0.5 |  | How fast. |" in options_markdown({"mine": Mine})

@@ -42,20 +42,26 @@ class TestParse:
         ("override", "said"),
         [
             ("train.loss.hardmine.kep=0.5", "Did you mean train.loss.hardmine.keep?"),
-            ("train.loss.smoothing.epsilon=2", "train.loss.smoothing.epsilon: Input should be less than 1, however: 2"),
+            (
+                "train.loss.smoothing.epsilon=2",
+                "Label smoothing ε (train.loss.smoothing.epsilon): Input should be less than 1, however: 2",
+            ),
             ("head.body.kind=cnn", "does not match any of the expected tags: 'identity', 'mlp'"),
             (
                 "head.body.dropout=0.1",
                 "head.body.dropout: there is no such option here, however: 0.1 came. It exists",
             ),
             ("train.los=1", "Did you mean train.loss?"),
-            ("background=[no]", "background.0: Input should be a valid string, however: False came. Put it in quotes"),
+            (
+                "background=[no]",
+                "Background classes (background.0): Input should be a valid string, however: False came. Put it",
+            ),
             ("head.body=mlp", "Write head.body.kind=mlp."),
             ("seed=true", "seed must be a number, and true and false are none"),
-            ("train.optim.lr=true", "train.optim: lr must be a number"),
+            ("train.optim.lr=true", "Optimiser (train.optim): lr must be a number"),
             ("seed", "an override has the form a.b=value, however: 'seed' came"),
             ("seed=[1", "the value of an override must be YAML"),
-            ("head=3", "head: Input should be"),
+            ("head=3", "Head (head): Input should be"),
         ],
     )
     def test_a_wrong_override_is_told_in_words(self, override, said):
@@ -70,8 +76,8 @@ class TestParse:
     def test_all_errors_are_told_at_once(self):
         with pytest.raises(SettingsError) as error:
             parse(RunSpec, {}, ["seed=-1", "train.optim.lr=0"])
-        assert "seed:" in str(error.value)
-        assert "train.optim" in str(error.value)
+        assert "Seed (seed): " in str(error.value)
+        assert "Learning rate (train.optim.lr): " in str(error.value)
 
 
 def test_numbers_without_a_dot_are_numbers_and_names_stay_names():

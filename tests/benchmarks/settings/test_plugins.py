@@ -92,7 +92,7 @@ def test_what_names_no_plugin_stays():
             "loss.point: gamma: there is no such option here",
         ),
         ({"loss.point.kind": "my_head"}, ["my_head.py"], "has the method __call__ or part, however: MyHead"),
-        ({"loss.point.kind": "my_loss"}, [], "loss.point: Input tag 'my_loss'"),
+        ({"loss.point.kind": "my_loss"}, [], "Point (loss.point): Input tag 'my_loss'"),
         ({}, ["gone.py"], "a plugin is a .py file, however: 'gone.py' is none"),
         ({}, ["empty.py"], "empty.py has none. Write `kind: Literal"),
         ({}, ["taken.py"], "'plain' of taken.py is one of the library already. Rename it"),
