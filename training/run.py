@@ -7,7 +7,7 @@ from pydantic import Field
 from frostbench.heads.head import Closed, HeadSpec, Stepped
 from frostbench.heads.posthoc.spec import PosthocSpec
 from frostbench.heads.spec import Spec, empty
-from frostbench.training.checks.rules import properties as asked
+from frostbench.training import run_properties as asked
 from frostbench.training.second_stage.crt import Crt
 from frostbench.training.second_stage.lws import Lws
 from frostbench.training.second_stage.none import NoSecondStage

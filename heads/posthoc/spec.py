@@ -26,6 +26,8 @@ CalibrationSpec = Annotated[
 ThresholdSpec = Annotated[NoThresholds | CoordinateAscent, Field(discriminator="kind")]
 ShiftSpec = Annotated[NoShift | GivenShift | WantedShift, Field(discriminator="kind")]
 Share = Annotated[float, Field(gt=0)]
+TAUS = tuple(k / 20 for k in range(31))
+"""Strengths that a tuned post-hoc adjustment chooses from."""
 
 
 class PriorAdjustment(Spec):

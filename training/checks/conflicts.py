@@ -10,11 +10,11 @@ from frostbench.training.checks.rules.mixing import MIXING_RULES
 from frostbench.training.checks.rules.points import POINT_RULES
 from frostbench.training.checks.rules.posthoc import POSTHOC_RULES
 from frostbench.training.checks.rules.prior import PRIOR_RULES
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.checks.rules.second import SECOND_RULES
 from frostbench.training.checks.rules.solved import SOLVED_RULES
 from frostbench.training.checks.rules.unused_options import UNREAD_RULES
 from frostbench.training.checks.rules.views import VIEW_RULES
+from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
 
 __all__ = ["RULES", "Rule", "check"]

@@ -5,7 +5,10 @@ import math
 import torch
 from torch import Tensor
 
-from frostbench.training.checks.rules.properties import (
+from frostbench.heads.posthoc.spec import TAUS
+from frostbench.training.losses.class_statistics import Facts, facts_of
+from frostbench.training.run import RunSpec
+from frostbench.training.run_properties import (
     is_adjusted,
     is_fitted,
     is_resampled,
@@ -14,9 +17,6 @@ from frostbench.training.checks.rules.properties import (
     reads_loss_last,
     sees_evenly,
 )
-from frostbench.training.engine.finish import TAUS
-from frostbench.training.losses.class_statistics import Facts, facts_of
-from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import shares_of
 from frostbench.training.sampling.oversample import NoOversample, wanted_rows
 

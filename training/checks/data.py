@@ -12,6 +12,7 @@ from frostbench.training.checks.metrics import check_metrics
 from frostbench.training.checks.posthoc import check_posthoc
 from frostbench.training.checks.streaming import check_streams
 from frostbench.training.checks.views import check_finite_views, check_views
+from frostbench.training.data.named import background_of, columns_of
 from frostbench.training.data.part import Data
 from frostbench.training.losses.external import ExternalLoss
 from frostbench.training.run import RunSpec
@@ -48,28 +49,6 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
         for classifier in run.classifiers:
             classifier.check_weights(data.class_names, sum(data.train.shapes[name][-1] for name in columns))
         _check_packages(run)
-
-
-def columns_of(run: RunSpec, data: Data) -> tuple[str, ...]:
-    """The columns that a run reads."""
-    return run.columns or (data.first_column,)
-
-
-def background_of(run: RunSpec, data: Data) -> tuple[int, ...]:
-    """Indices of a run's background classes.
-
-    Raises:
-        ValueError: one is not a class of the data, or they are all of them.
-    """
-    unknown = [name for name in run.background if name not in data.class_names]
-    if unknown:
-        raise ValueError(
-            f"background classes must be classes of the table, however: {unknown} came. "
-            f"Its classes are {list(data.class_names)[:20]}."
-        )
-    if len(run.background) == len(data.class_names):
-        raise ValueError("some class must be foreground, however: every class is named as background. Name fewer.")
-    return tuple(data.class_names.index(name) for name in run.background)
 
 
 def _check_finite(columns: tuple[str, ...], data: Data) -> None:

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from frostbench.heads.trained import TrainedHead
-from frostbench.training.checks.data import background_of
 from frostbench.training.crossval.epoch_choice import Kept, fixed, kept_epoch, mean_course, watched_metric
 from frostbench.training.crossval.out_of_fold import HeldOut, Pooled
+from frostbench.training.data.named import background_of
 from frostbench.training.data.part import Data, Part
 from frostbench.training.engine.events import Epoch, Event, Failed, Finished
 from frostbench.training.engine.fit import fit

@@ -13,7 +13,7 @@ from torch import Tensor
 from frostbench.heads.posthoc.calibrators.rows import Calibration
 from frostbench.heads.posthoc.crossfit import Answers, crossed
 from frostbench.heads.posthoc.pipeline import Layers
-from frostbench.training.engine.finish import TAUS
+from frostbench.heads.posthoc.spec import TAUS
 from frostbench.training.metrics.classification import Preference, all_metrics, preference
 from frostbench.training.run import RunSpec
 from frostbench.training.spec.stage import metric_of_strengths

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from frostbench.heads.fitting_rows import Rows
 from frostbench.heads.preprocess import Affine
-from frostbench.training.checks.data import columns_of
+from frostbench.training.data.named import columns_of
 from frostbench.training.data.part import Data
 from frostbench.training.data.randomness import generator
 from frostbench.training.data.row_stream import StreamedRows, streamed

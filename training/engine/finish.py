@@ -9,6 +9,7 @@ from frostbench.heads.head import Head
 from frostbench.heads.posthoc.calibrators.auto import AutoTemperature
 from frostbench.heads.posthoc.crossfit import Answers, cross_fitted, together
 from frostbench.heads.posthoc.pipeline import Layers
+from frostbench.heads.posthoc.spec import TAUS
 from frostbench.heads.trained import Calibration, Priors, TrainedHead
 from frostbench.training.checks.posthoc import fitted_to, posthoc_parts, select_folds
 from frostbench.training.engine.events import Chosen, Failed, Finished, Reason
@@ -17,9 +18,6 @@ from frostbench.training.losses.class_statistics import Facts
 from frostbench.training.losses.loss import LossSpec
 from frostbench.training.metrics.classification import all_metrics, preference
 from frostbench.training.spec.stage import metric_of_strengths
-
-TAUS = tuple(k / 20 for k in range(31))
-"""Strengths that the tuned post-hoc adjustment chooses from."""
 
 
 def finished(

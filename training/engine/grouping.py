@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from frostbench.heads.posthoc.spec import PosthocSpec
 from frostbench.heads.spec import skeleton
-from frostbench.training.checks.data import columns_of
+from frostbench.training.data.named import columns_of
 from frostbench.training.data.part import Data
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.external import ExternalLoss

@@ -12,7 +12,7 @@ from frostbench.heads.bodies.attention_pool import Pool
 from frostbench.heads.bodies.body import Blocks
 from frostbench.heads.head import Core, linear_of
 from frostbench.training.augment.frofa import OUTSIDE, NoFrofa
-from frostbench.training.checks.data import columns_of
+from frostbench.training.data.named import columns_of
 from frostbench.training.data.part import Data, Part
 from frostbench.training.data.view_rows import joined_count
 from frostbench.training.losses.parts import LossParts

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from frostbench.heads.head import Closed, Head, linear_of
-from frostbench.training.checks.data import background_of
+from frostbench.training.data.named import background_of
 from frostbench.training.data.part import Data
 from frostbench.training.data.randomness import generator
 from frostbench.training.data.train_rows import TrainRows, train_rows

@@ -7,10 +7,10 @@ from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.spec import SWEPT, Tier
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.scores import Scores, Targets
 from frostbench.training.losses.shared_rules import bounds_gaps, margin_binds
+from frostbench.training.rule import Rule
 
 
 class Acls(LossMethod):

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from frostbench.heads.head import Core
 from frostbench.heads.spec import Tier
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod, LossPart, Need
 from frostbench.training.losses.scores import PointLoss, Scores, Targets
 from frostbench.training.losses.step import Effect, StepContext, Updates
+from frostbench.training.rule import Rule
 
 
 class AdaFocal(LossMethod):

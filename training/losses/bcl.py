@@ -10,11 +10,11 @@ from torch.nn.functional import normalize
 
 from frostbench.heads.head import Core
 from frostbench.heads.spec import SWEPT, Tier
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod, LossPart, Need
 from frostbench.training.losses.projector import MlpProjector, ProjectorSpec
 from frostbench.training.losses.shared_rules import shapes_layers
 from frostbench.training.losses.step import Effect, StepContext
+from frostbench.training.rule import Rule
 
 MOST_PROTOTYPES = 2000
 """Classes up to which it is allowed: each has a prototype in every batch, which rows are compared with."""

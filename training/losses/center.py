@@ -10,10 +10,10 @@ from torch import Tensor
 from frostbench.heads.head import Core
 from frostbench.heads.spec import SWEPT, Tier
 from frostbench.heads.stepped.cosine import unit_rows
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod, LossPart, Need, Setup
 from frostbench.training.losses.shared_rules import shapes_layers
 from frostbench.training.losses.step import Effect, Logs, StepContext, Updates
+from frostbench.training.rule import Rule
 
 
 class Center(LossMethod):

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from frostbench.heads.spec import SWEPT, Tier
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.scores import Scores, Targets
+from frostbench.training.rule import Rule
 
 CLASSES_AT_ONCE = 16
 """Classes that are compared with all others at a time, so that memory is no [N, C, C]."""

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from frostbench.heads.head import Core
 from frostbench.heads.spec import SWEPT, Tier
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod, LossPart
 from frostbench.training.losses.step import Effect, Logs, StepContext, Updates
+from frostbench.training.rule import Rule
 
 
 class Crl(LossMethod):

@@ -12,12 +12,12 @@ from frostbench.heads.bodies.body import Identity, Pass
 from frostbench.heads.bodies.dense import Dense, linear_layer
 from frostbench.heads.head import Core, kinds_that
 from frostbench.heads.spec import SWEPT
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.cross_entropy import CrossEntropy
 from frostbench.training.losses.mbls import MARGIN_LOG, active_counts, margin_penalty
 from frostbench.training.losses.method import LossMethod, LossPart, Setup
 from frostbench.training.losses.scores import PointLoss, Scores, Targets
 from frostbench.training.losses.step import Effect, Logs, StepContext, Updates, as_cached
+from frostbench.training.rule import Rule
 
 # A run holds the methods, and these their rules.
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from torch.nn.functional import softplus
 from frostbench.heads.head import kinds_that
 from frostbench.heads.posthoc.spec import NoCalibration
 from frostbench.heads.spec import SWEPT, Tier
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.scores import Scores, Targets
+from frostbench.training.rule import Rule
 
 UNSURE = Rule(
     "warn",

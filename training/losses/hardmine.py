@@ -9,8 +9,8 @@ from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.posthoc.spec import NoCalibration
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod
+from frostbench.training.rule import Rule
 from frostbench.training.sampling.samplers import ClassBatches
 
 

@@ -8,8 +8,8 @@ from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.spec import SWEPT
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod
+from frostbench.training.rule import Rule
 
 ClassName = Annotated[str, Field(min_length=1, max_length=1000)]
 Share = Annotated[float, Field(gt=0)]

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from frostbench.heads.head import Core
 from frostbench.heads.spec import SWEPT
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod, LossPart
 from frostbench.training.losses.scores import Scores, Targets
 from frostbench.training.losses.shared_rules import bounds_gaps, margin_binds
 from frostbench.training.losses.step import Effect, Logs, StepContext, Updates
+from frostbench.training.rule import Rule
 
 Reduction = Literal["mean", "sum"]
 MARGIN_LOG = "margin_active"

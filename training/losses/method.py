@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from frostbench.heads.head import Core
 from frostbench.heads.spec import Spec
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.class_statistics import Facts
 from frostbench.training.losses.step import Effect, StepContext, Updates
+from frostbench.training.rule import Rule
 
 # Training rows belong to a run, and a run holds the methods.
 if TYPE_CHECKING:

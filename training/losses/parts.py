@@ -1,18 +1,20 @@
 """The parts that the methods of a loss build for one head, joined: what the engine calls in their stead."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from frostbench.heads.head import Core
-from frostbench.training.data.train_rows import TrainRows
 from frostbench.training.losses.class_statistics import Facts
 from frostbench.training.losses.loss import LossSpec
 from frostbench.training.losses.method import LossMethod, LossPart, Setup
 from frostbench.training.losses.scores import PointLoss
 from frostbench.training.losses.step import Effect, StepContext, Updates
+
+if TYPE_CHECKING:
+    from frostbench.training.data.train_rows import TrainRows
 
 
 class LossParts(nn.ModuleDict):
@@ -48,7 +50,7 @@ class LossParts(nn.ModuleDict):
         return {f"{name}.{buffer}": how for name, part in self.each() for buffer, how in part.row_buffers.items()}
 
     @torch.no_grad()
-    def prepare(self, loss: LossSpec, rows: TrainRows, facts: Facts, core: Core, first: "LossParts") -> None:
+    def prepare(self, loss: LossSpec, rows: "TrainRows", facts: Facts, core: Core, first: "LossParts") -> None:
         """Size the buffers of rows, and let parts measure what they start from; first holds those of the first head."""
         for name, part in self.each():
             for buffer in part.row_buffers:

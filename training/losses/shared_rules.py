@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.rule import Rule
 
 # A run holds the methods, and these their rules.
 if TYPE_CHECKING:

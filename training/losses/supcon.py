@@ -10,11 +10,11 @@ from torch.nn.functional import normalize
 
 from frostbench.heads.head import Core
 from frostbench.heads.spec import SWEPT
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.method import LossMethod, LossPart, Need
 from frostbench.training.losses.projector import NoProjector, ProjectorSpec
 from frostbench.training.losses.shared_rules import shapes_layers
 from frostbench.training.losses.step import Effect, StepContext
+from frostbench.training.rule import Rule
 
 
 class SupCon(LossMethod):

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from frostbench.heads.head import Core, kinds_that
 from frostbench.heads.spec import SWEPT
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.class_statistics import Facts, of_present
 from frostbench.training.losses.method import LossMethod, LossPart, Need, Setup
 from frostbench.training.losses.step import StepContext, Updates
+from frostbench.training.rule import Rule
 
 # A run holds the methods, and these their rules and what they measure of its rows.
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from pydantic import Field
 
 from frostbench.heads.bodies.body import Pass
 from frostbench.heads.head import Body, Core, Head
-from frostbench.training.checks.rules.properties import is_bare
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.rule import Rule
+from frostbench.training.run_properties import is_bare
 from frostbench.training.second_stage.stepped import STEPPED_RULES, Passes, Rate, SteppedStage
 
 if TYPE_CHECKING:

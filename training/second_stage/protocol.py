@@ -7,7 +7,7 @@ from torch import Tensor
 
 from frostbench.heads.head import Closed
 from frostbench.heads.spec import Spec
-from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.rule import Rule
 from frostbench.training.spec.optim import Schedule
 from frostbench.training.spec.stage import StopMetric
 

@@ -7,8 +7,8 @@ from pydantic import Field
 from frostbench.heads.closed_form.nearest_mean import NearestMean
 from frostbench.heads.head import Closed, ClosedSpec
 from frostbench.heads.spec import Tier
-from frostbench.training.checks.rules.properties import is_bare
-from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.rule import Rule
+from frostbench.training.run_properties import is_bare
 from frostbench.training.second_stage.protocol import SecondStage
 
 

@@ -8,11 +8,11 @@ from torch import nn
 
 from frostbench.heads.head import Core, Head
 from frostbench.heads.spec import SWEPT, empty
-from frostbench.training.checks.rules.properties import is_shifted
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.class_statistics import Facts
 from frostbench.training.metrics.classification import to_raise
 from frostbench.training.metrics.counts import MANY_ABOVE
+from frostbench.training.rule import Rule
+from frostbench.training.run_properties import is_shifted
 from frostbench.training.sampling.batches import Shuffled, shares_of
 from frostbench.training.sampling.samplers import Sampler
 from frostbench.training.second_stage.none import NoSecondStage

@@ -8,8 +8,8 @@ from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.spec import Tier, empty
-from frostbench.training.checks.rules.properties import is_shifted
-from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.rule import Rule
+from frostbench.training.run_properties import is_shifted
 from frostbench.training.second_stage.protocol import SecondStage
 
 POWERS = tuple(k / 10 for k in range(21))

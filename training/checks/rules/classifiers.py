@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from frostbench.heads.classifier import Classifier, Remark
 from frostbench.heads.head import CLASSIFIERS
-from frostbench.training.checks.rules.properties import is_shifted
-from frostbench.training.checks.rules.rule import Applies, Rule
+from frostbench.training.rule import Applies, Rule
 from frostbench.training.run import RunSpec
+from frostbench.training.run_properties import is_shifted
 
 BESIDE: Mapping[str, Applies] = {"": lambda run: True, "posthoc.adjustment": is_shifted}
 """Whether a run uses the option that a remark is about."""

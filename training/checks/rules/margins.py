@@ -2,9 +2,9 @@
 
 from frostbench.heads.bodies.body import Identity
 from frostbench.heads.preprocess import Standardise
-from frostbench.training.checks.rules.properties import is_bare_cosine, is_mixed, is_solved
-from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
+from frostbench.training.run_properties import is_bare_cosine, is_mixed, is_solved
 
 
 def _gains_only(run: RunSpec) -> bool:

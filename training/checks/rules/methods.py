@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.loss import catalogue
 from frostbench.training.losses.method import LossMethod
+from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
 
 

@@ -3,9 +3,9 @@
 from frostbench.heads.bodies.attention_pool import AttentionPool
 from frostbench.training.augment.frofa import NoFrofa, Posterize
 from frostbench.training.augment.mixup import Mixup
-from frostbench.training.checks.rules.properties import is_bare, is_mixed, is_solved
-from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
+from frostbench.training.run_properties import is_bare, is_mixed, is_solved
 from frostbench.training.sampling.oversample import NoOversample
 
 

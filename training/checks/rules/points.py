@@ -1,12 +1,12 @@
 """Rules of the loss of a sample and of the terms beside it, whatever their methods."""
 
-from frostbench.training.checks.rules.properties import is_logreg, is_solved
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.cross_entropy import CrossEntropy
 from frostbench.training.losses.hardmine import HardMine
 from frostbench.training.losses.label_smoothing import LabelSmoothing
 from frostbench.training.losses.logit_adjustment import LogitAdjustment
+from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
+from frostbench.training.run_properties import is_logreg, is_solved
 from frostbench.training.spec.stage import EarlyStop
 
 

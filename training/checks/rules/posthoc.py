@@ -2,9 +2,9 @@
 
 from frostbench.heads.posthoc.decisions.shift import GivenShift, NoShift, WantedShift
 from frostbench.heads.posthoc.decisions.thresholds import CoordinateAscent
-from frostbench.training.checks.rules.properties import is_adjusted, is_shifted
-from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
+from frostbench.training.run_properties import is_adjusted, is_shifted
 
 
 def _has_thresholds(run: RunSpec) -> bool:

@@ -1,6 +1,8 @@
 """Rules of the class prior: what corrects it, and what corrects it twice."""
 
-from frostbench.training.checks.rules.properties import (
+from frostbench.training.rule import Rule
+from frostbench.training.run import RunSpec
+from frostbench.training.run_properties import (
     draws_evenly,
     is_adjusted,
     is_fitted,
@@ -15,8 +17,6 @@ from frostbench.training.checks.rules.properties import (
     sees_evenly,
     weighs_evenly,
 )
-from frostbench.training.checks.rules.rule import Rule
-from frostbench.training.run import RunSpec
 from frostbench.training.sampling.oversample import NoOversample
 from frostbench.training.sampling.samplers import ClassBatches
 

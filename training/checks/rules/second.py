@@ -2,9 +2,9 @@
 
 from typing import get_args
 
-from frostbench.training.checks.rules.properties import is_adjusted, is_solved, is_weighted, reads_loss_last
-from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.rule import Rule
 from frostbench.training.run import SecondStageSpec
+from frostbench.training.run_properties import is_adjusted, is_solved, is_weighted, reads_loss_last
 from frostbench.training.second_stage.protocol import SecondStage
 
 METHODS: tuple[type[SecondStage], ...] = get_args(get_args(SecondStageSpec)[0])

@@ -3,18 +3,18 @@
 from frostbench.heads.bodies.body import Identity
 from frostbench.heads.head import kinds_that
 from frostbench.training.augment.frofa import NoFrofa
-from frostbench.training.checks.rules.properties import (
+from frostbench.training.losses.class_weights import ConstantSchedule
+from frostbench.training.losses.cross_entropy import CrossEntropy
+from frostbench.training.losses.label_smoothing import LabelSmoothing
+from frostbench.training.losses.logit_adjustment import LogitAdjustment
+from frostbench.training.rule import Applies, Rule, Verdict
+from frostbench.training.run import RunSpec
+from frostbench.training.run_properties import (
     is_fitted,
     is_mixed,
     is_resampled,
     is_weighted,
 )
-from frostbench.training.checks.rules.rule import Applies, Rule, Verdict
-from frostbench.training.losses.class_weights import ConstantSchedule
-from frostbench.training.losses.cross_entropy import CrossEntropy
-from frostbench.training.losses.label_smoothing import LabelSmoothing
-from frostbench.training.losses.logit_adjustment import LogitAdjustment
-from frostbench.training.run import RunSpec
 from frostbench.training.sampling.oversample import NoOversample
 from frostbench.training.spec.optim import AdamW, Schedule
 from frostbench.training.spec.stage import EarlyStop

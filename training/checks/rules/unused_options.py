@@ -1,9 +1,9 @@
 """Rules of options that nothing reads beside the others chosen."""
 
-from frostbench.training.checks.rules.properties import is_solved, is_weighted
-from frostbench.training.checks.rules.rule import Rule
 from frostbench.training.losses.class_weights import ConstantSchedule, DeferredSchedule, EffectiveWeight, PowerWeight
+from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
+from frostbench.training.run_properties import is_solved, is_weighted
 from frostbench.training.sampling.samplers import ClassBatches
 from frostbench.training.spec.optim import Schedule
 from frostbench.training.spec.stage import EarlyStop

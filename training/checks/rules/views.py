@@ -1,8 +1,8 @@
 """Rules of several views of an image."""
 
-from frostbench.training.checks.rules.properties import is_solved
-from frostbench.training.checks.rules.rule import Rule
+from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
+from frostbench.training.run_properties import is_solved
 from frostbench.training.sampling.batches import Shuffled
 from frostbench.training.sampling.oversample import NoOversample
 
