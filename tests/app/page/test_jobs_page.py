@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 from driving import ENDLESS, LONG, SHORT, comes_to, fill, preset, settled, state
@@ -69,16 +68,13 @@ def test_runs_of_the_command_line_are_found_at_once_and_used(server, browse):
         page.get_by_label(f"{side}: Cache", exact=True).select_option("digits")
         preset(page, side, "plain")
         fill(page, side, SHORT)
-    fill(page, "B", {"Logit adjustment: tau": "1"})
-    began = time.monotonic()
+    fill(page, "B", {"Logit adjustment: strength τ": "1"})
     train(page, "Train A and B, then compare")
     state(page, "job-A", "done")
     state(page, "job-B", "done")
-    took = time.monotonic() - began
     expect(page.get_by_test_id("job-B")).to_contain_text("3 found in the store, none to train")
     expect(page.get_by_test_id("card-A")).to_contain_text("in elsewhere/kept too")
     state(page, "compare", "done")
-    assert took < 10, took
     assert not list(server.store.glob("jobs/*/process.json"))
     shutil.rmtree(here)
     expect(page.get_by_role("button", name="Download head A")).to_be_enabled(timeout=LONG)
