@@ -87,9 +87,9 @@ class TestSettings:
             expand(bench_of(Path(), toggles={"same": {}}, tune=tune))
 
     def test_what_is_no_list_of_values_is_told(self):
-        with pytest.raises(SettingsError, match=r"tune\.plain\.values\.train\.optim\.lr: .*however: 0\.1 came"):
+        with pytest.raises(SettingsError, match=r"tune\.plain\.values\.train\.optim\.lr\): .*however: 0\.1 came"):
             parse(BenchSpec, {"tune": {"plain": {LR: 0.1}}})
-        with pytest.raises(SettingsError, match=r"tune\.plain\.list\.0: .*however: 0\.1 came"):
+        with pytest.raises(SettingsError, match=r"tune\.plain\.list\.0\): .*however: 0\.1 came"):
             parse(BenchSpec, {"tune": {"plain": [0.1]}})
 
 
