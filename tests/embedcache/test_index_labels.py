@@ -10,7 +10,7 @@ from frostbench.embedcache.index import confident, out_of_sample
 from frostbench.embedcache.index.balance import FEW_BELOW, MANY_ABOVE
 from frostbench.embedcache.index.rows import UnitRows, to_unit
 from frostbench.embedcache.storage.store import CacheError
-from frostbench.training.metrics import classification as metrics
+from frostbench.training.metrics import counts
 
 
 def random_probabilities(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -158,7 +158,7 @@ def test_effective_classes_are_all_where_all_are_equal() -> None:
 
 
 def test_many_and_few_are_those_of_the_metrics() -> None:
-    assert (MANY_ABOVE, FEW_BELOW) == (metrics.MANY_ABOVE, metrics.FEW_BELOW)
+    assert (MANY_ABOVE, FEW_BELOW) == (counts.MANY_ABOVE, counts.FEW_BELOW)
 
 
 def test_an_empty_table_is_refused() -> None:
