@@ -41,14 +41,16 @@ def tree(tmp_path_factory):
     root = tmp_path_factory.mktemp("tree")
     for folder in ("app", "benchmarks", "configs", "embedcache", "heads", "training", "tests"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "frostbench", root / "frostbench", symlinks=True)
     shutil.copy(ROOT / "pyproject.toml", root)
     code = blocks()
     (root / "training/losses/logit_norm.py").write_text(code["training/losses/logit_norm.py"], encoding="utf-8")
     catalogue = root / "training/losses/loss.py"
     text = catalogue.read_text(encoding="utf-8")
-    line = re.search(r"`(from training\.losses\.logit_norm import \w+)`", DOC)[1]
+    line = re.search(r"`(from frostbench\.training\.losses\.logit_norm import \w+)`", DOC)[1]
     text = text.replace("\n    @property\n", f"\n{code['training/losses/loss.py']}\n    @property\n", 1)
-    catalogue.write_text(text.replace("\nfrom training.", f"\n{line}\nfrom training.", 1), encoding="utf-8")
+    text = text.replace("\nfrom frostbench.training.", f"\n{line}\nfrom frostbench.training.", 1)
+    catalogue.write_text(text, encoding="utf-8")
     return root
 
 
@@ -63,7 +65,7 @@ def run(tree, *words):
 def test_options_their_table_the_form_and_the_catalogue_of_cases_have_it(tree):
     told, table, form, cases = run(tree, "-c", SHOWN).splitlines()
     assert "train.loss.logit_norm.weight" in told
-    assert "| `train.loss.logit_norm.weight` | 0 | >= 0, <= 100 | Coefficient of the term beside" in table
+    assert "| Logit norm weight | `train.loss.logit_norm.weight` | 0 | >= 0, <= 100 | Coefficient of the term beside" in table
     assert form == "Confidence experimental True"
     assert cases == "train.loss.logit_norm"
 
