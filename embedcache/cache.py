@@ -65,13 +65,14 @@ class Cache:
             column: its name; may be left out where the cache has one column beside its tokens.
 
         Raises:
-            CacheError: there is no such column, several could be meant, or a shard is damaged.
+            CacheError: there is no such column, several or columns of tokens alone could be meant, or a shard is
+                damaged.
         """
         if column is None:
-            if len(self._rows.recipes) > 1:
+            if len(self._rows.recipes) != 1:
                 raise CacheError(
-                    f"a cache with several columns needs the name of one, however: {self.path} has "
-                    f"{sorted(self._rows.recipes)} and none was named. Call vectors(NAME)."
+                    "a column is read unnamed where it is the only one of vectors, however: "
+                    f"{self.path} has {sorted(self.recipes)} and none was named. Call vectors(NAME)."
                 )
             (column,) = self._rows.recipes
         return self.table([column]).columns[column]

@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,6 +33,13 @@ def test_vectors_are_read_by_column(make_cache):
     with pytest.raises(CacheError, match="holds the columns"):
         cache.vectors("clss")
     assert Cache(make_cache(dims={"only": 3})).vectors().shape == (7, 3)
+
+
+def test_of_tokens_alone_a_column_is_named(make_cache):
+    cache = Cache(make_cache(dims={"tokens": 3}))
+    cache._rows = replace(cache._rows, recipes={}, tokens=cache._rows.recipes)
+    with pytest.raises(CacheError, match=r"has \['tokens'\] and none was named\. Call vectors\(NAME\)"):
+        cache.vectors()
 
 
 def test_what_is_no_finished_cache_is_refused(make_cache, tmp_path):

@@ -1,11 +1,12 @@
 """Fit the heads that a list names and keep what each says of the test rows.
 
 This file is run by its path, with the product's code that PYTHONPATH names: today's or that of an older checkout. So it
-may use numpy and `frostbench.benchmarks.api.fit` alone, and of that only what both have.
+may use numpy and `fit` alone, and of that only what both have.
 """
 
 import importlib
 import json
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -54,11 +55,18 @@ def fitted(x: Any, labels: Any, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def the_fit() -> Any:
-    """Import `fit`; checkouts from before there was one import name have it as benchmarks.api."""
-    try:
-        from frostbench.benchmarks import api
-    except ModuleNotFoundError:
-        return importlib.import_module("benchmarks.api").fit
+    """Import `fit` from the checkout that PYTHONPATH names first, and from no other that is installed.
+
+    Raises:
+        ImportError: what was imported lies elsewhere.
+    """
+    folder = Path(os.environ["PYTHONPATH"].split(os.pathsep)[0]).resolve()
+    # Checkouts from before there was one import name have it as benchmarks.api.
+    name = "frostbench.benchmarks.api" if (folder / "frostbench").is_dir() else "benchmarks.api"
+    api = importlib.import_module(name)
+    found = Path(str(api.__file__)).resolve()
+    if not found.is_relative_to(folder):
+        raise ImportError(f"fits are those of the code in {folder}, however: {name} was found in {found}.")
     return api.fit
 
 

@@ -1,6 +1,8 @@
 """The tables of docs/results/defaults.md on few rows."""
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -223,3 +225,26 @@ class TestPage:
             next(page.written(None, tmp_path, tmp_path, draws=1))
         with pytest.raises(ValueError, match=r"holds no benchmarks/api\.py"):
             next(page.written(None, tmp_path, tmp_path, before=tmp_path))
+
+
+class TestWhichCodeFits:
+    """The column `before` is that of the older checkout, although today's `frostbench` is installed."""
+
+    LOADED = "import runpy, sys; print(runpy.run_path(sys.argv[1])['the_fit']())"
+
+    def fit_in(self, folder):
+        command = [sys.executable, "-P", "-c", self.LOADED, str(Path(jobs.__file__).with_name("one_fit.py"))]
+        code = Code("before", folder)
+        return subprocess.run(command, env=code.environment(), capture_output=True, text=True, check=False)
+
+    def test_an_older_checkout_has_its_own(self, tmp_path):
+        (tmp_path / "benchmarks").mkdir()
+        (tmp_path / "benchmarks" / "api.py").write_text("fit = 'the older one'")
+        ended = self.fit_in(tmp_path)
+        assert (ended.stdout.strip(), ended.returncode) == ("the older one", 0), ended.stderr
+
+    def test_code_from_elsewhere_is_refused(self, tmp_path):
+        (tmp_path / "frostbench").mkdir()
+        ended = self.fit_in(tmp_path)
+        assert ended.returncode == 1
+        assert f"fits are those of the code in {tmp_path.resolve()}, however: frostbench.benchmarks.api" in ended.stderr
