@@ -1,20 +1,20 @@
 """ArcFace: an angular margin on the own class during training, with sub-centres."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.classifier import Classifier, Number
+from frostbench.heads.classifier import Number
 from frostbench.heads.fitting_rows import Rows
 from frostbench.heads.spec import SWEPT, empty
-from frostbench.heads.stepped.cosine import CosineLayer, random_layer, start_at_means
+from frostbench.heads.stepped.cosine import CosineLayer
 from frostbench.heads.stepped.margin import class_margins, number, own_scores, warmed_up, with_own_changed
-from frostbench.heads.stepped.scale import WIDEST_SCALE
+from frostbench.heads.stepped.margin_classifier import MarginClassifier
 
 
-class ArcFace(Classifier):
+class ArcFace(MarginClassifier):
     """A cosine classifier that in training must find the own class with its angle widened by a margin.
 
     Deng et al., "ArcFace", CVPR 2019, eq. 3; several centres per class: Deng et al., "Sub-center ArcFace", ECCV
@@ -22,8 +22,6 @@ class ArcFace(Classifier):
     networks asks for more than they have. With two classes take no more than 0.2.
     """
 
-    is_cosine: ClassVar[bool] = True
-    sets_margin: ClassVar[bool] = True
     kind: Literal["arcface"] = "arcface"
     margin: float = Field(default=0.2, ge=0, le=1.5, json_schema_extra=SWEPT, title="ArcFace margin (radians)")
     """Angle in radians added to the angle of the own class in training."""
@@ -61,26 +59,11 @@ class ArcFace(Classifier):
         """The most centres that a class can have."""
         return self.centers
 
-    @property
-    def logit_bound(self) -> float:
-        """The scale, or the widest one that follows from a number of classes."""
-        return WIDEST_SCALE if self.scale is None else self.scale
-
-    @property
-    def reads_all_at_once(self) -> str:
-        """The start at class means, for which all rows are read."""
-        return "init=class_means" if self.init == "class_means" else ""
-
-    def build(self, dim: int, classes: int, generator: torch.Generator) -> CosineLayer:
-        """The layer from width dim to that many classes, with random directions from generator."""
-        return random_layer(dim, classes, self.scale, generator, self.centers)
-
     def start(self, layer: CosineLayer, rows: Rows, generator: torch.Generator) -> None:
         """Leave one centre to classes of few rows, and move the weights to where init says."""
         counts = torch.bincount(rows.labels, minlength=rows.classes)
         layer.used[:, 1:] = (counts >= 2 * self.centers).unsqueeze(1).to(layer.used.device)
-        if self.init == "class_means":
-            start_at_means(layer, rows, generator)
+        super().start(layer, rows, generator)
 
     def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
         """The logits [N, C+] = scale cos, with the margin on each row's own [N] class; counts [C+], progress 0..1."""

@@ -1,20 +1,17 @@
 """CosFace: a margin on the own class's cosine during training."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.classifier import Classifier, Number
-from frostbench.heads.fitting_rows import Rows
+from frostbench.heads.classifier import Number
 from frostbench.heads.spec import SWEPT, empty
-from frostbench.heads.stepped.cosine import CosineLayer, random_layer, start_at_means
 from frostbench.heads.stepped.margin import number, warmed_up, with_own_changed
-from frostbench.heads.stepped.scale import WIDEST_SCALE
+from frostbench.heads.stepped.margin_classifier import MarginClassifier
 
 
-class CosFace(Classifier):
+class CosFace(MarginClassifier):
     """A cosine classifier that in training must find the own class with its cosine lowered by a margin.
 
     Wang et al., "CosFace: large margin cosine loss for deep face recognition", CVPR 2018, eq. 4. The margin of 0.15
@@ -22,8 +19,6 @@ class CosFace(Classifier):
     the 0.35 of the paper is out of reach. It costs as much as ArcFace's 0.2 where the own cosine is 0.7.
     """
 
-    is_cosine: ClassVar[bool] = True
-    sets_margin: ClassVar[bool] = True
     kind: Literal["cosface"] = "cosface"
     margin: float = Field(default=0.15, ge=0, le=1, json_schema_extra=SWEPT, title="CosFace margin (cosine)")
     """Margin subtracted from the cosine of the own class in training."""
@@ -42,25 +37,6 @@ class CosFace(Classifier):
     def is_marginless(self) -> bool:
         """Whether its margin is 0."""
         return self.margin == 0
-
-    @property
-    def logit_bound(self) -> float:
-        """The scale, or the widest one that follows from a number of classes."""
-        return WIDEST_SCALE if self.scale is None else self.scale
-
-    @property
-    def reads_all_at_once(self) -> str:
-        """The start at class means, for which all rows are read."""
-        return "init=class_means" if self.init == "class_means" else ""
-
-    def build(self, dim: int, classes: int, generator: torch.Generator) -> CosineLayer:
-        """The layer from width dim to that many classes, with random directions from generator."""
-        return random_layer(dim, classes, self.scale, generator)
-
-    def start(self, layer: CosineLayer, rows: Rows, generator: torch.Generator) -> None:
-        """Move the layer's weights to where init says."""
-        if self.init == "class_means":
-            start_at_means(layer, rows, generator)
 
     def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
         """The logits [N, C+] = scale cos, with the margin on each row's own [N] class; progress 0..1."""
