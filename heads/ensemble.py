@@ -32,7 +32,7 @@ class Ensemble:
     """
 
     members: tuple[TrainedHead, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.members) < 2:

@@ -62,7 +62,7 @@ def of_view(vectors: Mapping[str, Tensor], columns: Sequence[str], view: str) ->
     return {column: vectors[view_column(column, view)] for column in columns}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainedHead:
     """A fitted head with everything that inference needs.
 
@@ -92,6 +92,11 @@ class TrainedHead:
     recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        kinds, width = f"{self.spec.classifier.kind} on {self.spec.body.kind}", len(self.head.preprocess.mean)
+        reads = f"{', '.join(self.columns)} [{width}]"
+        return f"<TrainedHead: {kinds}, reads {reads}, {len(self.class_names)} classes>"
 
     @property
     def reads(self) -> tuple[str, ...]:

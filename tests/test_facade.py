@@ -11,6 +11,7 @@ import pytest
 import frostbench
 from frostbench.benchmarks import api
 from frostbench.embedcache.cache import Cache
+from frostbench.heads.ensemble import Ensemble
 
 ROOT = Path(__file__).parents[1]
 SOLVED = {"head.classifier.kind": "logreg"}
@@ -78,3 +79,9 @@ def test_a_bundle_is_loaded_by_its_folder(arrays, tmp_path):
     head = frostbench.load(str(tmp_path / "bundle"))
     assert head.class_names == ("ash", "elm", "fir")
     assert frostbench.load(tmp_path / "bundle").columns == fitted.head.columns
+    width = len(fitted.head.head.preprocess.mean)
+    classes = len(fitted.class_names)
+    assert repr(head).startswith("<TrainedHead: ")
+    assert repr(head).endswith(f" on identity, reads {head.columns[0]} [{width}], {classes} classes>")
+    pair = Ensemble((head, head), facts={"long": "x" * 1000})
+    assert repr(pair) == f"Ensemble(members=({head!r}, {head!r}))"
