@@ -135,6 +135,7 @@ def _about(form: Form, side: str, workspace: Workspace) -> str:
     except (ValueError, OSError) as error:
         return f"This cache cannot be read: {error}"
     counts = [n for n in facts.classes.values() if n]
-    spread = f"{min(counts):,} to {max(counts):,} images each" if counts else "no images"
+    sizes = " to ".join(f"{n:,}" for n in sorted({min(counts), max(counts)})) if counts else ""
+    spread = f"{sizes} images each" if sizes else "no images"
     columns = "; ".join(f"{column}: {what}" for column, what in facts.columns.items())
     return f"{facts.images:,} images, {len(facts.classes):,} classes of {spread}. {columns}"

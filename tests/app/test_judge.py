@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import gradio as gr
@@ -45,6 +46,21 @@ def test_a_first_visit_has_the_baseline_against_full_on_the_first_cache(here, ca
     assert said["names"]["A"] == {"columns": ["avg"], "background": classes, "view_sets": [], "tta": []}
     assert said["about"]["A"].startswith("92 images, 3 classes of 12 to 40 images each.")
     assert json.loads(json.dumps(said)) == said
+
+
+@pytest.mark.parametrize(
+    ("classes", "told"),
+    [
+        ({"a": 24, "b": 24, "c": 0}, "48 images, 3 classes of 24 images each. x: 2 numbers"),
+        ({"a": 1200, "b": 3}, "1,203 images, 2 classes of 3 to 1,200 images each. x: 2 numbers"),
+        ({"a": 0}, "0 images, 1 classes of no images. x: 2 numbers"),
+    ],
+)
+def test_a_cache_says_how_many_images_its_classes_have(monkeypatch, here, form, classes, told):
+    found = here.facts(form["sides"]["A"]["cache"])
+    changed = replace(found, images=sum(classes.values()), classes=classes, columns={"x": "2 numbers"})
+    monkeypatch.setattr(Workspace, "facts", lambda *_: changed)
+    assert judge({"act": "restore", "form": form}, here)["about"]["A"] == told
 
 
 def test_view_sets_are_offered_to_the_rows_that_take_them(tmp_path):
