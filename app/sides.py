@@ -185,7 +185,7 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any], rows: Sequence[Row] 
     return found
 
 
-def met(run: RunSpec, verdicts: Iterable[str] = ("refuse", "idle", "warn")) -> tuple[Rule, ...]:
+def met(run: RunSpec, verdicts: Iterable[str] = ("refuse", "no effect", "warn")) -> tuple[Rule, ...]:
     """The rules of `frostbench.training.checks.conflicts` that apply to a run."""
     return tuple(rule for rule in RULES if rule.verdict in verdicts and rule.applies(run))
 
@@ -220,7 +220,7 @@ def _run_with(tree: Tree, row: Row, value: Any) -> RunSpec | None:
 
 
 def _new_rules(run: RunSpec, now: Sequence[Rule]) -> list[Rule]:
-    return [rule for rule in met(run, ("refuse", "idle")) if rule not in now]
+    return [rule for rule in met(run, ("refuse", "no effect")) if rule not in now]
 
 
 def bench_of(cache: str, run: RunSpec, seeds: Sequence[int], store: str, split: Tree, name: str) -> Tree:

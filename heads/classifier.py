@@ -41,13 +41,13 @@ class Remark:
     """A combination of a classifier's own options and what there is to say about it.
 
     Attributes:
-        verdict: idle where an option has no effect, warn where the combination is rarely meant.
+        verdict: "no effect" where an option has no effect, warn where the combination is rarely meant.
         applies: whether a classifier of this kind has the combination.
         sentence: what is wrong and what to do.
         beside: the option of the run that must act as well; empty where it is about the classifier alone.
     """
 
-    verdict: Literal["idle", "warn"]
+    verdict: Literal["no effect", "warn"]
     applies: Callable[[Any], bool]
     sentence: str
     beside: Literal["", "posthoc.adjustment"] = ""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from frostbench.training.run import RunSpec
 
 Applies = Callable[["RunSpec"], bool]
-Verdict = Literal["refuse", "idle", "warn"]
+Verdict = Literal["refuse", "no effect", "warn"]
 
 
 @dataclass(frozen=True)

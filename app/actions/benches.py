@@ -6,7 +6,7 @@ from typing import Literal
 
 import typer
 
-from frostbench.app.actions.telling import Printer, print_winners, told_metrics
+from frostbench.app.actions.bench_output import Printer, metrics_line, print_winners
 from frostbench.app.progress import bar, note, resumable
 from frostbench.benchmarks.comparison.compare import Comparison
 from frostbench.benchmarks.comparison.compare import compare as compare_rows
@@ -146,7 +146,7 @@ def train_one(
     if run_rows(bench, device, stream) is None:
         return
     record = read_record(Path(store), bench_rows(bench)[0].rows[preset][0])
-    if (line := told_metrics(record)) is not None:
+    if (line := metrics_line(record)) is not None:
         print(line)
     if simple is not False:
         _name_better(bench, record, device, is_asked=bool(simple))

@@ -9,10 +9,10 @@ import typer
 
 from frostbench.app.progress import bar, note, resumable
 from frostbench.embedcache.decode import PIXEL_LIMIT
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup, backbone_group
 from frostbench.embedcache.extraction.events import BatchDone, Embedder, Finished, PartFinished, Started
 from frostbench.embedcache.extraction.extract import Engine, extract
 from frostbench.embedcache.extraction.parts import Part
-from frostbench.embedcache.extraction.together import Together, together
 from frostbench.embedcache.names import one_line
 from frostbench.embedcache.remarks import Remarks
 from frostbench.embedcache.sources.source import Listing
@@ -37,7 +37,7 @@ def embed_listing(
     agreed: bool = False,
 ) -> Finished | None:
     """Embed with a progress bar; None where it was stopped."""
-    members = together(backbone)
+    members = backbone_group(backbone)
     tell_recipe(members)
     _check_room(members, len(listing.items), cache, agreed)
     events = extract(
@@ -84,7 +84,7 @@ def _tell_part(cache: Path, part: PartFinished) -> None:
     _note_remarks(part.remarks)
 
 
-def _check_room(members: Together, images: int, cache: Path, agreed: bool) -> None:
+def _check_room(members: BackboneGroup, images: int, cache: Path, agreed: bool) -> None:
     """Say how large the vectors will be, and ask before patch tokens are stored.
 
     Raises:
@@ -141,7 +141,7 @@ def _tell_end(cache: Path, end: Finished) -> None:
         )
 
 
-def tell_recipe(members: Together) -> None:
+def tell_recipe(members: BackboneGroup) -> None:
     """Show what is about to be computed, resolved completely: of each backbone all fields, of each column its hash."""
     for prefix, member in members.members.items():
         for place, (pooling, recipe) in enumerate(member.recipes.items()):

@@ -12,8 +12,8 @@ from frostbench.benchmarks.settings.parsing import SettingsError, load_yaml, par
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
 from frostbench.embedcache.decode import DecodeError, decode_file
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup
 from frostbench.embedcache.extraction.events import BatchDone, Finished, Started
-from frostbench.embedcache.extraction.together import Together
 from frostbench.embedcache.names import one_line
 from frostbench.embedcache.outputs.places import check_file, check_folder
 from frostbench.embedcache.outputs.writing import new_file
@@ -58,7 +58,7 @@ def make_set(
     events = make_views(
         cache,
         name,
-        Together(backbones),
+        BackboneGroup(backbones),
         asked,
         split,
         count=count,

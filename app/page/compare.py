@@ -8,8 +8,8 @@ import gradio as gr
 
 from frostbench.app import jobs
 from frostbench.app.page.common import QUIET, as_pair
+from frostbench.app.page.job_text import runs_html
 from frostbench.app.page.state import SIDES
-from frostbench.app.page.telling import runs_html
 from frostbench.app.workspace import Workspace
 
 if TYPE_CHECKING:

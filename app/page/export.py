@@ -10,9 +10,9 @@ import gradio as gr
 from frostbench.app import jobs
 from frostbench.app.command_lines import command_lines
 from frostbench.app.page.common import QUIET, as_pair
+from frostbench.app.page.job_text import runs_html
 from frostbench.app.page.routes import HEADS
 from frostbench.app.page.state import SIDES
-from frostbench.app.page.telling import runs_html
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.runs.store import run_folder
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from frostbench.app.forms import spec_of
+from frostbench.app.page.job_text import fingerprint
 from frostbench.app.page.pieces import difference_html, reasons_html
 from frostbench.app.page.state import (
     CACHE_ROW,
@@ -19,7 +20,6 @@ from frostbench.app.page.state import (
     restored,
     view,
 )
-from frostbench.app.page.telling import fingerprint
 from frostbench.app.sides import CUSTOM, ROWS, Switch, changed_rows, given_back, switches, with_preset, with_switch
 from frostbench.app.workspace import Workspace
 from frostbench.embedcache.splits.spec import SplitSpec

@@ -8,9 +8,9 @@ import gradio as gr
 
 from frostbench.app import jobs
 from frostbench.app.jobs import Job, JobError
+from frostbench.app.page.job_text import describe_bench, when
 from frostbench.app.page.pieces import MARKS
 from frostbench.app.page.progress import WORDS, where
-from frostbench.app.page.telling import told_bench, when
 from frostbench.app.workspace import Workspace
 
 AT_WORK = ("queued", "running")
@@ -68,5 +68,5 @@ def _row(job: Job) -> str:
     state = "■ stopping" if job.stopping else WORDS[job.state]
     return (
         f'<li data-testid="listed" data-run="{escape(job.id)}" data-state="{job.state}">{side}<span><b>{state}</b> '
-        f"{escape(said)}<small>{escape(told_bench(job.bench))} · {when(job)}</small></span>{button}</li>"
+        f"{escape(said)}<small>{escape(describe_bench(job.bench))} · {when(job)}</small></span>{button}</li>"
     )

@@ -6,9 +6,9 @@ from html import escape
 
 from frostbench.app.jobs import Job, eta_seconds
 from frostbench.app.jobs.words import waits
+from frostbench.app.page.job_text import describe_bench, fingerprint_of
 from frostbench.app.page.pieces import MARKS
 from frostbench.app.page.state import SIDES
-from frostbench.app.page.telling import asked_of, told_bench
 
 WORDS = {
     "queued": "◔ waiting",
@@ -49,7 +49,7 @@ def _line(side: str, job: Job | None) -> str:
     )
     return (
         f'<div class="fp-line-of fp-is-{job.state}" data-testid="job-{side}" data-state="{job.state}" '
-        f'data-run="{escape(job.id)}" data-n="{job.epoch}" data-asked-{side.lower()}="{asked_of(job)}">'
+        f'data-run="{escape(job.id)}" data-n="{job.epoch}" data-asked-{side.lower()}="{fingerprint_of(job)}">'
         f"{name}{bar}<span>"
         f"<b>{'■ stopping' if job.stopping else WORDS[job.state]}</b> {escape(where(job))}{OLD}</span></div>"
     )
@@ -74,7 +74,7 @@ def _card(side: str, job: Job, log: str) -> str:
     notes = "".join(f"<li>{escape(each)}</li>" for each in job.warnings)
     listed = f'<ul class="fp-notes">{notes}</ul>' if notes else ""
     said = escape(job.message or WORDS[job.state])
-    what = f"<p>{escape(told_bench(job.bench))}</p>"
+    what = f"<p>{escape(describe_bench(job.bench))}</p>"
     return (
         f'<section class="fp-card fp-is-{job.state}" data-testid="card-{side}" data-run="{escape(job.id)}">{head}'
         f'{what}<p class="fp-message">{said}</p>{told}{listed}</section>'

@@ -234,7 +234,7 @@ def _side(values: Mapping[str, Any], workspace: Workspace) -> _Side:
     return _Side(
         run=run,
         error=error,
-        warnings=tuple(rule.sentence for rule in met(run, ("idle", "warn"))),
+        warnings=tuple(rule.sentence for rule in met(run, ("no effect", "warn"))),
         preset=nearest_preset(run),
         switches={switch.name: switch.is_on(run) for switch in switches()},
         disabled=disabled(values),

@@ -18,7 +18,7 @@ from frostbench.embedcache.table import FeatureTable
 from frostbench.heads.bundle.export import load_head
 from frostbench.heads.ensemble import Ensemble, Predictive
 from frostbench.heads.posthoc.calibrators.rows import Calibration
-from frostbench.heads.posthoc.crossfit import Answers, cross_fitted, folds_of
+from frostbench.heads.posthoc.crossfit import CrossFitted, cross_fitted, folds_of
 from frostbench.training.metrics.bins import Floats, Ints
 from frostbench.training.metrics.calibration import Judged
 from frostbench.training.metrics.ood import OF_PROBABILITIES, scores
@@ -119,7 +119,7 @@ def _head(store: Path, record: RunRecord) -> Predictive:
     return load_head(run_folder(store, record.key) / "head")
 
 
-def _judged(head: Predictive, place: Place) -> tuple[Answers, Rows]:
+def _judged(head: Predictive, place: Place) -> tuple[CrossFitted, Rows]:
     """The judged rows in the order of the table, in which folds were cut when the run was evaluated."""
     chosen = np.zeros(len(place.table.ids), dtype=bool)
     chosen[place.order] = True
@@ -137,7 +137,7 @@ def _apart(head: Predictive, place: Place) -> Calibration | None:
     return Calibration(predictions(head, place.table, chosen).logits, torch.from_numpy(place.table.labels[chosen]))
 
 
-def _as_is(head: Predictive, answers: Answers, rows: Rows, role: str, apart: Calibration | None) -> Tensor | None:
+def _as_is(head: Predictive, answers: CrossFitted, rows: Rows, role: str, apart: Calibration | None) -> Tensor | None:
     """Log-probabilities [N, C] with the head's own calibration; cross-fitted where that was fitted to these rows.
 
     None of an ensemble whose members were fitted to these rows.

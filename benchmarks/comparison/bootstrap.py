@@ -87,7 +87,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Answers:
+class Predictions:
     """What one run said about each of the N rows of a frame.
 
     Attributes:
@@ -111,7 +111,7 @@ class Answers:
             np.isfinite(self.confidence).all() and np.isfinite(self.brier).all() and (self.log_p < np.inf).all()
         )
 
-    def same_as(self, other: "Answers") -> bool:
+    def same_as(self, other: "Predictions") -> bool:
         """Whether both said exactly the same about every row."""
         return all(np.array_equal(vars(self)[name], vars(other)[name]) for name in vars(self))
 
@@ -151,17 +151,19 @@ class Sums:
         return recall(self.right, self.support)
 
 
-def point_sums(frame: Frame, runs: Sequence[Answers]) -> list[Sums]:
+def point_sums(frame: Frame, runs: Sequence[Predictions]) -> list[Sums]:
     """The sums of each run over the rows themselves, B = 1."""
     return sums_of(frame, runs, np.ones((frame.n_groups, 1)))
 
 
-def sums_of(frame: Frame, runs: Sequence[Answers], multiplicities: Floats) -> list[Sums]:
+def sums_of(frame: Frame, runs: Sequence[Predictions], multiplicities: Floats) -> list[Sums]:
     """The sums of each run on the same resamples, given how often each group was drawn, [G, B]."""
     return _split(frame, _by_group(frame, runs) @ multiplicities, len(runs))
 
 
-def resampled_sums(frame: Frame, runs: Sequence[Answers], count: int, seed: int) -> Iterator[tuple[slice, list[Sums]]]:
+def resampled_sums(
+    frame: Frame, runs: Sequence[Predictions], count: int, seed: int
+) -> Iterator[tuple[slice, list[Sums]]]:
     """The sums of each run on the same resamples of the groups, piece by piece: which resamples, and their sums.
 
     Args:
@@ -180,7 +182,7 @@ def resampled_sums(frame: Frame, runs: Sequence[Answers], count: int, seed: int)
         start = piece.stop
 
 
-def _by_group(frame: Frame, runs: Sequence[Answers]) -> Any:
+def _by_group(frame: Frame, runs: Sequence[Predictions]) -> Any:
     """Sparse sums of each group, [K, G]: C of what all runs share, then 2 C + 3 + bins of each run."""
     classes, rows = len(frame.train_counts), np.arange(len(frame.labels))
     entries = [(frame.labels, rows, np.ones(len(rows)))]
@@ -192,7 +194,7 @@ def _by_group(frame: Frame, runs: Sequence[Answers]) -> Any:
     return coo_array((value, (kind.astype(np.int32), frame.groups[row].astype(np.int32))), shape=shape).tocsr()
 
 
-def _entries(frame: Frame, run: Answers) -> list[tuple[Ints, Ints, Floats]]:
+def _entries(frame: Frame, run: Predictions) -> list[tuple[Ints, Ints, Floats]]:
     """What one run adds to which of its sums: (sum, row, value), each [n]."""
     classes, rows = len(frame.train_counts), np.arange(len(frame.labels))
     right, trained = frame.labels == run.predicted, ~np.isneginf(run.log_p)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from frostbench.benchmarks.comparison.bootstrap import Answers, Floats, point_sums
+from frostbench.benchmarks.comparison.bootstrap import Floats, Predictions, point_sums
 from frostbench.benchmarks.comparison.groups import Groups
 from frostbench.benchmarks.comparison.paired import Paired
 from frostbench.benchmarks.comparison.significance import LEVEL
@@ -116,7 +116,7 @@ def confusion_change(paired: Paired, sides: tuple[str, str]) -> tuple[CellChange
     )
 
 
-def _codes(paired: Paired, runs: tuple[Answers, ...]) -> Ints:
+def _codes(paired: Paired, runs: tuple[Predictions, ...]) -> Ints:
     """Label and prediction of every row of every run, as one number each."""
     classes = len(paired.frame.train_counts)
     return np.concatenate([paired.frame.labels * classes + run.predicted for run in runs])

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from frostbench.benchmarks.comparison.bootstrap import Answers, Frame
+from frostbench.benchmarks.comparison.bootstrap import Frame, Predictions
 from frostbench.benchmarks.runs.record import DataFacts, RunRecord
 from frostbench.benchmarks.runs.store import StoreError, read_outcomes, read_record
 
@@ -25,7 +25,7 @@ class Paired:
     """
 
     frame: Frame
-    answers: dict[str, tuple[Answers, ...]]
+    answers: dict[str, tuple[Predictions, ...]]
     records: dict[str, tuple[RunRecord, ...]]
     ids: npt.NDArray[np.object_]
 
@@ -91,9 +91,11 @@ def _numbered(names: "pd.Series[str]", labels: npt.NDArray[np.int64]) -> npt.NDA
     return groups
 
 
-def _answers(outcomes: pd.DataFrame) -> Answers:
+def _answers(outcomes: pd.DataFrame) -> Predictions:
     names = ("confidence", "confidence_raw", "log_p", "brier")
-    return Answers(outcomes["predicted"].to_numpy(np.int64), *(outcomes[name].to_numpy(np.float64) for name in names))
+    return Predictions(
+        outcomes["predicted"].to_numpy(np.int64), *(outcomes[name].to_numpy(np.float64) for name in names)
+    )
 
 
 def _check_comparable(records: Mapping[str, tuple[RunRecord, ...]]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from frostbench.benchmarks.comparison.bootstrap import Answers, Frame, metrics_of, point_sums, resampled_sums
+from frostbench.benchmarks.comparison.bootstrap import Frame, Predictions, metrics_of, point_sums, resampled_sums
 from frostbench.benchmarks.runs.evaluate import table_to_data
 from frostbench.benchmarks.runs.keys import rows_of
 from frostbench.benchmarks.runs.record import RunRecord
@@ -96,13 +96,13 @@ def _simple(own: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
 
 def _held_out(
     runs: Mapping[str, RunSpec], table: FeatureTable, split: Split, device: str
-) -> tuple[Frame, dict[str, Answers]]:
+) -> tuple[Frame, dict[str, Predictions]]:
     """What heads that did not see them say of the training rows, run by run; a run that fails has no answers."""
     chosen = split.roles == "train"
     groups = merge_groups(table.groups, table.content)[chosen]
     folds = make_folds(table.labels[chosen], groups, SplitSpec(folds=FOLDS, test=0), table.has_groups)
     data = table_to_data(table, split, device=device)
-    names, found = list(runs), dict[str, Answers]()
+    names, found = list(runs), dict[str, Predictions]()
     for event in cross_validate(list(runs.values()), data, torch.from_numpy(folds)):
         if isinstance(event, CrossValidated):
             found[names[event.run]] = _answers(event, data)
@@ -113,9 +113,9 @@ def _held_out(
     return Frame(labels, numbered, counts, background), found
 
 
-def _answers(event: CrossValidated, data: Data) -> Answers:
+def _answers(event: CrossValidated, data: Data) -> Predictions:
     labels, said = data.train.labels.cpu(), event.answers
-    return Answers(
+    return Predictions(
         said.predicted.numpy(),
         confidence(said.log_p, labels, said.predicted)[0].double().numpy(),
         confidence(said.logits.double().log_softmax(1), labels, said.predicted)[0].double().numpy(),
@@ -124,7 +124,7 @@ def _answers(event: CrossValidated, data: Data) -> Answers:
     )
 
 
-def _best(frame: Frame, answers: Mapping[str, Answers]) -> Better | None:
+def _best(frame: Frame, answers: Mapping[str, Predictions]) -> Better | None:
     """The simple head with the highest macro F1, where it beats the run, which is called "", beyond doubt."""
     points = [float(metrics_of(frame, sums)[METRIC][0]) for sums in point_sums(frame, list(answers.values()))]
     values = dict(zip(answers, points, strict=True))

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from frostbench.embedcache.canary import APART, SIDE, apart, canary_image, canary_sha256
-from frostbench.embedcache.extraction.together import Together
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup
 from frostbench.embedcache.table import read_state
 from frostbench.heads.bundle.export import Canary
 
@@ -43,7 +43,7 @@ def canary_for(canary: Canary | None, columns: Sequence[str], tokens: Container[
     return canary
 
 
-def check_canary(canary: Canary, backbones: Together) -> None:
+def check_canary(canary: Canary, backbones: BackboneGroup) -> None:
     """Embed the canary's image and compare it with its stored vectors.
 
     Raises:

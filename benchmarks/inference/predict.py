@@ -17,7 +17,7 @@ from frostbench.benchmarks.inference.test_time_views import looks, vectors_of
 from frostbench.benchmarks.settings.parsing import SettingsError, load_yaml
 from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
 from frostbench.embedcache.decode import DecodeError, decode_image, read_image_file
-from frostbench.embedcache.extraction.together import Prepared, Together
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup, Prepared
 from frostbench.embedcache.items import escape_name
 from frostbench.embedcache.outputs.places import check_file
 from frostbench.embedcache.outputs.tables import TABLES, write_frame
@@ -40,7 +40,7 @@ class Predictor:
     """
 
     head: Predictive
-    backbones: Together
+    backbones: BackboneGroup
     notes: tuple[str, ...] = ()
 
     @property
@@ -84,7 +84,7 @@ def open_predictor(
             "Train it on a cache, or give it vectors through frostbench.heads.bundle.export.load."
         )
     recipes = recipes_of(bundle)
-    backbones = Together(rebuild_all(recipes, weights=weights_for(recipes, weights), device=device))
+    backbones = BackboneGroup(rebuild_all(recipes, weights=weights_for(recipes, weights), device=device))
     if bundle.canary is not None:
         check_canary(bundle.canary, backbones)
     return Predictor(bundle.head, backbones, bundle.notes)

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from frostbench.embedcache.extraction.together import Prepared, Together
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup, Prepared
 from frostbench.embedcache.views.catalogue import read_policy
 from frostbench.embedcache.views.planning import seed_of
 from frostbench.heads.trained import view_column
 
 
 def looks(
-    backbones: Together, views: Mapping[str, Mapping[str, Any]], name: str, pixels: np.ndarray
+    backbones: BackboneGroup, views: Mapping[str, Mapping[str, Any]], name: str, pixels: np.ndarray
 ) -> tuple[Prepared, ...]:
     """An image and its views, prepared for the backbones.
 
@@ -34,7 +34,7 @@ def looks(
 
 
 def vectors_of(
-    backbones: Together, views: Mapping[str, Mapping[str, Any]], seen: Sequence[tuple[Prepared, ...]]
+    backbones: BackboneGroup, views: Mapping[str, Mapping[str, Any]], seen: Sequence[tuple[Prepared, ...]]
 ) -> dict[str, Tensor]:
     """The vectors [N, D] of N images by column, and of their views by COLUMN@VIEW."""
     found: dict[str, Tensor] = {}

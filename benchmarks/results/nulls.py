@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from frostbench.benchmarks.comparison.bootstrap import Answers, Floats, Frame
+from frostbench.benchmarks.comparison.bootstrap import Floats, Frame, Predictions
 from frostbench.benchmarks.comparison.paired import Paired
 
 ROWS, CLASSES = 400, 8
@@ -155,10 +155,10 @@ def _margins(regime: Regime, labels: Any, groups: Any, rng: np.random.Generator)
     return np.asarray(ease + everybody + method + run + gain)
 
 
-def _answers(margin: Floats, labels: Any, other: Any) -> Answers:
+def _answers(margin: Floats, labels: Any, other: Any) -> Predictions:
     """What a run says: its best guess, and probabilities of which those of the other classes share the rest."""
     p = np.clip(1 / (1 + np.exp(-STEEPNESS * margin)), 1e-9, 1 - 1e-9)
     is_right = margin > 0
     confidence = np.where(is_right, np.maximum(p, 0.5), np.maximum(1 - p, 0.5))
     brier = 1.5 * (1 - p) ** 2
-    return Answers(np.where(is_right, labels, other), confidence, confidence, np.log(p), brier)
+    return Predictions(np.where(is_right, labels, other), confidence, confidence, np.log(p), brier)

@@ -19,7 +19,7 @@ from frostbench.embedcache.table import FeatureTable
 from frostbench.heads.bundle.card import versions
 from frostbench.heads.ensemble import Predictive
 from frostbench.heads.posthoc.calibrators.rows import Calibration
-from frostbench.heads.posthoc.crossfit import Answers
+from frostbench.heads.posthoc.crossfit import CrossFitted
 from frostbench.heads.spec import canonical
 from frostbench.heads.trained import TrainedHead
 from frostbench.training.data.part import Data, Part
@@ -101,7 +101,7 @@ def evaluate(
     table: FeatureTable,
     split: Split,
     background: Sequence[int],
-    held_out: Answers | None = None,
+    held_out: CrossFitted | None = None,
 ) -> tuple[dict[str, Evaluation], pd.DataFrame]:
     """What a head does on the rows of select and test, as far as the split has any: by role, and image by image.
 
@@ -146,7 +146,7 @@ def _apart(head: Predictive, table: FeatureTable, split: Split) -> Calibration |
     return Calibration(predictions(head, table, chosen).logits, torch.from_numpy(table.labels[chosen]))
 
 
-def predictions(head: Predictive, table: FeatureTable, chosen: npt.NDArray[np.bool_]) -> Answers:
+def predictions(head: Predictive, table: FeatureTable, chosen: npt.NDArray[np.bool_]) -> CrossFitted:
     """Answers for the chosen rows of a table, some of which are in memory at a time."""
     logits, log_p = [], []
     rows = np.flatnonzero(chosen)
@@ -159,10 +159,10 @@ def predictions(head: Predictive, table: FeatureTable, chosen: npt.NDArray[np.bo
         logits.append(head.logits(columns))
         log_p.append(head.log_probabilities(columns))
     whole = torch.cat(log_p)
-    return Answers(torch.cat(logits), whole, head.decide(whole))
+    return CrossFitted(torch.cat(logits), whole, head.decide(whole))
 
 
-def _evaluation(answers: Answers, labels: Tensor, counts: Tensor, background: Sequence[int]) -> Evaluation:
+def _evaluation(answers: CrossFitted, labels: Tensor, counts: Tensor, background: Sequence[int]) -> Evaluation:
     table = confusion(labels, answers.predicted, len(counts))
     each = {name: tuple(values.double().tolist()) for name, values in asdict(per_class(table)).items()}
     pairs = [(*place, int(table[place])) for place in map(tuple, table.nonzero().tolist())]
@@ -170,7 +170,7 @@ def _evaluation(answers: Answers, labels: Tensor, counts: Tensor, background: Se
     return Evaluation(metrics, each, tuple(pairs))
 
 
-def _outcomes(labels: Tensor, answers: Answers) -> dict[str, npt.NDArray[Any]]:
+def _outcomes(labels: Tensor, answers: CrossFitted) -> dict[str, npt.NDArray[Any]]:
     log_p, predicted = answers.log_p, answers.predicted
     found = {
         "label": labels,

@@ -40,7 +40,7 @@ from frostbench.embedcache.splits.cuts import merge_groups
 from frostbench.embedcache.splits.making import Split
 from frostbench.embedcache.table import FeatureTable
 from frostbench.heads.bundle.export import Canary
-from frostbench.heads.posthoc.crossfit import Answers
+from frostbench.heads.posthoc.crossfit import CrossFitted
 from frostbench.training.checks.corrections import correction_notes
 from frostbench.training.checks.data import check_data
 from frostbench.training.checks.notes import (
@@ -262,7 +262,7 @@ def _kept(
     finished: Finished,
     curve: Sequence[Epoch],
     together: int,
-    held_out: Answers | None = None,
+    held_out: CrossFitted | None = None,
 ) -> Iterator[RunDone | RunSkipped]:
     """Evaluate a run and put it into the store, where all its rows find it."""
     spec = run.spec

@@ -32,9 +32,9 @@ from frostbench.benchmarks.speed.peers import Loop, loops
 from frostbench.benchmarks.speed.photos import photos, pieces
 from frostbench.benchmarks.speed.subjects import Subject, bundled, random_timm
 from frostbench.embedcache.decode import PIXEL_LIMIT
+from frostbench.embedcache.extraction.backbone_group import backbone_group
 from frostbench.embedcache.extraction.extract import extract
 from frostbench.embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
-from frostbench.embedcache.extraction.together import together
 from frostbench.embedcache.items import Listing
 from frostbench.embedcache.storage.store import shard_path
 from frostbench.embedcache.storage.vectors import read_vectors
@@ -150,7 +150,7 @@ def ours(subject: Subject, listing: Listing) -> np.ndarray:
 def ideal(subject: Subject, listing: Listing) -> None:
     """Decode everything with all cores, then embed it with all cores; the vectors are dropped."""
     cores = usable_cores()
-    outcomes = decode_ahead(listing.items, together(subject.backbone), PIXEL_LIMIT, cores, ahead=4 * cores)
+    outcomes = decode_ahead(listing.items, backbone_group(subject.backbone), PIXEL_LIMIT, cores, ahead=4 * cores)
     prepared = [outcome.image[0] for outcome in outcomes if isinstance(outcome, Decoded)]
     for start in range(0, len(prepared), subject.backbone.batch):
         subject.backbone.embed(torch.stack(prepared[start : start + subject.backbone.batch]))

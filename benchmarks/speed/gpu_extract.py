@@ -25,11 +25,11 @@ from frostbench.benchmarks.speed.peers import Loop, hf_pipeline
 from frostbench.benchmarks.speed.photos import photos
 from frostbench.benchmarks.speed.subjects import Subject, number_type, random_timm
 from frostbench.embedcache.decode import PIXEL_LIMIT
+from frostbench.embedcache.extraction.backbone_group import backbone_group
 from frostbench.embedcache.extraction.extract import extract
-from frostbench.embedcache.extraction.lanes import Lanes
+from frostbench.embedcache.extraction.forward_pool import ForwardPool
 from frostbench.embedcache.extraction.pipeline import Decoded, decode_ahead, usable_cores
 from frostbench.embedcache.extraction.shard_rows import ShardRows
-from frostbench.embedcache.extraction.together import together
 from frostbench.embedcache.items import Listing
 
 MODELS = ("vit_small_patch16_dinov3", "vit_base_patch16_dinov3", "vit_large_patch16_dinov3")
@@ -97,14 +97,14 @@ def rates(subject: Subject, listing: Listing, counts: Counts) -> Rates:
 def decode_all(subject: Subject, listing: Listing) -> list[Decoded]:
     """Every image, prepared."""
     cores = usable_cores()
-    outcomes = decode_ahead(listing.items, together(subject.backbone), PIXEL_LIMIT, cores, ahead=4 * cores)
+    outcomes = decode_ahead(listing.items, backbone_group(subject.backbone), PIXEL_LIMIT, cores, ahead=4 * cores)
     return [outcome for outcome in outcomes if isinstance(outcome, Decoded)]
 
 
 def embed_decoded(subject: Subject, decoded: Sequence[Decoded]) -> int:
     """Everything that extraction does with decoded images before it writes them; how many rows there are."""
-    rows = ShardRows(together(subject.backbone))
-    for _ in rows.embed(iter(decoded), subject.backbone.batch, Lanes()):
+    rows = ShardRows(backbone_group(subject.backbone))
+    for _ in rows.embed(iter(decoded), subject.backbone.batch, ForwardPool()):
         pass
     return len(rows.ids)
 

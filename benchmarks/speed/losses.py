@@ -13,9 +13,9 @@ import torch
 from frostbench.benchmarks.speed.harness import Figure, compare
 from frostbench.benchmarks.speed.stacks import ROWS, cosine, seeded, settle, table
 from frostbench.training.data.part import Data
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stages import first_stage
-from frostbench.training.engine.step_inputs import Moment
+from frostbench.training.engine.step_inputs import PerStep
 from frostbench.training.run import RunSpec
 
 CLASSES, BATCH, STEPS = 200, 1024, 4
@@ -55,12 +55,12 @@ class Steps:
 
     def __init__(self, loss: dict[str, Any], data: Data, device: str) -> None:
         tree = {"head": {"body": {"kind": "mlp", "hidden": [768, 384]}}, "train": {"loss": loss}}
-        self.stage = first_stage(settings_of([0], [RunSpec.model_validate(tree)], data))
+        self.stage = first_stage(run_contexts([0], [RunSpec.model_validate(tree)], data))
         self.batches = list(torch.split(torch.randperm(ROWS, generator=seeded()).to(device), BATCH))[:STEPS]
         self.labels = [data.train.labels[rows] for rows in self.batches]
 
     def __call__(self) -> None:
         """Take the steps."""
         for step, (rows, labels) in enumerate(zip(self.batches, self.labels, strict=True)):
-            self.stage.stack.step(rows, labels, Moment(0, step / STEPS), 0.01 * cosine(step, STEPS))
+            self.stage.stack.step(rows, labels, PerStep(0, step / STEPS), 0.01 * cosine(step, STEPS))
         settle(self.batches[0])

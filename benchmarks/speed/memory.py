@@ -20,9 +20,9 @@ import torch
 from PIL import Image
 
 from frostbench.benchmarks.speed.harness import Figure, figure
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup
 from frostbench.embedcache.extraction.events import BatchDone
 from frostbench.embedcache.extraction.extract import extract
-from frostbench.embedcache.extraction.together import Together
 from frostbench.embedcache.items import Item, make_listing
 from frostbench.embedcache.recipe import Recipe
 
@@ -88,7 +88,7 @@ def memory_of(folder: Path, count: int) -> Memory:
     del items
     listed = held() - start
     peak = start
-    backbone = Together({"": Stub()}, Enlarged())
+    backbone = BackboneGroup({"": Stub()}, Enlarged())
     for event in extract(listing, backbone, folder / f"cache-{count}", shard_rows=SHARD_ROWS):
         if isinstance(event, BatchDone):
             peak = max(peak, held())

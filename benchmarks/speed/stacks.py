@@ -18,9 +18,9 @@ from torch.nn.functional import cross_entropy
 
 from frostbench.benchmarks.speed.harness import Figure, compare
 from frostbench.training.data.part import Data, Part
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stages import Stage, first_stage
-from frostbench.training.engine.step_inputs import Moment
+from frostbench.training.engine.step_inputs import PerStep
 from frostbench.training.run import RunSpec
 
 ROWS, DIM = 20_000, 768
@@ -113,14 +113,14 @@ class Ours:
             RunSpec.model_validate({"head": {"body": body}, "train": {"optim": {"kind": "adamw", "lr": lr}}})
             for lr in rates
         ]
-        self.stage: Stage = first_stage(settings_of(range(len(runs)), runs, data))
+        self.stage: Stage = first_stage(run_contexts(range(len(runs)), runs, data))
         self.batches = batches
         self.labels = [data.train.labels[rows] for rows in batches]
 
     def __call__(self) -> None:
         """Take the steps."""
         for step, (rows, labels) in enumerate(zip(self.batches, self.labels, strict=True)):
-            self.stage.stack.step(rows, labels, Moment(0, step / len(self.batches)), cosine(step, len(self.batches)))
+            self.stage.stack.step(rows, labels, PerStep(0, step / len(self.batches)), cosine(step, len(self.batches)))
         settle(self.batches[0])
 
 

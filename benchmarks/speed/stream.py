@@ -37,9 +37,9 @@ from frostbench.embedcache.table import FeatureTable, read_table
 from frostbench.training.data.part import Data
 from frostbench.training.engine.events import Failed
 from frostbench.training.engine.fit import fit
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stages import Stage, first_stage
-from frostbench.training.engine.step_inputs import Moment
+from frostbench.training.engine.step_inputs import PerStep
 from frostbench.training.run import RunSpec
 
 DIM, CLASSES, SHARD_ROWS = 1_024, 50, 4_096
@@ -65,7 +65,7 @@ def timed(name: str, held: Data, stored: Data, goal: float, repeats: int) -> Ite
     """The seconds of a pass in memory over those of a streamed one."""
     buffer = len(held.train) // 4 // SHARD_ROWS * SHARD_ROWS
     run = run_of(name, buffer)
-    sides = [Pass(first_stage(settings_of([0], [run], data))) for data in (stored, held)]
+    sides = [Pass(first_stage(run_contexts([0], [run], data))) for data in (stored, held)]
     unit = f"seconds in memory / streamed, a pass over {len(held.train)} rows, buffer {buffer}"
     found = compare(f"stream.{name}", *sides, goal=goal, repeats=repeats, unit=unit)
     weights = [torch.cat([p.flatten() for p in side.stage.stack.judged.values()]) for side in sides]
@@ -81,7 +81,7 @@ class Pass:
     def __call__(self) -> None:
         """Take the steps of a pass."""
         for rows in self.stage.batches(0.0):
-            self.stage.stack.step(rows, self.stage.rows.labels[rows], Moment(0, 0.0), 1.0)
+            self.stage.stack.step(rows, self.stage.rows.labels[rows], PerStep(0, 0.0), 1.0)
 
 
 def memory(cache: Path) -> Figure:

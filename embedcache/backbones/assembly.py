@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from frostbench.embedcache.backbones.backbone import Backbone, Forward, refuse_float16
-from frostbench.embedcache.backbones.folding import fold_batch_norms
+from frostbench.embedcache.backbones.batchnorm_folding import fold_batch_norms
 from frostbench.embedcache.backbones.pooling import PoolingName, choose_poolings
 from frostbench.embedcache.backbones.preparation import own_size, resolved_input
 from frostbench.embedcache.backbones.same_padding import pad_within_convolutions

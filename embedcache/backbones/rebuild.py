@@ -82,7 +82,7 @@ def _renamed(backbone: Backbone, recipes: Mapping[str, Recipe]) -> Backbone:
 def rebuild_all(
     recipes: Mapping[str, Recipe], *, weights: Mapping[str, Path] = _NONE, device: str = "cpu"
 ) -> dict[str, Backbone]:
-    """Load every backbone of some columns, so that `Together(rebuild_all(recipes))` has these columns again.
+    """Load every backbone of some columns, so that `BackboneGroup(rebuild_all(recipes))` has these columns again.
 
     Several backbones come by the prefix of their columns, which are named by their poolings. A single one comes under
     the empty prefix, its columns named as they are.

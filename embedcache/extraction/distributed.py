@@ -17,11 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup, backbone_group
 from frostbench.embedcache.extraction.events import BatchDone, Embedder, ShardDone, Started
 from frostbench.embedcache.extraction.extract import Job, embed_shards
 from frostbench.embedcache.extraction.opening import check_backbone
 from frostbench.embedcache.extraction.reopening import Todo
-from frostbench.embedcache.extraction.together import Together, together
 from frostbench.embedcache.items import Listing
 from frostbench.embedcache.remarks import Remarks
 from frostbench.embedcache.storage.files import write_parquet
@@ -30,7 +30,7 @@ from frostbench.embedcache.storage.listing import read_items_between
 from frostbench.embedcache.storage.staging import finish_update, scratch
 from frostbench.embedcache.storage.store import finished_shards, read_bad, read_json, read_keys
 
-MakeBackbone = Callable[[], Embedder | Mapping[str, Embedder] | Together]
+MakeBackbone = Callable[[], Embedder | Mapping[str, Embedder] | BackboneGroup]
 """Loads the backbone; what it refers to must be importable on every machine. Weights do not travel."""
 
 CAUSE = re.compile(r"[A-Za-z_.]*(Error|Exception): ")
@@ -100,7 +100,7 @@ class ShardActor:
     def __init__(self, make: MakeBackbone, cache_dir: str, folder: str, batch: int, workers: int, pixel_limit: int):
         # Paths of a listing may be relative to where the command was given.
         os.chdir(folder)
-        self._cache_dir, self._backbone = Path(cache_dir), together(make())
+        self._cache_dir, self._backbone = Path(cache_dir), backbone_group(make())
         self._batch, self._workers, self._pixel_limit = batch, workers, pixel_limit
         check_backbone(self._cache_dir, self._backbone)
 

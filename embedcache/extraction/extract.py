@@ -10,6 +10,7 @@ from pathlib import Path
 from PIL import ImageFile
 
 from frostbench.embedcache.decode import PIXEL_LIMIT
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup, backbone_group
 from frostbench.embedcache.extraction.events import (
     BatchDone,
     Embedder,
@@ -20,13 +21,12 @@ from frostbench.embedcache.extraction.events import (
     Started,
     Stopped,
 )
-from frostbench.embedcache.extraction.lanes import Lanes, lanes_for
+from frostbench.embedcache.extraction.forward_pool import ForwardPool, pool_size_for
 from frostbench.embedcache.extraction.opening import check_place, open_cache
 from frostbench.embedcache.extraction.parts import Part, as_part, finish_part, open_shared, reopen_part
 from frostbench.embedcache.extraction.pipeline import decode_ahead, usable_cores
 from frostbench.embedcache.extraction.reopening import Todo, reopen
 from frostbench.embedcache.extraction.shard_rows import ShardRows
-from frostbench.embedcache.extraction.together import Together, together
 from frostbench.embedcache.items import Listing
 from frostbench.embedcache.remarks import Remarks
 from frostbench.embedcache.storage.layout import Layout
@@ -44,7 +44,7 @@ class Job:
     """What is embedded, how, and where to: what `extract` was given."""
 
     listing: Listing
-    backbone: Together
+    backbone: BackboneGroup
     cache_dir: Path
     shard_rows: int
     batch: int
@@ -61,7 +61,7 @@ Engine = Callable[[Job, list[Todo], Started], ShardEvents]
 
 def extract(
     listing: Listing,
-    backbone: Embedder | Mapping[str, Embedder] | Together,
+    backbone: Embedder | Mapping[str, Embedder] | BackboneGroup,
     cache_dir: Path,
     *,
     shard_rows: int = 4096,
@@ -108,7 +108,7 @@ def extract(
             another process is writing there.
         QuarantineError: strict, and not everything was embedded; raised behind Finished.
     """
-    members = together(backbone)
+    members = backbone_group(backbone)
     size = members.batch if batch is None else batch
     threads = usable_cores() if workers is None else workers
     chosen = None if part is None else as_part(*part)
@@ -178,7 +178,7 @@ def embed_shards(job: Job, todo: list[Todo], started: Started) -> ShardEvents:
     """Embed and write shard by shard; images are decoded ahead across their borders."""
     n_done = started.n_done
     everything = (item for shard in todo for item in shard.again)
-    lanes = Lanes(lanes_for(job.backbone))
+    lanes = ForwardPool(pool_size_for(job.backbone))
     ahead = (1 + lanes.count) * job.batch + 2 * job.workers
     decoding = decode_ahead(everything, job.backbone, job.pixel_limit, job.workers, ahead=ahead)
     with lanes, closing(decoding) as stream:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from frostbench.embedcache.canary import APART, apart, canary_image, canary_sha256
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup, backbone_group
 from frostbench.embedcache.extraction.events import Embedder
-from frostbench.embedcache.extraction.together import Together, together
 from frostbench.embedcache.extraction.updating import adopt_listing
 from frostbench.embedcache.items import Listing, escape_name
 from frostbench.embedcache.recipe import Recipe, differences
@@ -30,9 +30,9 @@ from frostbench.embedcache.storage.store import (
 )
 
 
-def embed_canary(backbone: Embedder | Mapping[str, Embedder] | Together) -> dict[str, np.ndarray]:
+def embed_canary(backbone: Embedder | Mapping[str, Embedder] | BackboneGroup) -> dict[str, np.ndarray]:
     """The canary's vector [D], float32, for each column; of tokens their mean, where there are no others."""
-    members = together(backbone)
+    members = backbone_group(backbone)
     vectors = members.embed([members.prepare(canary_image())])
     plain = {name: value for name, value in vectors.items() if name not in members.tokens}
     plain = plain or {name: value.mean(dim=1) for name, value in vectors.items()}
@@ -42,7 +42,7 @@ def embed_canary(backbone: Embedder | Mapping[str, Embedder] | Together) -> dict
 def open_cache(
     cache_dir: Path,
     listing: Listing,
-    backbone: Together,
+    backbone: BackboneGroup,
     *,
     shard_rows: int,
     batch: int,
@@ -86,7 +86,7 @@ def open_cache(
     return layout, [*_environment_warnings(stored["provenance"], provenance), *told]
 
 
-def check_backbone(cache_dir: Path, backbone: Together) -> None:
+def check_backbone(cache_dir: Path, backbone: BackboneGroup) -> None:
     """Check on another machine that a backbone gives the columns and the vectors that a cache was begun with.
 
     Raises:

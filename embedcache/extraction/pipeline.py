@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from frostbench.embedcache.decode import DecodeError, ElsewhereError, decode_image
-from frostbench.embedcache.extraction.together import Prepared, Together
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup, Prepared
 from frostbench.embedcache.items import Item
 from frostbench.embedcache.remarks import NOTHING, Remarks
 from frostbench.embedcache.sources.reading import read_item
@@ -36,7 +36,7 @@ class Failed:
 Outcome = Decoded | Failed
 
 
-def decode_item(item: Item, backbone: Together, pixel_limit: int) -> Outcome:
+def decode_item(item: Item, backbone: BackboneGroup, pixel_limit: int) -> Outcome:
     """Read, hash, decode and prepare one item; whatever is wrong with its file becomes its reason."""
     background = backbone.background
     if item.path is None or background is None:
@@ -77,7 +77,7 @@ def content_digest(item: Item) -> bytes | None:
 
 
 def decode_ahead(
-    items: Iterable[Item], backbone: Together, pixel_limit: int, workers: int, ahead: int
+    items: Iterable[Item], backbone: BackboneGroup, pixel_limit: int, workers: int, ahead: int
 ) -> Generator[Outcome, None, None]:
     """The outcome of each item in order, with at most `ahead` of them in memory.
 

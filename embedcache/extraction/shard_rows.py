@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from frostbench.embedcache.backbones.backbone import NotFiniteError
-from frostbench.embedcache.extraction.lanes import Lanes
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup
+from frostbench.embedcache.extraction.forward_pool import ForwardPool
 from frostbench.embedcache.extraction.pipeline import Decoded, Failed, Outcome
-from frostbench.embedcache.extraction.together import Together
 from frostbench.embedcache.items import escape_name
 from frostbench.embedcache.remarks import Remarks
 from frostbench.embedcache.storage.store import write_shard
@@ -22,7 +22,7 @@ LARGEST = 65504.0
 class ShardRows:
     """The rows of one shard; an id, its digest and its vectors are appended together."""
 
-    def __init__(self, backbone: Together) -> None:
+    def __init__(self, backbone: BackboneGroup) -> None:
         self._backbone = backbone
         self.ids: list[str] = []
         self._digests: list[bytes] = []
@@ -30,7 +30,7 @@ class ShardRows:
         self.bad: list[dict[str, str | None]] = []
         self.remarks = Remarks()
 
-    def embed(self, outcomes: Iterator[Outcome], batch: int, lanes: Lanes) -> Iterator[int]:
+    def embed(self, outcomes: Iterator[Outcome], batch: int, lanes: ForwardPool) -> Iterator[int]:
         """Embed in batches of good images, and say after each how many items of the shard are behind it.
 
         Raises:
@@ -71,7 +71,7 @@ class ShardRows:
 
 
 def embed_storable(
-    backbone: Together, batch: Sequence[Decoded]
+    backbone: BackboneGroup, batch: Sequence[Decoded]
 ) -> tuple[list[Decoded], dict[str, np.ndarray], list[Failed]]:
     """The images whose vectors float16 can hold, those vectors [n, …] by column, and the other images.
 
@@ -95,7 +95,9 @@ def embed_storable(
     return [], {}, failed
 
 
-def _vectors_or_reasons(backbone: Together, batch: Sequence[Decoded]) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+def _vectors_or_reasons(
+    backbone: BackboneGroup, batch: Sequence[Decoded]
+) -> tuple[dict[str, np.ndarray], dict[int, str]]:
     """Vectors by column, and by row the reason why one cannot be stored; no vectors where the backbone refused."""
     try:
         embedded = backbone.embed([one.image for one in batch])

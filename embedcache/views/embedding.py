@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from frostbench.embedcache.decode import PIXEL_LIMIT, decode_bytes
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup, backbone_group
 from frostbench.embedcache.extraction.events import Embedder, Event, Finished, Started
 from frostbench.embedcache.extraction.extract import extract
-from frostbench.embedcache.extraction.together import Together, together
 from frostbench.embedcache.items import Item, Listing
 from frostbench.embedcache.recipe import differences
 from frostbench.embedcache.splits.making import Split
@@ -72,7 +72,7 @@ def make_views(
     folder = views_folder(cache_dir, name)
     if folder.is_symlink():
         raise CacheError(f"a view set must be a real folder, however: {folder} is a link. Give the set another name.")
-    table, members = read_table(cache_dir, stored=True), together(backbone)
+    table, members = read_table(cache_dir, stored=True), backbone_group(backbone)
     _check_recipes(table, members)
     planned = plan(table, split.roles, policy, count, seed, role)
     every = {item.id: item for item in read_items(cache_dir)}
@@ -83,7 +83,7 @@ def make_views(
     about = _about(policy, split, table, count, seed, role)
     listing = Listing(tuple(_items(planned, items, table)), table.class_names, (), about)
     _check_same(folder, about)
-    altered = Together(members.members, maker, using if isinstance(policy, Transplant) else None)
+    altered = BackboneGroup(members.members, maker, using if isinstance(policy, Transplant) else None)
     for event in extract(listing, altered, folder, batch=batch, workers=workers, pixel_limit=pixel_limit):
         if isinstance(event, Started) and event.n_done < event.n_listed:
             (folder / FILE).unlink(missing_ok=True)
@@ -98,7 +98,7 @@ def _maker(
     planned: Sequence[PlannedView],
     items: Sequence[Item],
     content: Sequence[str],
-    members: Together,
+    members: BackboneGroup,
     pixel_limit: int,
     using: threading.Lock,
 ) -> Maker:
@@ -151,7 +151,7 @@ def _items(planned: Sequence[PlannedView], items: Sequence[Item], table: Feature
     yield from sorted(found, key=lambda item: item.id)
 
 
-def _check_recipes(table: FeatureTable, members: Together) -> None:
+def _check_recipes(table: FeatureTable, members: BackboneGroup) -> None:
     """Refuse a backbone that does not give the plain columns of the cache."""
     for name, recipe in table.recipes.items():
         if name not in members.recipes:

@@ -16,7 +16,7 @@ from frostbench.embedcache.views.transplant import Transplant
 
 
 class Maker:
-    """Maker of a policy's planned views; `frostbench.embedcache.extraction.together.Together` calls it on each image.
+    """Maker of a policy's planned views; `BackboneGroup` calls it on each image.
 
     Attributes:
         text: how a recipe states the views.

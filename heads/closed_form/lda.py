@@ -28,7 +28,7 @@ class Lda(Classifier):
     minimises_loss: ClassVar[bool] = False
     remarks: ClassVar[tuple[Remark, ...]] = (
         Remark(
-            "idle",
+            "no effect",
             lambda own: own.shrinkage != "fixed" and (own.alpha, own.target) != (Lda().alpha, Lda().target),
             "the estimators oas and ledoit_wolf find alpha and shrink lda to the mean variance, so alpha and target "
             "have no effect: leave them out, or set the classifier's shrinkage=fixed",

@@ -30,7 +30,7 @@ class Ridge(Classifier):
     minimises_loss: ClassVar[bool] = False
     remarks: ClassVar[tuple[Remark, ...]] = (
         Remark(
-            "idle",
+            "no effect",
             lambda own: own.rule != "fixed" and own.strength != Ridge().strength,
             "rule=leave_one_out finds the strength of ridge, so the strength given has no effect: leave it out, or set "
             "the classifier's rule=fixed",

@@ -14,7 +14,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Answers:
+class CrossFitted:
     """What is said of rows.
 
     Attributes:
@@ -35,8 +35,8 @@ def cross_fitted(
     folds: Tensor,
     prior: Tensor | None = None,
     also: Calibration | None = None,
-) -> Answers:
-    """Answers for rows by layers fitted to those of the other folds.
+) -> CrossFitted:
+    """CrossFitted for rows by layers fitted to those of the other folds.
 
     A fold whose others have no row of a trained class gets no calibration and no tuned decision.
 
@@ -61,7 +61,7 @@ def crossed(
     folds: Tensor,
     prior: Tensor | None = None,
     also: Calibration | None = None,
-) -> Answers:
+) -> CrossFitted:
     """As `cross_fitted`, where the adjustment of the logits is a choice that each fold has no part in.
 
     Args:
@@ -79,16 +79,16 @@ def crossed(
     for fold in sorted(set(folds.tolist())):
         held, logits = folds == fold, without(fold)
         others = Calibration(logits[~held], labels[~held])
-        rows = others if also is None else together((others, also))
+        rows = others if also is None else concatenated((others, also))
         own = _fitted_without(layers, rows.known(), prior, fold)
         log_p = own.log_probabilities(logits[held])
         parts.append((logits[held], log_p, own.decide(log_p)))
         places.append(held.nonzero().squeeze(1))
     order = torch.cat(places).argsort()
-    return Answers(*(torch.cat(each)[order] for each in zip(*parts, strict=True)))
+    return CrossFitted(*(torch.cat(each)[order] for each in zip(*parts, strict=True)))
 
 
-def together(rows: Sequence[Calibration]) -> Calibration:
+def concatenated(rows: Sequence[Calibration]) -> Calibration:
     """The rows of several as one."""
     return Calibration(torch.cat([each.logits for each in rows]), torch.cat([each.labels for each in rows]))
 

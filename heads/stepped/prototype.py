@@ -24,7 +24,7 @@ class Prototype(Classifier):
     is_cosine: ClassVar[bool] = True
     remarks: ClassVar[tuple[Remark, ...]] = (
         Remark(
-            "idle",
+            "no effect",
             lambda own: own.centers == 1 and own.combine != "max",
             "a class with one prototype has nothing to combine, so head.classifier.combine has no effect: set "
             "head.classifier.centers above 1",

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from frostbench.app.actions.telling import told
+from frostbench.app.actions.bench_output import told
 from frostbench.app.demo_data import digits, solar_cells
 from frostbench.heads.bundle.export import load
 

@@ -166,12 +166,12 @@ def test_weights_are_of_one_backbone(frostbench, photos, tmp_path):
 
 def test_patch_tokens_are_agreed_to(tmp_path, capsys):
     from frostbench.app.actions.embedding import _check_room
-    from frostbench.embedcache.extraction.together import together
+    from frostbench.embedcache.extraction.backbone_group import backbone_group
 
     class Tokens:
         recipes, dims, tokens, provenance, batch = {"tokens": None}, {"tokens": 384}, {"tokens": 196}, {}, 8
 
-    members = together.__globals__["Together"].__new__(together.__globals__["Together"])
+    members = backbone_group.__globals__["BackboneGroup"].__new__(backbone_group.__globals__["BackboneGroup"])
     members.members = {"": Tokens()}
     with pytest.raises(ValueError, match=r"patch tokens take 14.4 MiB of the 14.4 MiB. Add --yes"):
         _check_room(members, 100, tmp_path, agreed=False)

@@ -7,7 +7,7 @@ import pytest
 
 from frostbench.app import finding, workspace
 from frostbench.app.jobs import read
-from frostbench.app.page.telling import UNREADABLE, fingerprint, told_bench
+from frostbench.app.page.job_text import UNREADABLE, describe_bench, fingerprint
 from frostbench.app.page.training import submit_one
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.runs.runner import run_bench
@@ -95,11 +95,11 @@ def test_a_fingerprint_is_of_what_is_trained():
 
 @pytest.mark.parametrize("tree", [{}, {"preset": "plain"}, {"preset": "p", "seeds": 3, "caches": []}, {"base": 1}])
 def test_a_bench_that_cannot_be_read_is_told_as_such(tree):
-    assert told_bench(tree) == UNREADABLE
+    assert describe_bench(tree) == UNREADABLE
 
 
 def test_many_changes_are_counted():
-    told = told_bench(bench(a=1, b=True, c=[1, 2], d=None))
+    told = describe_bench(bench(a=1, b=True, c=[1, 2], d=None))
     assert told.startswith(
         "plain with train.schedule.epochs=2, train.schedule.min_steps=0, a=1, b=true and 2 more · seeds"
     )

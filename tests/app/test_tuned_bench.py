@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from frostbench.app.actions.telling import winners
+from frostbench.app.actions.bench_output import winners
 from frostbench.benchmarks.runs.tuning import Tried, Tuned
 from frostbench.heads.bundle.export import load
 from frostbench.training.run import RunSpec

@@ -13,7 +13,7 @@ from transformers import DINOv3ViTConfig, DINOv3ViTImageProcessorFast, DINOv3ViT
 
 from frostbench.embedcache.backbones import load_backbone
 from frostbench.embedcache.backbones.attention import class_attention
-from frostbench.embedcache.extraction.together import Together
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +96,6 @@ def test_saliency_and_embedding_take_turns() -> None:
             return super().embed(batch)
 
     lock, seen = threading.Lock(), list[bool]()
-    members = Together({"": Watched()}, using=lock)
+    members = BackboneGroup({"": Watched()}, using=lock)
     members.embed([members.prepare(np.zeros((8, 8, 3), np.uint8))])
     assert (seen, lock.locked(), members.is_shared) == ([True], False, True)

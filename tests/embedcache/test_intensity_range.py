@@ -12,8 +12,8 @@ from PIL import Image
 from pydantic import ValidationError
 
 from frostbench.embedcache.decode import DecodeError, decode_bytes, decode_image
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup
 from frostbench.embedcache.extraction.events import Finished
-from frostbench.embedcache.extraction.together import Together
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.remarks import Remarks
 from frostbench.embedcache.sources.source import list_source
@@ -152,4 +152,4 @@ def test_a_range_is_part_of_the_recipe_and_recipes_without_one_keep_their_hash()
 
 def test_backbones_that_share_an_image_have_one_range() -> None:
     with pytest.raises(ValueError, match="one intensity range for pixels of more than 8 bits, however"):
-        Together({"a": windowed(None), "b": replace(windowed(RANGE))})
+        BackboneGroup({"a": windowed(None), "b": replace(windowed(RANGE))})

@@ -199,7 +199,7 @@ def _start_alike(stages: list[Stage]) -> None:
     gates = [objective.parts.fedlas.gate for objective in (one, other) if "fedlas" in objective.parts]
     if gates and isinstance(gates[0], Gate):
         # The gate reads the logits of the classes that have rows, in their order.
-        columns = other.facts.position[PERMUTED[one.facts.present]]
+        columns = other.statistics.position[PERMUTED[one.statistics.present]]
         gates[1].load_state_dict(gates[0].state_dict())
         with torch.no_grad():
             gates[1].hidden.weight[:, columns] = gates[0].hidden.weight

@@ -22,4 +22,4 @@ def finished(run, rows):
 
 def temperatures_of(run, rows):
     (setting,) = settings_of([0], [run], rows)
-    return run.train.loss.vace.of_rows(setting.rows, setting.facts)
+    return run.train.loss.vace.of_rows(setting.rows, setting.statistics)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from frostbench.heads.posthoc.spec import TAUS
-from frostbench.training.losses.class_statistics import Facts, facts_of
+from frostbench.training.losses.class_statistics import ClassStatistics, class_statistics_of
 from frostbench.training.run import RunSpec
 from frostbench.training.run_properties import (
     is_adjusted,
@@ -47,13 +47,13 @@ def correction_notes(run: RunSpec, labels: Tensor, classes: int, groups: Tensor 
     """
     if is_fitted(run) or len(labels) == 0:
         return ()
-    facts = _facts(run, labels, classes, groups)
-    raw = span(facts.log_prior_raw)
-    notes = _weights(run, facts, raw)
+    statistics = _facts(run, labels, classes, groups)
+    raw = span(statistics.log_prior_raw)
+    notes = _weights(run, statistics, raw)
     if sees_evenly(run):
         # Inverse weights and an even sampler have a rule of their own, which needs no rows.
         return notes
-    return notes + _training(run, facts, raw) + _posthoc(run, facts, raw)
+    return notes + _training(run, statistics, raw) + _posthoc(run, statistics, raw)
 
 
 def span(log_prior: Tensor) -> float:
@@ -65,12 +65,12 @@ def span(log_prior: Tensor) -> float:
     return float(log_prior.max() - log_prior.min())
 
 
-def _facts(run: RunSpec, labels: Tensor, classes: int, groups: Tensor | None) -> Facts:
+def _facts(run: RunSpec, labels: Tensor, classes: int, groups: Tensor | None) -> ClassStatistics:
     """What the losses see at the end of training, made-up rows included."""
     counted = groups if run.train.loss.count == "groups" else None
     if not isinstance(run.train.oversample, NoOversample):
         labels, counted = torch.cat([labels, _repeated(wanted_rows(labels))]), None
-    found = facts_of(labels, classes, run.train.loss.class_weight, counted)
+    found = class_statistics_of(labels, classes, run.train.loss.class_weight, counted)
     return found.under_sampler(shares_of(run.train.sampler, found.counts, 1.0))
 
 
@@ -79,11 +79,11 @@ def _repeated(counts: Tensor) -> Tensor:
     return torch.arange(len(counts)).repeat_interleave(counts)
 
 
-def _weights(run: RunSpec, facts: Facts, raw: float) -> tuple[str, ...]:
+def _weights(run: RunSpec, statistics: ClassStatistics, raw: float) -> tuple[str, ...]:
     """That class weights hardly differ although class sizes do."""
     if not is_weighted(run) or raw < EVEN:
         return ()
-    left = span(facts.weight.log())
+    left = span(statistics.weight.log())
     if left >= LEFT * raw:
         return ()
     kind = run.train.loss.class_weight.kind
@@ -94,22 +94,22 @@ def _weights(run: RunSpec, facts: Facts, raw: float) -> tuple[str, ...]:
     )
 
 
-def _training(run: RunSpec, facts: Facts, raw: float) -> tuple[str, ...]:
+def _training(run: RunSpec, statistics: ClassStatistics, raw: float) -> tuple[str, ...]:
     """That logit adjustment in training shifts next to nothing."""
     adjustment = run.train.loss.logit_adjustment
     if not is_adjusted(run) or adjustment.prior == "given":
         return ()
-    left, alone = adjustment.tau * span(facts.log_prior(adjustment.prior)), adjustment.tau * raw
+    left, alone = adjustment.tau * span(statistics.log_prior(adjustment.prior)), adjustment.tau * raw
     return _told("train.loss.logit_adjustment", run, left, alone)
 
 
-def _posthoc(run: RunSpec, facts: Facts, raw: float) -> tuple[str, ...]:
+def _posthoc(run: RunSpec, statistics: ClassStatistics, raw: float) -> tuple[str, ...]:
     """That the adjustment after training shifts next to nothing; beside one in training, a rule says what both do."""
     if not is_shifted(run) or not reads_loss_last(run) or is_adjusted(run):
         return ()
     adjustment = run.posthoc.adjustment
     tau = adjustment.tau if adjustment.rule == "fixed" else TAUS[-1]
-    return _told("posthoc.adjustment", run, tau * span(facts.log_prior_effective), tau * raw)
+    return _told("posthoc.adjustment", run, tau * span(statistics.log_prior_effective), tau * raw)
 
 
 def _told(option: str, run: RunSpec, left: float, alone: float) -> tuple[str, ...]:

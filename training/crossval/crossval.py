@@ -14,13 +14,20 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from frostbench.heads.posthoc.crossfit import Answers
+from frostbench.heads.posthoc.crossfit import CrossFitted
 from frostbench.training.checks.data import check_data
 from frostbench.training.checks.streaming import check_folds_stream
 from frostbench.training.crossval.epoch_choice import paced, watching_first, watching_second
+from frostbench.training.crossval.fold_fits import (
+    CrossValidationState,
+    StoppedError,
+    held_out,
+    numbers_in,
+    refitted,
+    watched,
+)
 from frostbench.training.crossval.fold_fits import FoldFitted as FoldFitted
-from frostbench.training.crossval.fold_fits import StoppedError, Study, held_out, numbers_in, refitted, watched
-from frostbench.training.crossval.out_of_fold import HeldOut, Pooled, pooled
+from frostbench.training.crossval.out_of_fold import OutOfFold, OutOfFoldChoice, choose_out_of_fold
 from frostbench.training.data.part import Data
 from frostbench.training.engine.events import Event, Finished, Started
 from frostbench.training.engine.fit import never
@@ -43,7 +50,7 @@ class CrossValidated:
 
     run: int
     finished: Finished
-    answers: Answers
+    answers: CrossFitted
     together: int
 
 
@@ -123,56 +130,60 @@ def groups_of(runs: Sequence[RunSpec], data: Data, repeats: int) -> list[list[in
 
 def _study(
     numbers: Sequence[int], runs: Sequence[RunSpec], data: Data, folds: Tensor, stop: Callable[[], bool]
-) -> Study:
+) -> CrossValidationState:
     asked, here = {number: runs[number] for number in numbers}, folds.to(data.train.labels.device)
     paces = {number: paced(run, len(data.train)) for number, run in asked.items()}
-    study = Study(asked, paces, data, here, runs[numbers[0]].seed % len(folds), stop, 0)
+    state = CrossValidationState(asked, paces, data, here, runs[numbers[0]].seed % len(folds), stop, 0)
     stages = _is_stepped(runs[numbers[0]]) + runs[numbers[0]].second.takes_steps
-    study.fits = stages * len(study.places) + len(study.judged) + 1
-    return study
+    state.fits = stages * len(state.places) + len(state.judged) + 1
+    return state
 
 
 def _is_stepped(run: RunSpec) -> bool:
     return not run.head.classifier.is_closed_form
 
 
-def _studied(study: Study) -> Iterator[Event | FoldFitted | CrossValidated]:
+def _studied(state: CrossValidationState) -> Iterator[Event | FoldFitted | CrossValidated]:
     """Everything about runs of one skeleton, from their start to their end."""
-    began, together, one = time.perf_counter(), len(study.runs), next(iter(study.runs.values()))
-    for number, run in study.runs.items():
-        yield Started(number, run.epochs_for(len(study.data.train)) if _is_stepped(run) else 0)
+    began, together, one = time.perf_counter(), len(state.runs), next(iter(state.runs.values()))
+    for number, run in state.runs.items():
+        yield Started(number, run.epochs_for(len(state.data.train)) if _is_stepped(run) else 0)
     if _is_stepped(one):
-        yield from watched(study, 0, lambda run, _: watching_first(run))
-    if one.second.takes_steps and study.runs:
-        yield from watched(study, 1, watching_second)
-    chosen: dict[int, Pooled] = {}
-    for event in held_out(study) if study.runs else ():
+        yield from watched(state, 0, lambda run, _: watching_first(run))
+    if one.second.takes_steps and state.runs:
+        yield from watched(state, 1, watching_second)
+    chosen: dict[int, OutOfFoldChoice] = {}
+    for event in held_out(state) if state.runs else ():
         if isinstance(event, tuple):
-            yield from _settled(study, *event, chosen)
+            yield from _settled(state, *event, chosen)
         else:
             yield event
-    for event in refitted(study, chosen) if study.runs else ():
+    for event in refitted(state, chosen) if state.runs else ():
         if isinstance(event, Finished):
             seconds = time.perf_counter() - began
-            yield _whole(study, event, chosen[event.run], seconds, together)
+            yield _whole(state, event, chosen[event.run], seconds, together)
         else:
             yield event
 
 
-def _settled(study: Study, number: int, held: HeldOut, chosen: dict[int, Pooled]) -> Iterator[Event]:
+def _settled(
+    state: CrossValidationState, number: int, held: OutOfFold, chosen: dict[int, OutOfFoldChoice]
+) -> Iterator[Event]:
     """Make the choices that remain for a run."""
     try:
-        chosen[number] = pooled(study.asked[number], held)
+        chosen[number] = choose_out_of_fold(state.asked[number], held)
     except ValueError as error:
-        yield study.failed(number, str(error))
+        yield state.failed(number, str(error))
 
 
-def _whole(study: Study, end: Finished, found: Pooled, seconds: float, together: int) -> CrossValidated:
-    prior = study.asked[end.run].posthoc.deployed(end.head.class_names, end.head.priors.present)
+def _whole(
+    state: CrossValidationState, end: Finished, found: OutOfFoldChoice, seconds: float, together: int
+) -> CrossValidated:
+    prior = state.asked[end.run].posthoc.deployed(end.head.class_names, end.head.priors.present)
     head = replace(end.head.under(prior), layers=found.layers, calibration=found.calibration)
-    kept, epoch = study.kept.get(end.run, []), end.epoch
+    kept, epoch = state.kept.get(end.run, []), end.epoch
     if len(kept) == 2 and epoch > kept[0].final:
         # The mean course of the second stage counts on from the whole first one.
-        epoch += study.runs[end.run].train.schedule.epochs - kept[0].final
+        epoch += state.runs[end.run].train.schedule.epochs - kept[0].final
     finished = replace(end, head=head, epoch=epoch, seconds=seconds)
     return CrossValidated(end.run, finished, found.answers, together)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from frostbench.heads.trained import TrainedHead
 from frostbench.training.crossval.epoch_choice import Kept, fixed, kept_epoch, mean_course, watched_metric
-from frostbench.training.crossval.out_of_fold import HeldOut, Pooled
+from frostbench.training.crossval.out_of_fold import OutOfFold, OutOfFoldChoice
 from frostbench.training.data.named import background_of
 from frostbench.training.data.part import Data, Part
 from frostbench.training.engine.events import Epoch, Event, Failed, Finished
@@ -36,7 +36,7 @@ class StoppedError(Exception):
 
 
 @dataclass
-class Study:
+class CrossValidationState:
     """Runs of one skeleton on their way through the folds.
 
     Attributes:
@@ -93,19 +93,21 @@ def _rows(part: Part, chosen: Tensor) -> Part:
     return Part(columns, part.labels[chosen], None if part.groups is None else part.groups[chosen])
 
 
-def fitted(study: Study, specs: Mapping[int, RunSpec], data: Data, where: str) -> Iterator[Event | FoldFitted]:
+def fitted(
+    state: CrossValidationState, specs: Mapping[int, RunSpec], data: Data, where: str
+) -> Iterator[Event | FoldFitted]:
     """Fit runs once; of those that fail only that is told, and where.
 
     Raises:
         StoppedError: the caller asked to stop, and some run was cut short or not begun.
     """
-    if study.stop():
+    if state.stop():
         raise StoppedError
     numbers, ended = list(specs), 0
-    for event in fit(list(specs.values()), data, study.stop):
+    for event in fit(list(specs.values()), data, state.stop):
         number = numbers[event.run]
         if isinstance(event, Failed):
-            yield study.failed(number, f"{where}: {event.message}")
+            yield state.failed(number, f"{where}: {event.message}")
         elif isinstance(event, Finished) and event.reason == "stopped":
             raise StoppedError
         else:
@@ -113,74 +115,78 @@ def fitted(study: Study, specs: Mapping[int, RunSpec], data: Data, where: str) -
         ended += isinstance(event, Failed | Finished)
     if ended < len(numbers):
         raise StoppedError
-    study.done += 1
-    yield from (FoldFitted(number, study.done, study.fits) for number in study.runs)
+    state.done += 1
+    yield from (FoldFitted(number, state.done, state.fits) for number in state.runs)
 
 
-def watched(study: Study, stage: int, watching: Callable[[RunSpec, int], RunSpec]) -> Iterator[Event | FoldFitted]:
+def watched(
+    state: CrossValidationState, stage: int, watching: Callable[[RunSpec, int], RunSpec]
+) -> Iterator[Event | FoldFitted]:
     """Train a stage to its end in every fold, choose its epoch, and tell the mean course of each run."""
-    first = {number: kept[0].final for number, kept in study.kept.items()}
-    courses: dict[int, list[list[Epoch]]] = {number: [] for number in study.runs}
-    for repeat, fold in study.places:
-        specs = {number: watching(run, first.get(number, 0)) for number, run in study.runs.items()}
+    first = {number: kept[0].final for number, kept in state.kept.items()}
+    courses: dict[int, list[list[Epoch]]] = {number: [] for number in state.runs}
+    for repeat, fold in state.places:
+        specs = {number: watching(run, first.get(number, 0)) for number, run in state.runs.items()}
         told: dict[int, list[Epoch]] = {number: [] for number in specs}
-        held = study.folds[repeat] == fold
-        for event in fitted(study, specs, fold_data(study.data, held), f"fold {fold + 1} of repeat {repeat + 1}"):
+        held = state.folds[repeat] == fold
+        for event in fitted(state, specs, fold_data(state.data, held), f"fold {fold + 1} of repeat {repeat + 1}"):
             if isinstance(event, Epoch):
                 told[event.run].append(event)
             elif isinstance(event, Failed | FoldFitted):
                 yield event
-        for number, run in study.runs.items():
+        for number, run in state.runs.items():
             last = run.train.schedule.epochs
             courses[number].append([e for e in told[number] if (e.epoch > first[number] if stage else e.epoch <= last)])
-    yield from _chosen(study, stage, courses)
+    yield from _chosen(state, stage, courses)
 
 
-def _chosen(study: Study, stage: int, courses: Mapping[int, Sequence[Sequence[Epoch]]]) -> Iterator[Event]:
-    rows = [int((study.folds[repeat] == fold).sum()) for repeat, fold in study.places]
-    judged = {fold: place for place, (repeat, fold) in enumerate(study.places) if repeat == study.repeat}
-    for number in list(study.runs):
-        run = study.asked[number]
-        before = study.runs[number].train.schedule.epochs if stage else 0
+def _chosen(
+    state: CrossValidationState, stage: int, courses: Mapping[int, Sequence[Sequence[Epoch]]]
+) -> Iterator[Event]:
+    rows = [int((state.folds[repeat] == fold).sum()) for repeat, fold in state.places]
+    judged = {fold: place for place, (repeat, fold) in enumerate(state.places) if repeat == state.repeat}
+    for number in list(state.runs):
+        run = state.asked[number]
+        before = state.runs[number].train.schedule.epochs if stage else 0
         if not all(courses[number]):
-            yield study.failed(
+            yield state.failed(
                 number,
                 "each fold must reach the second stage, however: the first diverged in one. Lower train.optim.lr.",
             )
             continue
-        metric = watched_metric(run, stage, study.data.train.labels, background_of(run, study.data))
+        metric = watched_metric(run, stage, state.data.train.labels, background_of(run, state.data))
         try:
-            study.kept.setdefault(number, []).append(kept_epoch(run, stage, metric, courses[number], rows, judged))
+            state.kept.setdefault(number, []).append(kept_epoch(run, stage, metric, courses[number], rows, judged))
         except ValueError as error:
-            yield study.failed(number, str(error))
+            yield state.failed(number, str(error))
             continue
         yield from mean_course(number, courses[number], rows, before, metric)
 
 
-def held_out(study: Study) -> Iterator[Event | FoldFitted | tuple[int, HeldOut]]:
+def held_out(state: CrossValidationState) -> Iterator[Event | FoldFitted | tuple[int, OutOfFold]]:
     """Predict every row by a head that did not see it; what was predicted for each run comes last."""
-    folds, labels = study.folds[study.repeat].cpu(), study.data.train.labels.cpu()
-    logits: dict[int, list[Tensor]] = {number: [] for number in study.runs}
-    priors: dict[int, list[Tensor]] = {number: [] for number in study.runs}
-    for fold in study.judged:
-        kept = {number: [each.without[fold] for each in study.kept.get(number, [])] for number in study.runs}
-        specs = {number: fixed(run, kept[number]) for number, run in study.runs.items()}
-        data = fold_data(study.data, study.folds[study.repeat] == fold)
-        for event in fitted(study, specs, data, f"fold {fold + 1}"):
+    folds, labels = state.folds[state.repeat].cpu(), state.data.train.labels.cpu()
+    logits: dict[int, list[Tensor]] = {number: [] for number in state.runs}
+    priors: dict[int, list[Tensor]] = {number: [] for number in state.runs}
+    for fold in state.judged:
+        kept = {number: [each.without[fold] for each in state.kept.get(number, [])] for number in state.runs}
+        specs = {number: fixed(run, kept[number]) for number, run in state.runs.items()}
+        data = fold_data(state.data, state.folds[state.repeat] == fold)
+        for event in fitted(state, specs, data, f"fold {fold + 1}"):
             if isinstance(event, Finished):
-                logits[event.run].append(_logits(study.asked[event.run], event.head, data.select))
+                logits[event.run].append(_logits(state.asked[event.run], event.head, data.select))
                 log_prior = event.head.priors.implied.log()
                 present = event.head.priors.present
                 each = torch.where(present, log_prior, 0.0).to(logits[event.run][-1].dtype)
                 priors[event.run].append(each.expand(len(data.select), -1))
             elif isinstance(event, Failed | FoldFitted):
                 yield event
-    order = torch.cat([(folds == fold).nonzero().squeeze(1) for fold in study.judged]).argsort()
-    counts = torch.bincount(labels, minlength=len(study.data.class_names))
-    for number in list(study.runs):
-        background = background_of(study.asked[number], study.data)
+    order = torch.cat([(folds == fold).nonzero().squeeze(1) for fold in state.judged]).argsort()
+    counts = torch.bincount(labels, minlength=len(state.data.class_names))
+    for number in list(state.runs):
+        background = background_of(state.asked[number], state.data)
         own, prior = torch.cat(logits[number], 1)[:, order], torch.cat(priors[number])[order]
-        yield number, HeldOut(own, prior, labels, folds, counts, background, study.data.class_names)
+        yield number, OutOfFold(own, prior, labels, folds, counts, background, state.data.class_names)
 
 
 @torch.no_grad()
@@ -195,15 +201,15 @@ def _logits(run: RunSpec, head: TrainedHead, part: Part) -> Tensor:
     return each.masked_fill(~head.priors.present, -torch.inf)
 
 
-def refitted(study: Study, chosen: Mapping[int, Pooled]) -> Iterator[Event | FoldFitted]:
+def refitted(state: CrossValidationState, chosen: Mapping[int, OutOfFoldChoice]) -> Iterator[Event | FoldFitted]:
     """Fit to all rows what was chosen; the epochs on the way judge training rows and are not told."""
     specs = {}
-    for number, run in study.runs.items():
-        epochs = [each.final for each in study.kept.get(number, [])]
+    for number, run in state.runs.items():
+        epochs = [each.final for each in state.kept.get(number, [])]
         specs[number] = fixed(run, epochs, chosen[number].power or 0.0, chosen[number].tau)
-    data = replace(study.data, select=study.data.train, calibrate=study.data.train)
-    for event in fitted(study, specs, data, "all rows"):
+    data = replace(state.data, select=state.data.train, calibrate=state.data.train)
+    for event in fitted(state, specs, data, "all rows"):
         if isinstance(event, Finished):
-            yield FoldFitted(event.run, study.fits, study.fits)
+            yield FoldFitted(event.run, state.fits, state.fits)
         if isinstance(event, Finished | Failed):
             yield event

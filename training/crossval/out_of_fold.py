@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from frostbench.heads.posthoc.calibrators.rows import Calibration
-from frostbench.heads.posthoc.crossfit import Answers, crossed
+from frostbench.heads.posthoc.crossfit import CrossFitted, crossed
 from frostbench.heads.posthoc.pipeline import Layers
 from frostbench.heads.posthoc.spec import TAUS
 from frostbench.training.metrics.classification import Preference, all_metrics, preference
@@ -20,7 +20,7 @@ from frostbench.training.spec.stage import metric_of_strengths
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class OutOfFold:
     """What heads that did not see a row say of it, for each row of a table.
 
     Attributes:
@@ -44,7 +44,7 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class Pooled:
+class OutOfFoldChoice:
     """What was chosen on held-out rows.
 
     Attributes:
@@ -59,10 +59,10 @@ class Pooled:
     tau: float
     layers: Layers
     calibration: Calibration | None
-    answers: Answers
+    answers: CrossFitted
 
 
-def pooled(run: RunSpec, held: HeldOut) -> Pooled:
+def choose_out_of_fold(run: RunSpec, held: OutOfFold) -> OutOfFoldChoice:
     """Power, strength, calibration and decisions for a run from its predictions on held-out rows.
 
     Raises:
@@ -85,10 +85,10 @@ def pooled(run: RunSpec, held: HeldOut) -> Pooled:
     place, tau = chosen_on(torch.ones_like(held.folds, dtype=torch.bool))
     final = _shifted(run, held, held.logits[place], tau)
     layers, calibration, answers = _layers(run, held, final, without)
-    return Pooled(powers[place] if run.second.is_tuned else None, tau, layers, calibration, answers)
+    return OutOfFoldChoice(powers[place] if run.second.is_tuned else None, tau, layers, calibration, answers)
 
 
-def _best(candidates: Sequence[Tensor], held: HeldOut, rows: Tensor, metric: str) -> int:
+def _best(candidates: Sequence[Tensor], held: OutOfFold, rows: Tensor, metric: str) -> int:
     """The place of the best of some logits [M, C] of the chosen rows [N]; of equals that with the lowest NLL."""
     labels = held.labels[rows]
 
@@ -99,7 +99,7 @@ def _best(candidates: Sequence[Tensor], held: HeldOut, rows: Tensor, metric: str
     return 0 if len(candidates) == 1 else max(range(len(candidates)), key=value)
 
 
-def _shifted(run: RunSpec, held: HeldOut, logits: Tensor, tau: float) -> Tensor:
+def _shifted(run: RunSpec, held: OutOfFold, logits: Tensor, tau: float) -> Tensor:
     """Logits [N, C] with tau times their prior taken off, moved to the prior of the deployment where one is stated."""
     shifted = logits - tau * held.log_prior
     target = run.posthoc.deployed(held.class_names, held.counts > 0)
@@ -112,8 +112,8 @@ def _shifted(run: RunSpec, held: HeldOut, logits: Tensor, tau: float) -> Tensor:
 
 
 def _layers(
-    run: RunSpec, held: HeldOut, final: Tensor, without: Callable[[int], Tensor]
-) -> tuple[Layers, Calibration | None, Answers]:
+    run: RunSpec, held: OutOfFold, final: Tensor, without: Callable[[int], Tensor]
+) -> tuple[Layers, Calibration | None, CrossFitted]:
     """The layers of all rows, the rows they were fitted to, and answers for each row by those of other folds.
 
     Logits [N, C] are adjusted by the choice of all rows in final, and of the rows without a fold in what without gives.

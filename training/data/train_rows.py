@@ -14,7 +14,7 @@ from frostbench.training.data.randomness import generator
 from frostbench.training.data.row_stream import StreamedRows, streamed
 from frostbench.training.data.view_rows import Joined, joined_rows
 from frostbench.training.data.views import averaged, images_per_class, rows_of_first_views
-from frostbench.training.losses.class_statistics import Facts, facts_of
+from frostbench.training.losses.class_statistics import ClassStatistics, class_statistics_of
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import Shuffled, shares_of
 
@@ -66,17 +66,17 @@ class TrainRows:
         x = self.x if made_up else self.x[: self.table_rows]
         return torch.split(x, at_once) if at_once else [x]
 
-    def facts(self, run: RunSpec) -> Facts:
+    def statistics(self, run: RunSpec) -> ClassStatistics:
         """What the losses of a run need to know of the rows, as its sampler shows them at the end of training."""
         loss = run.train.loss
         counted = self.groups if loss.count == "groups" else self.images
-        found = facts_of(self.labels, len(self.counts), loss.class_weight, counted)
+        found = class_statistics_of(self.labels, len(self.counts), loss.class_weight, counted)
         drawn = self.counts if run.train.views == "together" else found.counts
         return found.under_sampler(shares_of(run.train.sampler, drawn, 1.0))
 
-    def for_classifier(self, hidden: Tensor, facts: Facts, class_names: Sequence[str]) -> Rows:
+    def for_classifier(self, hidden: Tensor, statistics: ClassStatistics, class_names: Sequence[str]) -> Rows:
         """The rows as a classifier without gradient steps takes them, from its inputs [N, H]."""
-        weight = facts.weight[facts.position[self.labels]]
+        weight = statistics.weight[statistics.position[self.labels]]
         return Rows(hidden, self.labels, weight / weight.mean(), len(self.counts), tuple(class_names))
 
 

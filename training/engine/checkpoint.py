@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from frostbench.training.engine.events import Epoch
-from frostbench.training.engine.run_context import Setting
+from frostbench.training.engine.run_context import RunContext
 from frostbench.training.engine.stack import Stack
 
 FORMAT = 5
@@ -52,18 +52,18 @@ class Keeper:
     second stage. A stack of fewer heads than it holds can go on from it, for the others have finished since.
     """
 
-    def __init__(self, checkpoints: Checkpoints, settings: Sequence[Setting], skeleton: str) -> None:
+    def __init__(self, checkpoints: Checkpoints, contexts: Sequence[RunContext], skeleton: str) -> None:
         name = hashlib.sha256(skeleton.encode()).hexdigest()[:16]
         self.file = checkpoints.folder / f"{name}.pt"
         self._seconds = checkpoints.seconds
         self._written = time.monotonic()
-        self._curves: dict[str, list[dict[str, Any]]] = {key_of(s): [] for s in settings}
+        self._curves: dict[str, list[dict[str, Any]]] = {key_of(s): [] for s in contexts}
         self.note_on_load = ""
         """Why a checkpoint that is there was not used, in a sentence for people; empty where nothing was wrong."""
 
-    def note(self, setting: Setting, epoch: Epoch) -> None:
+    def note(self, context: RunContext, epoch: Epoch) -> None:
         """Remember an epoch, to tell it again after a crash."""
-        self._curves[key_of(setting)].append(asdict(epoch))
+        self._curves[key_of(context)].append(asdict(epoch))
 
     def save(self, state: dict[str, Any], stack: Stack, order: torch.Generator) -> None:
         """Write the stage's own state with that of its stack, whole or not at all, if the time has come."""
@@ -89,7 +89,7 @@ class Keeper:
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
                     path.unlink()
 
-    def load(self, settings: Sequence[Setting]) -> dict[str, Any] | None:
+    def load(self, contexts: Sequence[RunContext]) -> dict[str, Any] | None:
         """The state that was written for all of these runs; None where there is none that can be used.
 
         A file that is cut short or damaged is left out, and `note_on_load` says so: training starts anew, and its next
@@ -101,7 +101,7 @@ class Keeper:
         if state is None:
             return None
         known = {head["run"] for head in state["heads"]} | {head["run"] for head in state["waiting"]}
-        if not {key_of(s) for s in settings} <= known:
+        if not {key_of(s) for s in contexts} <= known:
             return None
         self._curves = {key: curve for key, curve in state["curves"].items() if key in self._curves}
         return state
@@ -119,10 +119,10 @@ class Keeper:
         state: dict[str, Any] = torch.load(BytesIO(payload), weights_only=True)
         return state
 
-    def told(self, setting: Setting) -> list[Epoch]:
+    def told(self, context: RunContext) -> list[Epoch]:
         """The epochs of a run that were told before the crash."""
-        found = [Epoch(**tree) for tree in self._curves[key_of(setting)]]
-        return [Epoch(setting.number, e.epoch, e.loss, e.metrics, e.best_epoch, e.logs) for e in found]
+        found = [Epoch(**tree) for tree in self._curves[key_of(context)]]
+        return [Epoch(context.number, e.epoch, e.loss, e.metrics, e.best_epoch, e.logs) for e in found]
 
     def remove(self) -> None:
         """The stack has finished."""
@@ -151,6 +151,6 @@ def _head_of(payload: bytes | memoryview) -> bytes:
 _HEAD_BYTES = len(_head_of(b""))
 
 
-def key_of(setting: Setting) -> str:
+def key_of(context: RunContext) -> str:
     """What names a run within the checkpoint of its stack."""
-    return setting.run.model_dump_json()
+    return context.run.model_dump_json()

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from frostbench.heads.posthoc.crossfit import Answers
+from frostbench.heads.posthoc.crossfit import CrossFitted
 from frostbench.heads.trained import TrainedHead
 
 Reason = Literal["all_epochs", "early_stop", "given_epoch", "stopped", "diverged", "solved", "not_converged"]
@@ -89,7 +89,7 @@ class Finished:
     gradient_norm: float | None = None
     together: int = 1
     chosen: Chosen = field(default_factory=Chosen)
-    held_out: Answers | None = None
+    held_out: CrossFitted | None = None
 
 
 @dataclass(frozen=True)

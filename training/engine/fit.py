@@ -15,8 +15,8 @@ from frostbench.training.engine.events import Event, Failed, Finished, Reason, S
 from frostbench.training.engine.finish import finished, log_prior_in_logits
 from frostbench.training.engine.grouping import grouped, skeleton_of
 from frostbench.training.engine.memory import free_bytes, parts_that_fit
-from frostbench.training.engine.objective import facts_at
-from frostbench.training.engine.run_context import Setting, settings_of
+from frostbench.training.engine.objective import statistics_at
+from frostbench.training.engine.run_context import RunContext, run_contexts
 from frostbench.training.engine.stage_loop import Ended, run_stage
 from frostbench.training.engine.stages import first_stage, second_stage, stepped_second
 from frostbench.training.run import RunSpec
@@ -72,28 +72,28 @@ def _fit_stack(
     checkpoints: Checkpoints | None,
 ) -> Iterator[Event]:
     """Train the runs of one skeleton."""
-    settings = settings_of(numbers, runs, data)
+    contexts = run_contexts(numbers, runs, data)
     if runs[numbers[0]].head.classifier.is_closed_form:
         yield from (Started(number, 0) for number in numbers)
-        yield from closed(settings)
+        yield from closed(contexts)
     else:
-        keeper = Keeper(checkpoints, settings, skeleton_of(runs[numbers[0]])) if checkpoints else None
-        yield from _step(settings, stop, keeper)
+        keeper = Keeper(checkpoints, contexts, skeleton_of(runs[numbers[0]])) if checkpoints else None
+        yield from _step(contexts, stop, keeper)
 
 
-def _step(settings: Sequence[Setting], stop: Callable[[], bool], keeper: Keeper | None) -> Iterator[Event]:
+def _step(contexts: Sequence[RunContext], stop: Callable[[], bool], keeper: Keeper | None) -> Iterator[Event]:
     """Train heads of one skeleton by gradient steps, in one stage or two; of each the best epoch is kept."""
-    for setting in settings:
-        yield Started(setting.number, setting.run.epochs_for(setting.rows.table_rows))
+    for context in contexts:
+        yield Started(context.number, context.run.epochs_for(context.rows.table_rows))
     later: list[Ended] = []
     is_whole = True
-    for event in run_stage(first_stage(settings), [0] * len(settings), stop, keeper):
+    for event in run_stage(first_stage(contexts), [0] * len(contexts), stop, keeper):
         if not isinstance(event, Ended):
             yield event
             continue
         if event.core.tau is not None:
-            fold_temperatures(event.setting.head, event.core.tau)
-        if event.setting.run.second.is_none or event.reason in ("stopped", "diverged"):
+            fold_temperatures(event.context.head, event.core.tau)
+        if event.context.run.second.is_none or event.reason in ("stopped", "diverged"):
             is_whole &= event.reason != "stopped"
             yield _after_first(event)
         else:
@@ -109,17 +109,17 @@ def _step(settings: Sequence[Setting], stop: Callable[[], bool], keeper: Keeper 
 
 def _second(later: Sequence[Ended], stop: Callable[[], bool]) -> Iterator[Event]:
     """What follows the first stage of heads whose second is alike."""
-    if not later[0].setting.run.second.takes_steps:
+    if not later[0].context.run.second.takes_steps:
         for event in later:
-            yield from closed_second(event.setting, (event.epoch,))
+            yield from closed_second(event.context, (event.epoch,))
         return
     # The second stage changes the classifier or replaces it, and the first may have to come back.
-    before = {event.setting.number: copy.deepcopy(event.setting.head.classifier) for event in later}
-    stage = second_stage([event.setting for event in later], [event.recall_many for event in later])
-    first = {event.setting.number: event for event in later}
+    before = {event.context.number: copy.deepcopy(event.context.head.classifier) for event in later}
+    stage = second_stage([event.context for event in later], [event.recall_many for event in later])
+    first = {event.context.number: event for event in later}
     for told in run_stage(stage, [event.last for event in later], stop):
         if isinstance(told, Ended):
-            number = told.setting.number
+            number = told.context.number
             yield _after_second(first[number], told, before[number])
         else:
             yield told
@@ -129,32 +129,32 @@ def _after_first(
     event: Ended, reason: Reason | None = None, epochs: tuple[int, ...] | None = None
 ) -> Finished | Failed:
     """What is told of a head whose last stage was the first."""
-    setting, optim = event.setting, event.setting.run.train.optim
+    context, optim = event.context, event.context.run.train.optim
     if event.epoch == 0:
         return _failed(event, "train.optim.lr", optim.lr)
-    facts = facts_at(setting.facts, setting.run.train, event.progress)
-    carried = log_prior_in_logits(setting.run.train.loss, facts)
-    return finished(setting, facts, carried, reason or event.reason, event.epoch, epochs or (event.epoch,))
+    statistics = statistics_at(context.statistics, context.run.train, event.progress)
+    carried = log_prior_in_logits(context.run.train.loss, statistics)
+    return finished(context, statistics, carried, reason or event.reason, event.epoch, epochs or (event.epoch,))
 
 
 def _after_second(first: Ended, event: Ended, before: nn.Module) -> Finished | Failed:
     """What is told of a head that ended its second stage of gradient steps, with the classifier from before it."""
-    setting, second = event.setting, stepped_second(event.setting.run)
+    context, second = event.context, stepped_second(event.context.run)
     if event.epoch == 0 and event.reason == "diverged":
         return _failed(event, "second.lr", second.lr)
     if event.epoch == 0:
-        setting.head.classifier = before
+        context.head.classifier = before
         return _after_first(first, event.reason, (first.epoch, 0))
-    second.fold(setting.head, event.core)
-    spec = second.stage_spec(setting.run.train)
-    facts = facts_at(second.facts(setting.facts), spec, event.progress)
+    second.fold(context.head, event.core)
+    spec = second.stage_spec(context.run.train)
+    statistics = statistics_at(second.statistics(context.statistics), spec, event.progress)
     epochs = (first.epoch, event.epoch - first.last)
-    return finished(setting, facts, log_prior_in_logits(spec.loss, facts), event.reason, event.epoch, epochs)
+    return finished(context, statistics, log_prior_in_logits(spec.loss, statistics), event.reason, event.epoch, epochs)
 
 
 def _failed(event: Ended, option: str, value: float) -> Failed:
     return Failed(
-        event.setting.number,
+        event.context.number,
         f"training must keep a finite loss, however: it diverged in epoch {event.last}, before any was good enough to "
         f"keep. Lower {option}, which is {value:g}.",
     )

@@ -13,8 +13,8 @@ from frostbench.heads.stepped.cosine import CosineLayer
 from frostbench.training.augment.features import Channels, channels_in
 from frostbench.training.augment.frofa import NoFrofa, ranges_in
 from frostbench.training.data.train_rows import TrainRows
-from frostbench.training.engine.step_inputs import Cached, Draws, Moment, Own
-from frostbench.training.losses.class_statistics import Facts, of_present
+from frostbench.training.engine.step_inputs import Cached, Draws, PerHead, PerStep
+from frostbench.training.losses.class_statistics import ClassStatistics, of_present
 from frostbench.training.losses.class_weights import ConstantSchedule
 from frostbench.training.losses.loss import Margin, branched_objective
 from frostbench.training.losses.parts import LossParts
@@ -24,13 +24,13 @@ from frostbench.training.sampling.batches import Shuffled, shares_of
 from frostbench.training.spec.stage import StageSpec
 
 
-def facts_at(facts: Facts, spec: StageSpec, progress: float) -> Facts:
-    """The facts at a progress from 0 to 1, where the sampler or the class weights change in training."""
+def statistics_at(statistics: ClassStatistics, spec: StageSpec, progress: float) -> ClassStatistics:
+    """The statistics at a progress from 0 to 1, where the sampler or the class weights change in training."""
     if isinstance(spec.sampler, Shuffled) and spec.sampler.draw == "progressive":
-        facts = facts.under_sampler(shares_of(spec.sampler, facts.counts.cpu(), progress))
+        statistics = statistics.under_sampler(shares_of(spec.sampler, statistics.counts.cpu(), progress))
     if not isinstance(spec.loss.weight_schedule, ConstantSchedule):
-        facts = facts.weighted(spec.loss.weight_schedule(facts.weight, progress))
-    return facts
+        statistics = statistics.weighted(spec.loss.weight_schedule(statistics.weight, progress))
+    return statistics
 
 
 class Objective(nn.Module):
@@ -44,13 +44,18 @@ class Objective(nn.Module):
     """
 
     def __init__(
-        self, spec: StageSpec, classifier: ClassifierSpec, core: Core, facts: Facts, generator: torch.Generator
+        self,
+        spec: StageSpec,
+        classifier: ClassifierSpec,
+        core: Core,
+        statistics: ClassStatistics,
+        generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.core = core
-        self.parts = LossParts(spec.loss, core, len(facts.present), generator)
+        self.parts = LossParts(spec.loss, core, len(statistics.present), generator)
         self.views = 1
-        self.spec, self.classifier, self.facts = spec, classifier, facts
+        self.spec, self.classifier, self.statistics = spec, classifier, statistics
         self.affine: tuple[Tensor, Tensor] | None = None
         self.channels: Channels | None = None
         self.cached: Cached | None = None
@@ -81,7 +86,7 @@ class Objective(nn.Module):
     def prepare(self, rows: TrainRows, measured: "Objective") -> None:
         """Take the statistics that the first head of a stack measured, and what the methods start from."""
         self.channels, self.cached, self.affine = measured.channels, measured.cached, measured.affine
-        self.parts.prepare(self.spec.loss, rows, self.facts, self.core, measured.parts)
+        self.parts.prepare(self.spec.loss, rows, self.statistics, self.core, measured.parts)
 
     def draw(self, x: Tensor, labels: Tensor, generator: torch.Generator) -> Draws:
         """The random numbers of a step with features x [N, D] and labels [N], drawn where these are."""
@@ -89,28 +94,28 @@ class Objective(nn.Module):
         return Draws(
             () if isinstance(spec.frofa, NoFrofa) else spec.frofa.draw(shape, generator, x.dtype),
             () if spec.augment.is_neutral else spec.augment.draw(shape, generator, x.dtype),
-            () if spec.mixup.alpha == 0 else spec.mixup.draw(labels, self.facts.counts, generator),
+            () if spec.mixup.alpha == 0 else spec.mixup.draw(labels, self.statistics.counts, generator),
             self.core.body.draw(len(x), generator, x.dtype),
             self.parts.draw(spec.loss, len(x), generator),
         )
 
     def forward(
-        self, x: Tensor, labels: Tensor, index: Tensor, draws: Draws, own: Own, moment: Moment
+        self, x: Tensor, labels: Tensor, index: Tensor, draws: Draws, own: PerHead, moment: PerStep
     ) -> tuple[Tensor, Updates]:
         """The objective of features x [N, D], labels [N] and row numbers [N], and its buffers after the step."""
         spec, classifier = self._lifted(own.numbers)
-        facts = replace(self.facts, weight=own.weight, log_prior_effective=own.log_prior)
-        facts = facts_at(facts, self.spec, moment.progress)
+        statistics = replace(self.statistics, weight=own.weight, log_prior_effective=own.log_prior)
+        statistics = statistics_at(statistics, self.spec, moment.progress)
         seen = self._augmented(spec, x, draws)
         hidden, branches = self._hidden(seen, labels, draws, moment)
         mix = draws.mix if draws.mix else None
         plain = self.core.body(seen, draws.dropped) if mix and "unmixed" in self.parts.needs else hidden
         step = StepContext(
             core=self.core,
-            facts=facts,
+            statistics=statistics,
             progress=moment.progress,
             labels=labels,
-            own=facts.position[labels],
+            own=statistics.position[labels],
             index=index,
             branches=branches,
             table=x,
@@ -134,7 +139,7 @@ class Objective(nn.Module):
         effects = self.parts.effects(spec.loss, step, draws.of_parts)
         margin = self._margin(classifier, step.progress, tau)
         point = effects.wrapped(spec.loss.point)
-        mean = branched_objective(spec.loss, step.logits, step.branches, step.facts, step.progress, margin, point)
+        mean = branched_objective(spec.loss, step.logits, step.branches, step.statistics, step.progress, margin, point)
         value = effects.with_terms(spec.loss.point_weight * mean)
         updates = {f"parts.{name}": buffer for name, buffer in (updates | effects.finished()).items()}
         return value, updates if tau is self.core.tau else updates | {"core.tau": cast(Tensor, tau)}
@@ -171,10 +176,10 @@ class Objective(nn.Module):
         """What the classifier does to its logits in training, where it has a margin; these come divided by tau [C]."""
         if not classifier.has_margin:
             return None
-        counts, scale = self.facts.counts[self.facts.present], cast(Tensor, self.core.classifier.scale)
+        counts, scale = self.statistics.counts[self.statistics.present], cast(Tensor, self.core.classifier.scale)
         if tau is None:
             return lambda logits, own: classifier.margined(logits, own, counts, scale, progress)
-        of_class = of_present(tau, self.facts)
+        of_class = of_present(tau, self.statistics)
         return lambda logits, own: classifier.margined(logits * of_class, own, counts, scale, progress) / of_class
 
     def _augmented(self, spec: StageSpec, x: Tensor, draws: Draws) -> Tensor:
@@ -184,7 +189,7 @@ class Objective(nn.Module):
             x = (spec.frofa(x * scale + mean, ranges, draws.frofa) - mean) / scale
         return spec.augment(x, self.channels, draws.augment) if draws.augment and self.channels is not None else x
 
-    def _hidden(self, x: Tensor, labels: Tensor, draws: Draws, moment: Moment) -> tuple[Tensor, tuple[Branch, ...]]:
+    def _hidden(self, x: Tensor, labels: Tensor, draws: Draws, moment: PerStep) -> tuple[Tensor, tuple[Branch, ...]]:
         """The classifier's input [N, H] for features x [N, D], mixed where asked for, and its labels."""
         body = self.core.body
         if draws.mix:

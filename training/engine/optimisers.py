@@ -49,7 +49,7 @@ class Extras:
 NO_EXTRAS = Extras({}, {})
 
 
-class Together:
+class StackedOptimiser:
     """Moves parameters that lead with a dimension of K heads, all at once, each head by its own numbers.
 
     With the same numbers its steps are those of torch.optim.AdamW and torch.optim.SGD, which have one learning rate
@@ -204,7 +204,7 @@ class Apart:
             after.load_state_dict(before.state_dict())
 
 
-Optimiser = Together | Apart
+Optimiser = StackedOptimiser | Apart
 
 
 def optimiser_for(
@@ -218,10 +218,10 @@ def optimiser_for(
     Only one of them knows numbers that some parameters have for themselves.
     """
     if extras:
-        return Together(parameters, specs, decayed, extras)
+        return StackedOptimiser(parameters, specs, decayed, extras)
     numbers = sum(p[0].numel() for p in parameters.values())
     on_cpu = all(p.device.type == "cpu" for p in parameters.values())
-    kind = Apart if on_cpu and (len(specs) == 1 or numbers > SMALL_HEAD) else Together
+    kind = Apart if on_cpu and (len(specs) == 1 or numbers > SMALL_HEAD) else StackedOptimiser
     return kind(parameters, specs, decayed)
 
 
@@ -232,5 +232,5 @@ def of_the_kind_of(
 
     A head that goes on alone would be moved apart, and its averages may be those of a stack that was moved together.
     """
-    kind = Apart if "heads" in state else Together
+    kind = Apart if "heads" in state else StackedOptimiser
     return optimiser if isinstance(optimiser, kind) else kind(optimiser.parameters, specs, decayed)

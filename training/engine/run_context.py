@@ -13,12 +13,12 @@ from frostbench.training.data.named import background_of
 from frostbench.training.data.part import Data
 from frostbench.training.data.randomness import generator
 from frostbench.training.data.train_rows import TrainRows, train_rows
-from frostbench.training.losses.class_statistics import Facts
+from frostbench.training.losses.class_statistics import ClassStatistics
 from frostbench.training.run import RunSpec
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunContext:
     """What stays fixed through one run.
 
     Attributes:
@@ -27,7 +27,7 @@ class Setting:
         data: what it is trained on.
         rows: the training rows as it sees them.
         background: indices of its background classes.
-        facts: of the training rows.
+        statistics: of the training rows.
         temperatures: [C] that divide the logits from the start; None where none do.
         head: what is trained.
         start: draws first weights, on the CPU.
@@ -39,7 +39,7 @@ class Setting:
     data: Data
     rows: TrainRows
     background: tuple[int, ...]
-    facts: Facts
+    statistics: ClassStatistics
     temperatures: Tensor | None
     head: Head
     start: torch.Generator
@@ -50,32 +50,32 @@ class Setting:
         """Wall time since it began."""
         return time.perf_counter() - self.began
 
-    def with_classifier(self, classifier: Closed) -> "Setting":
+    def with_classifier(self, classifier: Closed) -> "RunContext":
         """The same with another classifier in its spec, which takes all rows as they are, whatever the sampler."""
         head = self.run.head.model_copy(update={"classifier": classifier})
-        return replace(self, run=self.run.model_copy(update={"head": head}), facts=self.facts.unsampled())
+        return replace(self, run=self.run.model_copy(update={"head": head}), statistics=self.statistics.unsampled())
 
 
-def settings_of(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data) -> list[Setting]:
-    """The settings of runs that are trained together."""
+def run_contexts(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data) -> list[RunContext]:
+    """Build the contexts of runs that are trained in one stack."""
     rows = train_rows(runs[numbers[0]], data)
-    return [_setting(number, runs[number], data, rows) for number in numbers]
+    return [_run_context(number, runs[number], data, rows) for number in numbers]
 
 
-def _setting(number: int, run: RunSpec, data: Data, rows: TrainRows) -> Setting:
-    start, facts = generator(run.seed, "start", 0), rows.facts(run)
-    given = run.train.loss.logit_adjustment.given_log_prior(data.class_names, facts.present)
-    facts = replace(facts, log_prior_given=given)
-    temperatures = _temperatures(run, rows, facts)
+def _run_context(number: int, run: RunSpec, data: Data, rows: TrainRows) -> RunContext:
+    start, statistics = generator(run.seed, "start", 0), rows.statistics(run)
+    given = run.train.loss.logit_adjustment.given_log_prior(data.class_names, statistics.present)
+    statistics = replace(statistics, log_prior_given=given)
+    temperatures = _temperatures(run, rows, statistics)
     head = _untrained(run, rows, len(data.class_names), start).to(rows.x.device, rows.x.dtype)
     background = background_of(run, data)
-    return Setting(number, run, data, rows, background, facts, temperatures, head, start, time.perf_counter())
+    return RunContext(number, run, data, rows, background, statistics, temperatures, head, start, time.perf_counter())
 
 
 @torch.no_grad()
-def _temperatures(run: RunSpec, rows: TrainRows, facts: Facts) -> Tensor | None:
+def _temperatures(run: RunSpec, rows: TrainRows, statistics: ClassStatistics) -> Tensor | None:
     """The class temperatures [C] that divide the logits from the start; None where no method has any."""
-    each = (method.resolved().first_temperatures(rows, facts) for method in run.train.loss.methods.values())
+    each = (method.resolved().first_temperatures(rows, statistics) for method in run.train.loss.methods.values())
     return next((found for found in each if found is not None), None)
 
 

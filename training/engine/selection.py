@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from frostbench.training.engine.run_context import Setting
+from frostbench.training.engine.run_context import RunContext
 from frostbench.training.engine.stack import Stack
 from frostbench.training.losses.class_statistics import of_present
 from frostbench.training.losses.parts import method_at
@@ -17,16 +17,16 @@ HEADS_AT_ONCE = 33_554_432
 
 
 @torch.no_grad()
-def selection_metrics(setting: Setting, stack: Stack) -> list[dict[str, float | None]]:
+def selection_metrics(context: RunContext, stack: Stack) -> list[dict[str, float | None]]:
     """The metrics of each head of a stack, whose runs have the setting's data and background."""
-    labels, counts = setting.data.select.labels.cpu(), setting.rows.counts
+    labels, counts = context.data.select.labels.cpu(), context.rows.counts
     logits = stack.logits(len(counts))
     if (counts == 0).any():
         logits = logits.masked_fill(counts == 0, -torch.inf)
     size = max(1, HEADS_AT_ONCE // max(1, logits[0].numel()))
     found: list[dict[str, float | None]] = []
     for part in torch.split(logits, size):
-        found += metrics_of_heads(part.log_softmax(-1).cpu(), labels, counts.cpu(), setting.background)
+        found += metrics_of_heads(part.log_softmax(-1).cpu(), labels, counts.cpu(), context.background)
     return found
 
 
@@ -52,12 +52,12 @@ def show_selection(stack: Stack, labels: Tensor, classes: int) -> None:
         return
     for place, logits in enumerate(stack.logits(classes)):
         objective = stack.objectives[place]
-        own = objective.facts.position[labels]
+        own = objective.statistics.position[labels]
         # Rows of classes that were never trained cannot be right, and say nothing about how sure a head may be.
         known = own >= 0
         if not known.any():
             continue
-        shown = of_present(logits, objective.facts)[known]
+        shown = of_present(logits, objective.statistics)[known]
         for name, part in objective.parts.each():
             state, method = _state_of(stack, name, place), method_at(objective.spec.loss, name)
             for buffer, value in part.after_epoch(method, state, shown, own[known]).items():

@@ -12,7 +12,7 @@ from frostbench.training.data.row_stream import FrontedRows, StreamedRows
 from frostbench.training.engine.ema import Average
 from frostbench.training.engine.objective import Objective
 from frostbench.training.engine.optimisers import Extras, of_the_kind_of, optimiser_for
-from frostbench.training.engine.step_inputs import Moment, Own
+from frostbench.training.engine.step_inputs import PerHead, PerStep
 from frostbench.training.engine.vmap import first, leading, own_of, sources_of, wide_copy
 
 LOGITS_AT_ONCE = 16_777_216
@@ -91,7 +91,7 @@ class Stack:
     def __len__(self) -> int:
         return len(self.objectives)
 
-    def step(self, rows: Tensor, labels: Tensor, moment: Moment, factor: float) -> Tensor:
+    def step(self, rows: Tensor, labels: Tensor, moment: PerStep, factor: float) -> Tensor:
         """Move all heads by one step, with learning rates times factor; the objectives [K] from before it.
 
         Args:
@@ -117,14 +117,14 @@ class Stack:
         return objectives
 
     def _objectives(
-        self, x: Tensor, labels: Tensor, index: Tensor, draws: list[Any], moment: Moment
+        self, x: Tensor, labels: Tensor, index: Tensor, draws: list[Any], moment: PerStep
     ) -> tuple[Tensor, Tensors]:
         """The objectives [K] of many heads, and their buffers after the step; draws has an entry for each source."""
         template = self._template
         is_one_draw = len(draws) == 1
         drawn = draws[0] if is_one_draw else leading([draws[i] for i in self._source])
 
-        def one(parameters: Tensors, buffers: Tensors, rows: Tensor, draw: Any, own: Own) -> Any:
+        def one(parameters: Tensors, buffers: Tensors, rows: Tensor, draw: Any, own: PerHead) -> Any:
             return functional_call(template, (parameters, buffers), (rows, labels, index, draw, own, moment))
 
         lifted = vmap(one, in_dims=(0, 0, self._row_dim, None if is_one_draw else 0, 0))
@@ -228,7 +228,7 @@ class Stack:
         self.features = self.features.of(chosen)
         self._buffers = {name: b[chosen] for name, b in self._buffers.items()}
         own = self._own
-        self._own = Own({n: v[chosen] for n, v in own.numbers.items()}, own.weight[chosen], own.log_prior[chosen])
+        self._own = PerHead({n: v[chosen] for n, v in own.numbers.items()}, own.weight[chosen], own.log_prior[chosen])
         self.objectives = [self.objectives[i] for i in places]
         used = sorted({self._source[i] for i in places})
         self._source = [used.index(self._source[i]) for i in places]

@@ -12,10 +12,10 @@ from torch import Tensor
 from frostbench.heads.head import Core
 from frostbench.training.engine.checkpoint import Keeper, key_of
 from frostbench.training.engine.events import Epoch, Noted, Reason
-from frostbench.training.engine.run_context import Setting
+from frostbench.training.engine.run_context import RunContext
 from frostbench.training.engine.selection import logs_of, selection_metrics, show_selection
 from frostbench.training.engine.stages import Stage
-from frostbench.training.engine.step_inputs import Moment
+from frostbench.training.engine.step_inputs import PerStep
 from frostbench.training.metrics.classification import NOTHING, Preference, preference
 from frostbench.training.spec.stage import EarlyStop
 
@@ -28,7 +28,7 @@ class Ended:
     """A head left its stage.
 
     Attributes:
-        setting: its run.
+        context: its run.
         core: what the stage trained of it.
         reason: why it ended.
         epoch: the epoch that was kept, and that its head is as after; 0 where it diverged before there was one.
@@ -37,7 +37,7 @@ class Ended:
         recall_many: of the selection rows of frequent classes at the kept epoch; None where there are none.
     """
 
-    setting: Setting
+    context: RunContext
     core: Core
     reason: Reason
     epoch: int
@@ -51,7 +51,7 @@ class _Head:
     """A head in training, after the pass that it has reached.
 
     Attributes:
-        setting: its run.
+        context: its run.
         early_stop: which epoch it keeps.
         done: epochs before this stage.
         floor: the least recall of frequent classes that an epoch must have to be kept; None asks for none.
@@ -62,7 +62,7 @@ class _Head:
         recall_many: of frequent classes at that epoch.
     """
 
-    setting: Setting
+    context: RunContext
     early_stop: EarlyStop
     done: int
     floor: float | None = None
@@ -75,7 +75,7 @@ class _Head:
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""
         best = {"best": self.best, "best_value": self.best_value, "recall_many": self.recall_many}
-        return best | {"run": key_of(self.setting), "best_epoch": self.best_epoch, "best_pass": self.best_pass}
+        return best | {"run": key_of(self.context), "best_epoch": self.best_epoch, "best_pass": self.best_pass}
 
 
 def run_stage(
@@ -86,13 +86,13 @@ def run_stage(
     A head that ends is left as it was after its best epoch, and the others go on. With a keeper, a stage that was cut
     off goes on from its checkpoint, and tells its epochs once more.
     """
-    each = zip(stage.settings, stage.early_stops, done, stage.floors, strict=True)
-    heads = [_Head(setting, early_stop, before, floor) for setting, early_stop, before, floor in each]
+    each = zip(stage.contexts, stage.early_stops, done, stage.floors, strict=True)
+    heads = [_Head(context, early_stop, before, floor) for context, early_stop, before, floor in each]
     waiting: list[dict[str, Any]] = []
     last, first = stage.epochs, 1
-    state = keeper.load(stage.settings) if keeper else None
+    state = keeper.load(stage.contexts) if keeper else None
     if keeper and keeper.note_on_load:
-        yield Noted(stage.settings[0].number, keeper.note_on_load)
+        yield Noted(stage.contexts[0].number, keeper.note_on_load)
     if keeper and state:
         first, waiting = state["epoch"] + 1, state["waiting"]
         heads = yield from _resumed(stage, heads, state, keeper)
@@ -120,19 +120,19 @@ def _resumed(
     ended = {tree["run"]: tree for tree in state["waiting"]}
     places = {tree["run"]: place for place, tree in enumerate(state["heads"])}
     for place, head in enumerate(heads):
-        yield from keeper.told(head.setting)
-        tree = ended.get(key_of(head.setting)) or state["heads"][places[key_of(head.setting)]]
+        yield from keeper.told(head.context)
+        tree = ended.get(key_of(head.context)) or state["heads"][places[key_of(head.context)]]
         head.best, head.best_value = tree["best"], tuple(tree["best_value"])
         head.best_epoch, head.best_pass = tree["best_epoch"], tree["best_pass"]
         head.recall_many = tree["recall_many"]
-        if key_of(head.setting) in ended:
+        if key_of(head.context) in ended:
             yield _ended(stage, place, head, tree["reason"], tree["last"])
-    remaining = [place for place, head in enumerate(heads) if key_of(head.setting) not in ended]
+    remaining = [place for place, head in enumerate(heads) if key_of(head.context) not in ended]
     going_on = [heads[place] for place in remaining]
     if going_on:
         if len(going_on) < len(heads):
             stage.stack.keep(remaining)
-        stage.stack.restore(state["stack"], [places[key_of(head.setting)] for head in going_on])
+        stage.stack.restore(state["stack"], [places[key_of(head.context)] for head in going_on])
         stage.order.set_state(state["order"])
     return going_on
 
@@ -142,8 +142,8 @@ def _epoch(
 ) -> Generator[Epoch, None, list[Reason | None]]:
     """One pass and its judgement: tells each head's epoch; why heads end after it, None where they go on."""
     losses, is_cut = _pass(stage, epoch, last, stop)
-    metrics, logs = selection_metrics(stage.settings[0], stage.stack), logs_of(stage.stack)
-    data = stage.settings[0].data
+    metrics, logs = selection_metrics(stage.contexts[0], stage.stack), logs_of(stage.stack)
+    data = stage.contexts[0].data
     show_selection(stage.stack, data.select.labels, len(data.class_names))
     # Numbers that overflowed in the last step show in what is predicted, and not yet in the loss from before it.
     losses = [x if math.isfinite(m["brier"] or 0.0) else math.nan for x, m in zip(losses, metrics, strict=True)]
@@ -152,7 +152,7 @@ def _epoch(
             after = _after_epoch(stage, place, head, epoch, losses[place], metrics[place])
             after = replace(after, logs=logs[place])
             if keeper:
-                keeper.note(head.setting, after)
+                keeper.note(head.context, after)
             yield after
     is_stopped = is_cut or (epoch < last and stop())
     return [_reason(stage, head, epoch, losses[i], is_stopped) for i, head in enumerate(heads)]
@@ -165,7 +165,7 @@ def _ended(stage: Stage, place: int, head: _Head, reason: Reason, last: int) -> 
     # The epoch after begins at best_pass / epochs, and what comes in there has not acted on this one.
     progress = math.nextafter(head.best_pass / stage.epochs, 0.0)
     core = stage.stack.objectives[place].core
-    return Ended(head.setting, core, reason, head.best_epoch, last, progress, head.recall_many)
+    return Ended(head.context, core, reason, head.best_epoch, last, progress, head.recall_many)
 
 
 def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tuple[list[float], bool]:
@@ -182,7 +182,7 @@ def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tu
         # Between its start and its end: no step stands still, were it the only one.
         middle = (epoch - 1 + (step + 0.5) / len(batches)) / epochs
         layer = template.spec.mixup.draw_layer(template.core.body.depth, stage.order)
-        moment = Moment(layer, progress, *stage.rows.shared(rows))
+        moment = PerStep(layer, progress, *stage.rows.shared(rows))
         losses.append(stage.stack.step(rows, labels[rows], moment, stage.schedule.factor(middle)))
         if time.monotonic() - asked > SECONDS_BETWEEN_QUESTIONS and len(losses) < len(batches):
             asked, is_cut = time.monotonic(), stop()
@@ -203,7 +203,7 @@ def _after_epoch(
     if is_allowed and value > head.best_value:
         head.best, head.best_value, head.recall_many = stage.stack.parameters_of(place), value, many
         head.best_epoch, head.best_pass = head.done + epoch, epoch
-    return Epoch(head.setting.number, head.done + epoch, loss, metrics, head.best_epoch)
+    return Epoch(head.context.number, head.done + epoch, loss, metrics, head.best_epoch)
 
 
 def _reason(stage: Stage, head: _Head, epoch: int, loss: float, is_stopped: bool) -> Reason | None:

@@ -15,9 +15,9 @@ from frostbench.training.data.row_stream import fronted
 from frostbench.training.data.train_rows import TrainRows
 from frostbench.training.data.views import rows_of_images
 from frostbench.training.engine.objective import Objective
-from frostbench.training.engine.run_context import Setting
+from frostbench.training.engine.run_context import RunContext
 from frostbench.training.engine.stack import Features, Stack
-from frostbench.training.losses.class_statistics import Facts
+from frostbench.training.losses.class_statistics import ClassStatistics
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.batches import batches_of
 from frostbench.training.second_stage.stepped import SteppedStage
@@ -30,7 +30,7 @@ class Stage:
     """What one stage of gradient steps does to the heads of a stack.
 
     Attributes:
-        settings: the runs.
+        contexts: the runs.
         early_stops: which epoch each keeps.
         floors: the least recall of frequent classes that an epoch of each must have to be kept; None asks for none.
         stack: their heads.
@@ -41,7 +41,7 @@ class Stage:
         epochs: the most passes.
     """
 
-    settings: Sequence[Setting]
+    contexts: Sequence[RunContext]
     early_stops: Sequence[EarlyStop]
     floors: Sequence[float | None]
     stack: Stack
@@ -65,69 +65,69 @@ class Stage:
         return math.ceil(patience * self.epochs / self.schedule.epochs)
 
 
-def first_stage(settings: Sequence[Setting]) -> Stage:
+def first_stage(contexts: Sequence[RunContext]) -> Stage:
     """The stage that trains whole heads."""
-    one, x = settings[0], settings[0].rows.x
+    one, x = contexts[0], contexts[0].rows.x
     with torch.no_grad():
         select = one.head.preprocess(one.data.select.features(one.rows.columns))
     objectives = []
-    for setting in settings:
-        _place(setting)
+    for context in contexts:
+        _place(context)
         # A copy, for temperatures may move with training.
-        tau = None if setting.temperatures is None else setting.temperatures.clone()
-        core = Core(setting.head.body, setting.head.classifier, tau)
-        objectives.append(_objective(setting.run.train, setting, core, setting.facts))
+        tau = None if context.temperatures is None else context.temperatures.clone()
+        core = Core(context.head.body, context.head.classifier, tau)
+        objectives.append(_objective(context.run.train, context, core, context.statistics))
     objectives[0].measure(one.rows)
     for objective in objectives:
         objective.prepare(one.rows, objectives[0])
-    return _stage(settings, objectives, Features(x, select, True), 1, [None] * len(settings))
+    return _stage(contexts, objectives, Features(x, select, True), 1, [None] * len(contexts))
 
 
 @torch.no_grad()
-def _place(setting: Setting) -> None:
+def _place(context: RunContext) -> None:
     """Start a classifier from the training rows, where its spec says how."""
-    classifier: Classifier = setting.run.head.classifier
+    classifier: Classifier = context.run.head.classifier
     if classifier.is_cosine:
-        head = setting.head
-        x = setting.rows.x
+        head = context.head
+        x = context.rows.x
         # A start that reads more than labels was refused for streamed rows (frostbench.training.checks.streaming).
         hidden = head.body(x) if isinstance(x, Tensor) else torch.empty(0, head.body.width)
-        rows = setting.rows.for_classifier(hidden, setting.facts, setting.data.class_names)
-        classifier.start(head.classifier, rows, setting.start)
+        rows = context.rows.for_classifier(hidden, context.statistics, context.data.class_names)
+        classifier.start(head.classifier, rows, context.start)
 
 
 @torch.no_grad()
-def second_stage(settings: Sequence[Setting], recalls: Sequence[float | None]) -> Stage:
+def second_stage(contexts: Sequence[RunContext], recalls: Sequence[float | None]) -> Stage:
     """The stage that trains classifiers, or factors on their logits, with all before them frozen.
 
     A fresh classifier takes the place of the old one in its head.
 
     Args:
-        settings: the runs, with their heads as the first stage left them.
+        contexts: the runs, with their heads as the first stage left them.
         recalls: of frequent classes, by these heads; None where no class is frequent.
     """
     fronts, select, objectives = [], [], []
-    for setting in settings:
-        head, rows, second = setting.head, setting.rows, stepped_second(setting.run)
+    for context in contexts:
+        head, rows, second = context.head, context.rows, stepped_second(context.run)
         front = second.front(head)
         fronts.append(front)
-        select.append(front(head.preprocess(setting.data.select.features(rows.columns))))
+        select.append(front(head.preprocess(context.data.select.features(rows.columns))))
         if second.starts_anew:
-            _renew(setting)
-        core = second.core(head, len(setting.data.class_names))
-        spec, facts = second.stage_spec(setting.run.train), second.facts(setting.facts)
-        objectives.append(_objective(spec, setting, core, facts))
-    features = Features(fronted(settings[0].rows.x, fronts), torch.stack(select), False)
-    floors = [stepped_second(s.run).floor(recall) for s, recall in zip(settings, recalls, strict=True)]
-    return _stage(settings, objectives, features, 2, floors)
+            _renew(context)
+        core = second.core(head, len(context.data.class_names))
+        spec, statistics = second.stage_spec(context.run.train), second.statistics(context.statistics)
+        objectives.append(_objective(spec, context, core, statistics))
+    features = Features(fronted(contexts[0].rows.x, fronts), torch.stack(select), False)
+    floors = [stepped_second(s.run).floor(recall) for s, recall in zip(contexts, recalls, strict=True)]
+    return _stage(contexts, objectives, features, 2, floors)
 
 
-def _renew(setting: Setting) -> None:
+def _renew(context: RunContext) -> None:
     """Put an untrained classifier in the place of a head's."""
-    head, spec = setting.head, setting.run.head.classifier
-    built = spec.build(head.body.width, len(setting.data.class_names), setting.start)
-    head.classifier = built.to(setting.rows.x.device, setting.rows.x.dtype)
-    _place(setting)
+    head, spec = context.head, context.run.head.classifier
+    built = spec.build(head.body.width, len(context.data.class_names), context.start)
+    head.classifier = built.to(context.rows.x.device, context.rows.x.dtype)
+    _place(context)
 
 
 def stepped_second(run: RunSpec) -> SteppedStage:
@@ -173,29 +173,29 @@ class _Drawn:
         return [self.rows[each].flatten() for each in batches_of(spec.sampler, self.labels, size, order, progress)]
 
 
-def _judged(early_stop: EarlyStop, setting: Setting) -> EarlyStop:
+def _judged(early_stop: EarlyStop, context: RunContext) -> EarlyStop:
     """How epochs are chosen on the selection rows that there are."""
-    metric = epochs_metric(early_stop.metric, setting.data.select.labels, setting.background)
+    metric = epochs_metric(early_stop.metric, context.data.select.labels, context.background)
     return early_stop.model_copy(update={"metric": metric})
 
 
-def _objective(spec: StageSpec, setting: Setting, core: Core, facts: Facts) -> Objective:
-    objective = Objective(spec, setting.run.head.classifier, core, facts, setting.start)
-    return objective.to(setting.rows.x.device, setting.rows.x.dtype)
+def _objective(spec: StageSpec, context: RunContext, core: Core, statistics: ClassStatistics) -> Objective:
+    objective = Objective(spec, context.run.head.classifier, core, statistics, context.start)
+    return objective.to(context.rows.x.device, context.rows.x.dtype)
 
 
 def _stage(
-    settings: Sequence[Setting],
+    contexts: Sequence[RunContext],
     objectives: Sequence[Objective],
     features: Features,
     place: int,
     floors: Sequence[float | None],
 ) -> Stage:
     """The stage of runs that share all but their numbers."""
-    one, spec = settings[0], objectives[0].spec
+    one, spec = contexts[0], objectives[0].spec
     device = features.train.device
     order = generator(one.run.order, "order", place)
-    noises = [generator(s.run.seed, "noise", place, device) for s in settings]
+    noises = [generator(s.run.seed, "noise", place, device) for s in contexts]
     drawn = _Drawn.of(spec, one.rows)
     for objective in objectives:
         objective.views = drawn.views
@@ -203,7 +203,7 @@ def _stage(
     def batches(progress: float) -> Sequence[Tensor]:
         return [rows.to(device) for rows in drawn.batches(spec, order, progress)]
 
-    early_stops = [_judged(o.spec.early_stop, s) for o, s in zip(objectives, settings, strict=True)]
+    early_stops = [_judged(o.spec.early_stop, s) for o, s in zip(objectives, contexts, strict=True)]
     stack = Stack(objectives, noises, features)
     epochs = spec.epochs_for(one.rows.table_rows)
-    return Stage(settings, early_stops, floors, stack, one.rows, batches, order, spec.schedule, epochs)
+    return Stage(contexts, early_stops, floors, stack, one.rows, batches, order, spec.schedule, epochs)

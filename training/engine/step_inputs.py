@@ -23,7 +23,7 @@ class Draws(NamedTuple):
     of_parts: Mapping[str, Any]
 
 
-class Own(NamedTuple):
+class PerHead(NamedTuple):
     """What a head has for itself in a stack, beside its parameters.
 
     Attributes:
@@ -45,7 +45,7 @@ class Cached(NamedTuple):
     ranges: Ranges
 
 
-class Moment(NamedTuple):
+class PerStep(NamedTuple):
     """What the heads of a stack share in one step.
 
     Attributes:

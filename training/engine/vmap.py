@@ -10,7 +10,7 @@ from torch import Tensor
 from frostbench.heads.bodies.dense import Dense
 from frostbench.heads.spec import numbers
 from frostbench.training.engine.objective import Objective
-from frostbench.training.engine.step_inputs import Own
+from frostbench.training.engine.step_inputs import PerHead
 
 
 def lifted_numbers(objective: Objective) -> dict[str, float]:
@@ -21,20 +21,20 @@ def lifted_numbers(objective: Objective) -> dict[str, float]:
     return {path: number for path, number in found.items() if not path.startswith(outside)}
 
 
-def own_of(objectives: Sequence[Objective]) -> Own:
+def own_of(objectives: Sequence[Objective]) -> PerHead:
     """What the heads have for themselves, [K, ...]; numbers that are the same for all stay in the specs."""
     each = [lifted_numbers(o) for o in objectives]
     like = next(objectives[0].parameters())
     differing = [path for path in each[0] if len({found[path] for found in each}) > 1]
     lifted = {path: like.new_tensor([found[path] for found in each]) for path in differing}
-    facts = [o.facts for o in objectives]
-    weight = torch.stack([f.weight for f in facts])
-    return Own(lifted, weight, torch.stack([f.log_prior_effective for f in facts]))
+    statistics = [o.statistics for o in objectives]
+    weight = torch.stack([f.weight for f in statistics])
+    return PerHead(lifted, weight, torch.stack([f.log_prior_effective for f in statistics]))
 
 
-def first(own: Own) -> Own:
+def first(own: PerHead) -> PerHead:
     """What the first of several heads has for itself, whose numbers are those of its specs."""
-    return Own({}, own.weight[0], own.log_prior[0])
+    return PerHead({}, own.weight[0], own.log_prior[0])
 
 
 def sources_of(

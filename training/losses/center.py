@@ -87,8 +87,8 @@ class CenterPart(LossPart[Center]):
 
     def prepare(self, method: Center, setup: Setup) -> None:
         """Take the first centres from the classifier's inputs of all training rows."""
-        hidden, own = setup.core.body(setup.rows.x), setup.facts.position[setup.rows.labels]
-        self.centers = method.start(hidden, own, len(setup.facts.present))
+        hidden, own = setup.core.body(setup.rows.x), setup.statistics.position[setup.rows.labels]
+        self.centers = method.start(hidden, own, len(setup.statistics.present))
 
     def effect(self, method: Center, step: StepContext) -> Effect:
         """Add the term, and move the centres."""

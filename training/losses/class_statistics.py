@@ -1,4 +1,4 @@
-"""Facts of the training rows that losses and post-hoc layers need."""
+"""ClassStatistics of the training rows that losses and post-hoc layers need."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Facts:
+class ClassStatistics:
     """Counts and priors of the training rows; C+ is the number of classes that have training rows.
 
     Attributes:
@@ -45,7 +45,9 @@ class Facts:
         """
         found = {"effective": self.log_prior_effective, "raw": self.log_prior_raw, "given": self.log_prior_given}[name]
         if found is None:
-            raise ValueError("a prior that is given must be there, however: the facts hold none. Pass log_prior_given.")
+            raise ValueError(
+                "a prior that is given must be there, however: the statistics hold none. Pass log_prior_given."
+            )
         return found
 
     def over_all(self, factors: Tensor) -> Tensor:
@@ -54,33 +56,33 @@ class Facts:
             return factors
         return factors.new_ones(len(self.counts)).scatter(0, self.present, factors)
 
-    def weighted(self, weight: Tensor) -> "Facts":
-        """The facts under other loss weights [C+]."""
+    def weighted(self, weight: Tensor) -> "ClassStatistics":
+        """The statistics under other loss weights [C+]."""
         effective = self.drawn * weight
         return replace(self, weight=weight, log_prior_effective=(effective / effective.sum()).log())
 
-    def under_sampler(self, shares: Tensor) -> "Facts":
-        """The facts where classes are drawn with shares [C]."""
+    def under_sampler(self, shares: Tensor) -> "ClassStatistics":
+        """The statistics where classes are drawn with shares [C]."""
         return replace(self, drawn=shares.to(self.drawn.device)[self.present]).weighted(self.weight)
 
-    def unsampled(self) -> "Facts":
-        """The facts where rows are drawn as they are."""
+    def unsampled(self) -> "ClassStatistics":
+        """The statistics where rows are drawn as they are."""
         return replace(self, drawn=self.log_prior_raw.exp()).weighted(self.weight)
 
-    def unweighted(self) -> "Facts":
-        """The facts where every class counts alike."""
+    def unweighted(self) -> "ClassStatistics":
+        """The statistics where every class counts alike."""
         return self.weighted(torch.ones_like(self.weight))
 
 
-def of_present(logits: Tensor, facts: Facts) -> Tensor:
+def of_present(logits: Tensor, statistics: ClassStatistics) -> Tensor:
     """Return the columns [N, C+] of logits [N, C] whose classes have training rows."""
-    return logits if facts.has_all else logits.index_select(-1, facts.present)
+    return logits if statistics.has_all else logits.index_select(-1, statistics.present)
 
 
-def facts_of(
+def class_statistics_of(
     labels: Tensor, classes: int, class_weight: Callable[[Tensor], Tensor], groups: Tensor | None = None
-) -> Facts:
-    """The facts of labels [N] under a class-weight rule (counts [C] -> weights [C]).
+) -> ClassStatistics:
+    """The statistics of labels [N] under a class-weight rule (counts [C] -> weights [C]).
 
     Args:
         labels: class indices [N].
@@ -106,7 +108,7 @@ def facts_of(
     # The rules work on the CPU, wherever the rows are: there are only as many numbers as classes.
     weight = class_weight(counted.cpu()).to(counts.device)[present]
     share = counts[present].double() / len(labels)
-    return Facts(counts, present, position, share, weight, share.log(), share.log()).weighted(weight)
+    return ClassStatistics(counts, present, position, share, weight, share.log(), share.log()).weighted(weight)
 
 
 def groups_per_class(labels: Tensor, groups: Tensor, classes: int) -> Tensor:

@@ -28,7 +28,7 @@ class Crl(LossMethod):
     neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "idle",
+            "no effect",
             lambda run: run.train.loss.crl.weight > 0 and run.is_solved,
             "a solved classifier such as logreg has no batches, so train.loss.crl has no effect on it: set its weight "
             "to 0",

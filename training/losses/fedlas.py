@@ -49,7 +49,7 @@ class Fedlas(LossMethod):
     neutral: ClassVar[Mapping[str, float]] = {"alpha": 0}
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "idle",
+            "no effect",
             lambda run: _is_on(run) and run.is_fitted,
             f"{kinds_that(lambda kind: not kind.minimises_loss)} minimise no loss, so train.loss.fedlas "
             "has no effect on them: use head.classifier.kind=linear",
@@ -78,7 +78,7 @@ class Fedlas(LossMethod):
             "with indicator l1 or l2, or statistics=first_batch",
         ),
         Rule(
-            "idle",
+            "no effect",
             lambda run: _is_on(run) and run.train.loss.fedlas.has_unread_options,
             "some options of train.loss.fedlas are read with others alone: margin and reduction with base=mbls, spread "
             "with base=label_smoothing, gate_width and gate_rate with gate=learned, theta with running statistics, "
@@ -263,7 +263,7 @@ class FedlasPart(LossPart[Fedlas]):
         statistics = method.moved(norms, self.norms)
         signs = self._signs(method, norms, logits, step.drawn)
         share = method.shares(norms, statistics, signs)
-        prior = step.facts.log_prior_effective.exp().to(logits.dtype)
+        prior = step.statistics.log_prior_effective.exp().to(logits.dtype)
         smoothed = Smoothed(method, share, signs.detach(), gamma(norms, statistics), prior)
 
         def finish() -> tuple[Updates, Logs]:

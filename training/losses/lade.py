@@ -76,6 +76,6 @@ class LadePart(LossPart[Lade]):
         """Add the term."""
 
         def term() -> Tensor:
-            return method.weight * method(step.present_logits(), step.own, step.facts.drawn.log())
+            return method.weight * method(step.present_logits(), step.own, step.statistics.drawn.log())
 
         return Effect(term=term)

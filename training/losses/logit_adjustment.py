@@ -27,7 +27,7 @@ class LogitAdjustment(LossMethod):
     neutral: ClassVar[Mapping[str, float]] = {"tau": 0}
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "idle",
+            "no effect",
             lambda run: (
                 run.train.loss.logit_adjustment.prior != "given"
                 and bool(run.train.loss.logit_adjustment.given)

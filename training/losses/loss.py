@@ -14,7 +14,7 @@ from frostbench.training.losses.adafocal import AdaFocal
 from frostbench.training.losses.bcl import Bcl
 from frostbench.training.losses.brier import Brier
 from frostbench.training.losses.center import Center
-from frostbench.training.losses.class_statistics import Facts, of_present
+from frostbench.training.losses.class_statistics import ClassStatistics, of_present
 from frostbench.training.losses.class_weights import ClassWeightSpec, ConstantSchedule, NoWeight, WeightScheduleSpec
 from frostbench.training.losses.consistency import Consistency
 from frostbench.training.losses.cpc import Cpc
@@ -139,16 +139,16 @@ def _classes(annotation: Any) -> tuple[type[LossMethod], ...]:
     return tuple(kind for argument in get_args(annotation) for kind in _classes(argument))
 
 
-def objective(spec: LossSpec, logits: Tensor, labels: Tensor, facts: Facts, progress: float) -> Tensor:
+def objective(spec: LossSpec, logits: Tensor, labels: Tensor, statistics: ClassStatistics, progress: float) -> Tensor:
     """Scalar mean of the point loss for logits [N, C] and labels [N] at a training progress from 0 to 1."""
-    return branched_objective(spec, logits, (Branch(labels, logits.new_ones(len(labels))),), facts, progress)
+    return branched_objective(spec, logits, (Branch(labels, logits.new_ones(len(labels))),), statistics, progress)
 
 
 def branched_objective(
     spec: LossSpec,
     logits: Tensor,
     branches: Sequence[Branch],
-    facts: Facts,
+    statistics: ClassStatistics,
     progress: float,
     margin: Margin | None = None,
     point: PointLoss | None = None,
@@ -161,37 +161,39 @@ def branched_objective(
     A margin belongs to a hard label, so each branch has scores of its own where there is one. A point loss that has a
     state in training comes as point, in place of the spec's own.
     """
-    raw = of_present(logits, facts)
-    prior = facts.log_prior_effective.exp().to(raw.dtype)
-    kept = _kept(spec, raw, branches, facts, progress)
-    plain = scores(spec, raw, raw, facts)
+    raw = of_present(logits, statistics)
+    prior = statistics.log_prior_effective.exp().to(raw.dtype)
+    kept = _kept(spec, raw, branches, statistics, progress)
+    plain = scores(spec, raw, raw, statistics)
     totals, weights = [], []
     for branch in branches:
-        own = facts.position[branch.labels]
-        seen = scores(spec, raw, margin(raw, own), facts) if margin else plain
+        own = statistics.position[branch.labels]
+        seen = scores(spec, raw, margin(raw, own), statistics) if margin else plain
         loss = (point or spec.point)(seen, spec.smoothing(own, prior))
-        weight = facts.weight.to(loss.dtype)[own] * branch.share.to(loss.dtype)
+        weight = statistics.weight.to(loss.dtype)[own] * branch.share.to(loss.dtype)
         weight = weight if kept is None else weight * kept
         totals.append((weight * loss).sum())
         weights.append(weight.sum())
     return torch.stack(totals).sum() / torch.stack(weights).sum()
 
 
-def scores(spec: LossSpec, raw: Tensor, margined: Tensor, facts: Facts) -> Scores:
+def scores(spec: LossSpec, raw: Tensor, margined: Tensor, statistics: ClassStatistics) -> Scores:
     """The stages for logits [N, C+] of the classes with training rows, before and after a margin."""
     adjustment = spec.logit_adjustment
     # At strength 0 no prior is read, and one that would be given may not be there.
     is_read = isinstance(adjustment.tau, Tensor) or adjustment.tau > 0
-    adjusted = adjustment(margined, facts.log_prior(adjustment.prior).to(raw.dtype)) if is_read else margined
+    adjusted = adjustment(margined, statistics.log_prior(adjustment.prior).to(raw.dtype)) if is_read else margined
     return Scores(raw, adjusted, adjusted.log_softmax(-1))
 
 
-def _kept(spec: LossSpec, raw: Tensor, branches: Sequence[Branch], facts: Facts, progress: float) -> Tensor | None:
+def _kept(
+    spec: LossSpec, raw: Tensor, branches: Sequence[Branch], statistics: ClassStatistics, progress: float
+) -> Tensor | None:
     """Mask [N] of the samples that hard mining keeps; a mixed sample fills the quota of the class it has most of."""
     if spec.hardmine.keep == 1:
         return None
     log_p = raw.detach().log_softmax(-1)
-    own = torch.stack([facts.position[branch.labels] for branch in branches])
+    own = torch.stack([statistics.position[branch.labels] for branch in branches])
     share = torch.stack([branch.share.to(log_p.dtype) for branch in branches])
     plain = -(share * log_p.gather(1, own.T).T).sum(0)
     largest = own.gather(0, share.argmax(0, keepdim=True)).squeeze(0)

@@ -52,7 +52,7 @@ class MdcaPart(LossPart[Mdca]):
         """Add the term."""
 
         def term() -> Tensor:
-            shared = [(step.facts.position[branch.labels], branch.share) for branch in step.branches]
+            shared = [(step.statistics.position[branch.labels], branch.share) for branch in step.branches]
             return method.weight * method(step.present_logits(), shared)
 
         return Effect(term=term)

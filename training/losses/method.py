@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from frostbench.heads.head import Core
 from frostbench.heads.spec import Spec
-from frostbench.training.losses.class_statistics import Facts
+from frostbench.training.losses.class_statistics import ClassStatistics
 from frostbench.training.losses.step import Effect, StepContext, Updates
 from frostbench.training.rule import Rule
 
@@ -87,7 +87,7 @@ class LossMethod(Spec):
     def start_linear(self, linear: nn.Linear, present: int) -> None:
         """Set first weights of a linear classifier, of whose classes so many are present, in place."""
 
-    def first_temperatures(self, rows: "TrainRows", facts: Facts) -> Tensor | None:
+    def first_temperatures(self, rows: "TrainRows", statistics: ClassStatistics) -> Tensor | None:
         """Return the temperatures [C] that divide the logits from the start, or None where nothing divides them.
 
         They are those of prediction too, unless the part gives others in each step.
@@ -110,13 +110,13 @@ class Setup(NamedTuple):
 
     Attributes:
         rows: training rows.
-        facts: statistics of their classes.
+        statistics: statistics of their classes.
         core: body and classifier.
         first: the part of the stack's first head, which was set up before; the part itself in that head.
     """
 
     rows: "TrainRows"
-    facts: Facts
+    statistics: ClassStatistics
     core: Core
     first: "LossPart[Any]"
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from frostbench.heads.head import Core
-from frostbench.training.losses.class_statistics import Facts
+from frostbench.training.losses.class_statistics import ClassStatistics
 from frostbench.training.losses.loss import LossSpec
 from frostbench.training.losses.method import LossMethod, LossPart, Setup
 from frostbench.training.losses.scores import PointLoss
@@ -50,12 +50,14 @@ class LossParts(nn.ModuleDict):
         return {f"{name}.{buffer}": how for name, part in self.each() for buffer, how in part.row_buffers.items()}
 
     @torch.no_grad()
-    def prepare(self, loss: LossSpec, rows: "TrainRows", facts: Facts, core: Core, first: "LossParts") -> None:
+    def prepare(
+        self, loss: LossSpec, rows: "TrainRows", statistics: ClassStatistics, core: Core, first: "LossParts"
+    ) -> None:
         """Size the buffers of rows, and let parts measure what they start from; first holds those of the first head."""
         for name, part in self.each():
             for buffer in part.row_buffers:
                 setattr(part, buffer, getattr(part, buffer).new_zeros(len(rows.labels)))
-            part.prepare(method_at(loss, name), Setup(rows, facts, core, first.of(name)))
+            part.prepare(method_at(loss, name), Setup(rows, statistics, core, first.of(name)))
 
     def draw(self, loss: LossSpec, rows: int, generator: torch.Generator) -> dict[str, Any]:
         """Draw the random tensors of a step, by part."""
@@ -67,7 +69,7 @@ class LossParts(nn.ModuleDict):
         for name, part in self.each():
             found = part.class_temperatures(method_at(loss, name), step)
             if found is not None:
-                return step.facts.over_all(found[0]), _named(name, found[1])
+                return step.statistics.over_all(found[0]), _named(name, found[1])
         return step.core.tau, {}
 
     def effects(self, loss: LossSpec, step: StepContext, drawn: Mapping[str, Any]) -> "Effects":

@@ -79,7 +79,7 @@ def bounds_gaps(kind: str) -> Rule:
 def margin_binds(kind: str) -> Rule:
     """Return the rule of a point loss whose margin may be as wide as any gap between two logits can be."""
     return Rule(
-        "idle",
+        "no effect",
         lambda run: _is_point(run, kind) and 2 * run.largest_logit <= getattr(run.train.loss.point, "margin", 0.0),
         f"logits of a cosine classifier differ by at most twice its scale, so a margin of {kind} of that size "
         "penalises nothing and the point loss is cross entropy: lower train.loss.point.margin, or raise "

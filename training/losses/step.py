@@ -8,7 +8,7 @@ from torch import Tensor
 
 from frostbench.heads.head import Core
 from frostbench.heads.stepped.cosine import CosineLayer
-from frostbench.training.losses.class_statistics import Facts, of_present
+from frostbench.training.losses.class_statistics import ClassStatistics, of_present
 from frostbench.training.losses.scores import Branch, PointLoss
 
 Updates = dict[str, Tensor]
@@ -23,7 +23,7 @@ class StepContext:
 
     Attributes:
         core: body and classifier.
-        facts: statistics of the classes, with the head's own weights at this point of training.
+        statistics: statistics of the classes, with the head's own weights at this point of training.
         progress: of training, from 0 to 1.
         labels: [N] classes.
         own: [N] their places among the classes with rows.
@@ -41,7 +41,7 @@ class StepContext:
     """
 
     core: Core
-    facts: Facts
+    statistics: ClassStatistics
     progress: float
     labels: Tensor
     own: Tensor
@@ -59,7 +59,7 @@ class StepContext:
 
     def present_logits(self) -> Tensor:
         """Return the logits [N, C+] of the classes with training rows."""
-        return of_present(self.logits, self.facts)
+        return of_present(self.logits, self.statistics)
 
     def cached(self, x: Tensor) -> Tensor:
         """Return vectors [N, D] as they were cached, divided by their units but not standardised."""
@@ -78,7 +78,7 @@ class StepContext:
         """Return the classifier's rows [C+, H], of several centres the first."""
         weight = cast(Tensor, self.core.classifier.weight)
         every = weight[:, 0] if isinstance(self.core.classifier, CosineLayer) else weight
-        return every if self.facts.has_all else every.index_select(0, self.facts.present)
+        return every if self.statistics.has_all else every.index_select(0, self.statistics.present)
 
 
 def as_cached(x: Tensor, affine: tuple[Tensor, Tensor]) -> Tensor:

@@ -31,7 +31,7 @@ class SupCon(LossMethod):
     rules: ClassVar[tuple[Rule, ...]] = (
         *shapes_layers("supcon"),
         Rule(
-            "idle",
+            "no effect",
             lambda run: (
                 run.train.loss.supcon.weight > 0 and run.train.loss.supcon.class_weighted and not run.is_weighted
             ),
@@ -99,6 +99,6 @@ class SupConPart(LossPart[SupCon]):
         """Add the term."""
 
         def term() -> Tensor:
-            return method.weight * method(self.projector(step.unmixed), step.own, step.facts.weight)
+            return method.weight * method(self.projector(step.unmixed), step.own, step.statistics.weight)
 
         return Effect(term=term)

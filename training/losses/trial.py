@@ -9,7 +9,7 @@ from frostbench.heads.bodies.body import Pass
 from frostbench.heads.bodies.dense import linear_layer
 from frostbench.heads.head import Core
 from frostbench.heads.plugin_files import PluginError, not_stackable
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.method import LossMethod, LossPart
 from frostbench.training.losses.scores import Branch, PointLoss, Scores, Targets
@@ -73,10 +73,10 @@ def _value(method: LossMethod, part: LossPart[LossMethod], point: PointLoss, ste
 
 
 def _context(core: Core, x: Tensor) -> StepContext:
-    facts = facts_of(torch.arange(CLASSES), CLASSES, NoWeight())
+    statistics = class_statistics_of(torch.arange(CLASSES), CLASSES, NoWeight())
     return StepContext(
         core=core,
-        facts=facts,
+        statistics=statistics,
         progress=0.5,
         labels=OWN,
         own=OWN,

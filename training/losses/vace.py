@@ -9,7 +9,7 @@ from torch import Tensor
 
 from frostbench.heads.head import Core, kinds_that
 from frostbench.heads.spec import SWEPT
-from frostbench.training.losses.class_statistics import Facts, of_present
+from frostbench.training.losses.class_statistics import ClassStatistics, of_present
 from frostbench.training.losses.method import LossMethod, LossPart, Need, Setup
 from frostbench.training.losses.step import StepContext, Updates
 from frostbench.training.rule import Rule
@@ -39,7 +39,7 @@ class Vace(LossMethod):
     neutral: ClassVar[Mapping[str, float]] = {"strength": 0}
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "idle",
+            "no effect",
             lambda run: _is_on(run) and run.is_fitted,
             f"{kinds_that(lambda kind: not kind.minimises_loss)} minimise no loss, so train.loss.vace has "
             "no effect on them: use head.classifier.kind=logreg",
@@ -65,7 +65,7 @@ class Vace(LossMethod):
             "head.classifier.kind=linear with train.loss.vace.scatter=input_exact or frequency",
         ),
         Rule(
-            "idle",
+            "no effect",
             lambda run: _is_control(run) and run.train.optim.weight_decay == 0,
             "train.loss.vace.acts_on=decay multiplies weight decay, of which there is none: raise "
             "train.optim.weight_decay",
@@ -132,20 +132,24 @@ class Vace(LossMethod):
         """The least number by which it divides logits."""
         return self.lowest if self.strength > 0 else 1.0
 
-    def first_temperatures(self, rows: "TrainRows", facts: Facts) -> Tensor | None:
+    def first_temperatures(self, rows: "TrainRows", statistics: ClassStatistics) -> Tensor | None:
         """Return the temperatures [C] that logits start with; those of a running scatter are all the base."""
         if self.strength == 0 or self.acts_on != "logits":
             return None
-        return facts.over_all(self.of_rows(rows, facts)) if self.is_fixed else torch.full(facts.counts.shape, self.base)
+        return (
+            statistics.over_all(self.of_rows(rows, statistics))
+            if self.is_fixed
+            else torch.full(statistics.counts.shape, self.base)
+        )
 
     @torch.no_grad()
-    def of_rows(self, rows: "TrainRows", facts: Facts) -> Tensor:
+    def of_rows(self, rows: "TrainRows", statistics: ClassStatistics) -> Tensor:
         """Return the fixed temperatures [C+]; rows that were made up have no part in them."""
-        counts = facts.counts[facts.present]
+        counts = statistics.counts[statistics.present]
         if self.scatter == "frequency":
             return self.temperatures(counts.double(), counts)
-        (_, scale), own = rows.preprocess.in_units, facts.position[rows.labels[: rows.table_rows]]
-        scatter = scatter_of(lambda: (x * scale for x in rows.pieces(ROWS_AT_ONCE)), own, len(facts.present))
+        (_, scale), own = rows.preprocess.in_units, statistics.position[rows.labels[: rows.table_rows]]
+        scatter = scatter_of(lambda: (x * scale for x in rows.pieces(ROWS_AT_ONCE)), own, len(statistics.present))
         return self.temperatures(scatter, counts)
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "RunningScatter | DecayByClass | None":
@@ -202,10 +206,10 @@ class RunningScatter(LossPart[Vace]):
 
     def class_temperatures(self, method: Vace, step: StepContext) -> tuple[Tensor, Updates]:
         """Return the temperatures after the batch, which divide its own logits."""
-        facts = step.facts
-        batch, rows = batch_scatter(_scattered(method, step).detach(), step.own, len(facts.present), step.index)
+        statistics = step.statistics
+        batch, rows = batch_scatter(_scattered(method, step).detach(), step.own, len(statistics.present), step.index)
         scatter = method.moved(self.scatter, batch, rows)
-        tau = method.temperatures(scatter, facts.counts[facts.present])
+        tau = method.temperatures(scatter, statistics.counts[statistics.present])
         return tau, {"scatter": scatter, "tau": tau}
 
     def report(self, state: Mapping[str, Tensor]) -> dict[str, float]:
@@ -219,7 +223,7 @@ class DecayByClass(LossPart[Vace]):
 
     def prepare(self, method: Vace, setup: Setup) -> None:
         """Take the factors from the training rows."""
-        every = setup.facts.over_all(method.of_rows(setup.rows, setup.facts))
+        every = setup.statistics.over_all(method.of_rows(setup.rows, setup.statistics))
         self._factors = every.pow(method.decay_power)[:, None]
 
     def decay_factors(self) -> Tensor:
@@ -230,7 +234,7 @@ class DecayByClass(LossPart[Vace]):
 def _scattered(method: Vace, step: StepContext) -> Tensor:
     """What scatters in a step [N, H]."""
     if method.scatter == "own_logit_ema":
-        return of_present(step.unmixed_logits(), step.facts).gather(1, step.own[:, None])
+        return of_present(step.unmixed_logits(), step.statistics).gather(1, step.own[:, None])
     return step.cached(step.table).flatten(1) if method.scatter == "input_ema" else step.unmixed
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from frostbench.heads.head import Core, Head
 from frostbench.heads.spec import SWEPT, empty
-from frostbench.training.losses.class_statistics import Facts
+from frostbench.training.losses.class_statistics import ClassStatistics
 from frostbench.training.metrics.classification import to_raise
 from frostbench.training.metrics.counts import MANY_ABOVE
 from frostbench.training.rule import Rule
@@ -26,7 +26,7 @@ Rate = Annotated[float, Field(gt=0, le=10, json_schema_extra=SWEPT)]
 
 STEPPED_RULES: tuple[Rule, ...] = (
     Rule(
-        "idle",
+        "no effect",
         lambda run: (
             isinstance(run.second, SteppedStage)
             and run.second.epoch is not None
@@ -36,7 +36,7 @@ STEPPED_RULES: tuple[Rule, ...] = (
         "effect: leave them out, or leave second.epoch out",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: run.second.draws_alike and is_shifted(run),
         "a second stage on balanced classes leaves a uniform prior in the logits, so posthoc.adjustment has no effect: "
         "use one of the two",
@@ -116,9 +116,9 @@ class SteppedStage(SecondStage):
             sampler=(first.sampler if isinstance(first.sampler, Shuffled) else Shuffled()).model_copy(update=draw),
         )
 
-    def facts(self, facts: Facts) -> Facts:
-        """The facts of the training rows as its sampler shows them, at its end."""
-        return facts.under_sampler(shares_of(Shuffled(draw=self.sampler), facts.counts, 1.0)).unweighted()
+    def statistics(self, statistics: ClassStatistics) -> ClassStatistics:
+        """The statistics of the training rows as its sampler shows them, at its end."""
+        return statistics.under_sampler(shares_of(Shuffled(draw=self.sampler), statistics.counts, 1.0)).unweighted()
 
     def floor(self, recall: float | None) -> float | None:
         """The least recall of frequent classes that it may leave of what the first stage had; None sets no limit."""

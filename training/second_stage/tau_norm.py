@@ -27,7 +27,7 @@ class TauNorm(SecondStage):
     reads_early_stop: ClassVar[bool] = True
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "idle",
+            "no effect",
             lambda run: isinstance(run.second, TauNorm) and is_shifted(run),
             "tau_norm stands for a correction of the prior and its logits count as free of one, so posthoc.adjustment "
             "has no effect: use one of the two",

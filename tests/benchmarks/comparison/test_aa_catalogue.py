@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from catalogue import CASES, COUNTS, data, trained
 
-from frostbench.benchmarks.comparison.bootstrap import Answers, Frame
+from frostbench.benchmarks.comparison.bootstrap import Frame, Predictions
 from frostbench.benchmarks.comparison.groups import Groups
 from frostbench.benchmarks.comparison.paired import Paired
 from frostbench.benchmarks.comparison.resampled import resample
@@ -42,14 +42,14 @@ def judged(name: str, place: int) -> dict[str, bool]:
     }
 
 
-def answers_of(head, part) -> Answers:
+def answers_of(head, part) -> Predictions:
     """What a head says of the judged rows."""
     log_p = head.logits(part.seen_by(head.reads)).double().log_softmax(1)
     p, labels = log_p.exp(), part.labels
     top, predicted = p.max(1)
     own = log_p.gather(1, labels[:, None])[:, 0]
     brier = p.square().sum(1) - own.exp().square() + (1 - own.exp()).square()
-    return Answers(*(values.numpy() for values in (predicted, top, top, own, brier)))
+    return Predictions(*(values.numpy() for values in (predicted, top, top, own, brier)))
 
 
 @pytest.mark.slow

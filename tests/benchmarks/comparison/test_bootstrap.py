@@ -8,8 +8,8 @@ import torch
 
 from frostbench.benchmarks.comparison.bootstrap import (
     HIGHER_IS_BETTER,
-    Answers,
     Frame,
+    Predictions,
     metrics_of,
     point_sums,
     resampled_sums,
@@ -21,7 +21,7 @@ from frostbench.training.metrics.classification import all_metrics, brier, confi
 
 def answers(predicted):
     n = len(predicted)
-    return Answers(np.array(predicted), np.full(n, 0.5), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
+    return Predictions(np.array(predicted), np.full(n, 0.5), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
 
 
 def test_every_resample_of_three_groups():
@@ -50,7 +50,7 @@ def test_a_row_of_ones_gives_the_metrics_of_training():
     frame = Frame(labels.numpy(), groups, counts.numpy(), background)
     own = log_p.double().gather(1, labels[:, None]).squeeze(1).numpy()
     sure = confidence(log_p, labels)[0].numpy()
-    told = Answers(log_p.argmax(1).numpy(), sure, sure, own, brier(log_p, labels).numpy())
+    told = Predictions(log_p.argmax(1).numpy(), sure, sure, own, brier(log_p, labels).numpy())
     found = metrics_of(frame, *point_sums(frame, [told]))
     assert set(found) == set(HIGHER_IS_BETTER)
     assert {name: float(value[0]) for name, value in found.items()} == pytest.approx(

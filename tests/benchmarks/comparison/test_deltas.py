@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from frostbench.benchmarks.comparison.bootstrap import HIGHER_IS_BETTER, Answers, Frame
+from frostbench.benchmarks.comparison.bootstrap import HIGHER_IS_BETTER, Frame, Predictions
 from frostbench.benchmarks.comparison.deltas import chance_verdicts, table_of, verdict_of
 from frostbench.benchmarks.comparison.paired import Paired
 from frostbench.benchmarks.comparison.resampled import resample
@@ -13,7 +13,7 @@ from frostbench.benchmarks.comparison.resampled import resample
 
 def answers(predicted):
     n = len(predicted)
-    return Answers(np.array(predicted), np.full(n, 0.5), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
+    return Predictions(np.array(predicted), np.full(n, 0.5), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
 
 
 def deltas_of(paired, resamples, seed):

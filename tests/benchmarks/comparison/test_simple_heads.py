@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from frostbench.benchmarks.arrays import cache_of
-from frostbench.benchmarks.comparison.bootstrap import Answers, Frame
+from frostbench.benchmarks.comparison.bootstrap import Frame, Predictions
 from frostbench.benchmarks.comparison.simple_heads import _best, better_simple_head
 from frostbench.benchmarks.runs.keys import bench_rows
 from frostbench.benchmarks.runs.runner import run_bench
@@ -83,7 +83,7 @@ class TestBest:
         predicted = self.frame.labels.copy()
         predicted[:wrong] = (predicted[:wrong] + 1) % 3
         one = np.ones(300)
-        return Answers(predicted, one, one, np.zeros(300), np.zeros(300))
+        return Predictions(predicted, one, one, np.zeros(300), np.zeros(300))
 
     def test_the_best_is_taken_where_its_interval_lies_above_0(self):
         found = _best(self.frame, {"": self.said(60), "good": self.said(30), "fair": self.said(40)})

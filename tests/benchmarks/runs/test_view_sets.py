@@ -245,14 +245,14 @@ def test_views_for_another_split_are_refused(place):
 
 def test_images_are_predicted_with_their_views(place, bench):
     from frostbench.embedcache.decode import decode_file
-    from frostbench.embedcache.extraction.together import together
+    from frostbench.embedcache.extraction.backbone_group import backbone_group
 
     head = head_of(bench, "averaged")
     table, split = opened(place)
     row = int(np.flatnonzero(split.roles == "test")[0])
     pixels = decode_file(place / "images" / str(table.ids[row]))
-    seen = looks(together(Halves()), head.views, "any name", pixels)
-    found = vectors_of(together(Halves()), head.views, [seen])
+    seen = looks(backbone_group(Halves()), head.views, "any name", pixels)
+    found = vectors_of(backbone_group(Halves()), head.views, [seen])
     assert set(found) == set(head.reads)
     kept = with_averaged(table, split, [RunSpec.model_validate({"tta": ["mirror", "corners"]})])
     for name, vector in found.items():

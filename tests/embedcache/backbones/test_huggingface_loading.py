@@ -12,7 +12,7 @@ from tiny_transformers import LVD, SMALL, dinov2, dinov3_processor, dinov3_vit
 
 from frostbench.embedcache.backbones import Preparation, load_backbone
 from frostbench.embedcache.backbones.rebuild import rebuild, rebuild_all
-from frostbench.embedcache.extraction.together import Together
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup
 
 
 def test_a_size_that_cuts_patches_is_refused(checkpoint) -> None:
@@ -85,15 +85,15 @@ def test_a_backbone_is_rebuilt_from_its_recipes(checkpoint) -> None:
 
 
 def test_several_backbones_are_rebuilt_by_prefix(checkpoint) -> None:
-    made = Together(
+    made = BackboneGroup(
         {name: load_backbone("huggingface", str(checkpoint(name)), size=112) for name in ("dinov3_vit", "dinov2")}
     )
     with pytest.raises(ValueError, match=r"are of several\. Use rebuild_all"):
         rebuild(made.recipes)
-    again = Together(rebuild_all(made.recipes))
+    again = BackboneGroup(rebuild_all(made.recipes))
     assert again.recipes == made.recipes
     one = {name: recipe for name, recipe in made.recipes.items() if name.startswith("dinov2.")}
-    assert Together(rebuild_all(one)).recipes == one
+    assert BackboneGroup(rebuild_all(one)).recipes == one
     found = rebuild_all(one, weights={"dinov2": checkpoint("dinov2")})
     assert list(found) == [""]
 

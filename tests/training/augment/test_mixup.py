@@ -5,7 +5,7 @@ from torch.nn.functional import cross_entropy
 
 from frostbench.heads.bodies.body import Mlp
 from frostbench.training.augment.mixup import Mix, Mixup, remix_share
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import EffectiveWeight, InverseWeight, NoWeight
 from frostbench.training.losses.loss import LossSpec, branched_objective, objective
 from frostbench.training.losses.scores import Branch
@@ -24,8 +24,8 @@ def branches(first, second, share):
 
 def mixed_loss(tree, first, second, share, logits, progress=1.0):
     spec = LossSpec.model_validate(tree)
-    facts = facts_of(LABELS, 3, spec.class_weight)
-    return branched_objective(spec, logits, branches(first, second, share), facts, progress)
+    statistics = class_statistics_of(LABELS, 3, spec.class_weight)
+    return branched_objective(spec, logits, branches(first, second, share), statistics, progress)
 
 
 COUNTS = torch.tensor([900, 90, 10])
@@ -161,7 +161,7 @@ def test_weights_and_logit_adjustment_act_in_each_branch():
 def test_a_share_of_one_is_the_plain_objective(tree):
     first, second = PAIRS
     spec = LossSpec.model_validate(tree)
-    plain = objective(spec, LOGITS, first, facts_of(LABELS, 3, spec.class_weight), 1.0).item()
+    plain = objective(spec, LOGITS, first, class_statistics_of(LABELS, 3, spec.class_weight), 1.0).item()
     assert mixed_loss(tree, first, second, torch.ones(40), LOGITS).item() == pytest.approx(plain, abs=1e-12)
     assert mixed_loss(tree, second, first, torch.zeros(40), LOGITS).item() == pytest.approx(plain, abs=1e-12)
 
@@ -178,9 +178,9 @@ def test_hard_mining_ranks_mixed_samples_by_their_mixed_loss():
 def test_a_mixed_sample_fills_the_quota_of_its_larger_share():
     logits = torch.tensor([[0, 9.0], [0, 8], [5, -5], [7, 0]], dtype=torch.float64)
     spec = LossSpec.model_validate({"hardmine": {"keep": 0.25, "warm": 0, "quota": 1}})
-    facts = facts_of(torch.tensor([0, 1]), 2, NoWeight())
+    statistics = class_statistics_of(torch.tensor([0, 1]), 2, NoWeight())
     shares = torch.tensor([0.9, 0.9, 0.9, 0.1], dtype=torch.float64)
-    found = branched_objective(spec, logits, branches([1] * 4, [0] * 4, shares), facts, 1.0)
+    found = branched_objective(spec, logits, branches([1] * 4, [0] * 4, shares), statistics, 1.0)
     soft = torch.stack([1 - shares, shares], 1)
     each = cross_entropy(logits, soft, reduction="none")
     assert each.argsort(descending=True).tolist() == [2, 0, 1, 3]

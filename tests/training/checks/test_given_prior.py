@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from frostbench.training.engine.fit import fit
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.logit_adjustment import LogitAdjustment
 from frostbench.training.run import RunSpec
@@ -59,6 +59,6 @@ def test_shares_are_those_of_the_classes(long_tail, given, told):
 
 
 def test_facts_without_it_say_so():
-    facts = facts_of(torch.tensor([0, 1]), 2, NoWeight())
-    with pytest.raises(ValueError, match="the facts hold none"):
-        facts.log_prior("given")
+    statistics = class_statistics_of(torch.tensor([0, 1]), 2, NoWeight())
+    with pytest.raises(ValueError, match="the statistics hold none"):
+        statistics.log_prior("given")

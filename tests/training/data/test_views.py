@@ -12,7 +12,7 @@ from frostbench.training.data.train_rows import train_rows
 from frostbench.training.data.views import averaged, images_per_class, rows_of_first_views, rows_of_images
 from frostbench.training.engine.events import Epoch, Finished
 from frostbench.training.engine.fit import fit
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stack import Stack
 from frostbench.training.losses.consistency import Consistency
 from frostbench.training.run import RunSpec
@@ -113,7 +113,7 @@ def test_counts_and_weights_are_of_images(viewed, views):
     assert rows.counts.tolist() == COUNTS.tolist()
     effective = (1 - 0.9 ** COUNTS.double()) / (1 - 0.9)
     wanted = 1 / effective
-    found = rows.facts(spec).weight
+    found = rows.statistics(spec).weight
     assert (found / found.sum()).tolist() == pytest.approx((wanted / wanted.sum()).tolist())
     assert ended(spec, viewed).head.priors.counts.tolist() == COUNTS.tolist()
 
@@ -125,7 +125,7 @@ def test_rows_that_are_made_up_are_images_of_their_own(viewed):
     made = torch.bincount(rows.labels, minlength=4) - VIEWS * COUNTS
     assert made.sum() > 0
     assert rows.counts.tolist() == COUNTS.tolist()
-    weight = rows.facts(spec).weight
+    weight = rows.statistics(spec).weight
     wanted = 1 / (1 - 0.9 ** (COUNTS + made).double())
     assert (weight / weight.sum()).tolist() == pytest.approx((wanted / wanted.sum()).tolist())
     assert ended(spec, viewed).head.priors.counts.tolist() == COUNTS.tolist()
@@ -151,11 +151,11 @@ class TestConsistency:
             events = list(fit([run(schedule | {"loss": {"consistency": {"weight": weight}}}, **head)], viewed))
             values.append(next(e.loss for e in events if isinstance(e, Epoch)))
         spec = run(schedule, **head)
-        (setting,) = settings_of([0], [spec], viewed)
-        core = Core(setting.head.body, setting.head.classifier).eval()
+        (context,) = run_contexts([0], [spec], viewed)
+        core = Core(context.head.body, context.head.classifier).eval()
         rows = rows_of_images(viewed.train.images).flatten()
         with torch.no_grad():
-            term = Consistency()(core(setting.rows.x[rows]), VIEWS).item()
+            term = Consistency()(core(context.rows.x[rows]), VIEWS).item()
         assert values[1] - values[0] == pytest.approx(2 * term, rel=1e-3)
 
     def test_views_of_an_image_are_predicted_more_alike(self, viewed):

@@ -13,7 +13,7 @@ from frostbench.training.data.part import Part
 from frostbench.training.engine.events import Epoch
 from frostbench.training.engine.fit import never
 from frostbench.training.engine.grouping import grouped
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stage_loop import Ended, run_stage
 from frostbench.training.engine.stages import first_stage, second_stage
 from frostbench.training.run import RunSpec
@@ -26,7 +26,7 @@ EXACT, SINGLE = data(torch.float64), data(torch.float32)
 
 def traces(runs, rows):
     """What happened to each run in its stages of gradient steps: losses, reasons, epochs kept, and parameters."""
-    settings = settings_of(range(len(runs)), runs, rows)
+    settings = run_contexts(range(len(runs)), runs, rows)
     found = [{"losses": [], "ends": [], "tensors": []} for _ in runs]
     ended = _followed(found, first_stage(settings), [0] * len(runs))
     if isinstance(runs[0].second, Crt | Lws):
@@ -41,11 +41,11 @@ def _followed(found, stage, done):
         if isinstance(event, Epoch):
             found[event.run]["losses"].append(event.loss)
         if isinstance(event, Ended):
-            told = found[event.setting.number]
+            told = found[event.context.number]
             told["ends"].append((event.reason, event.epoch, event.last))
             told["tensors"] += [p.detach().clone() for p in event.core.state_dict().values()]
             ended.append(event)
-    return sorted(ended, key=lambda event: event.setting.number)
+    return sorted(ended, key=lambda event: event.context.number)
 
 
 def assert_same(stacked, alone, rtol):

@@ -9,7 +9,7 @@ from frostbench.heads.spec import with_numbers
 from frostbench.training.engine.events import Epoch, Failed, Finished, Started
 from frostbench.training.engine.fit import fit, never
 from frostbench.training.engine.grouping import grouped
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stage_loop import Ended, run_stage
 from frostbench.training.engine.stages import first_stage
 from frostbench.training.metrics.classification import preference
@@ -145,7 +145,7 @@ def test_averages_are_the_formula_over_the_parameters_of_every_step(monkeypatch)
     """d of the last average and 1 - d of the parameters, d = min(decay, (1 + n) / (10 + n)) after step n."""
     decays = [0.5, 0.95]
     runs = [run({"train": {"ema": decay, "schedule": {"epochs": 4}}}, seed=k) for k, decay in enumerate(decays)]
-    stage = first_stage(settings_of([0, 1], runs, ROWS))
+    stage = first_stage(run_contexts([0, 1], runs, ROWS))
     wanted = {name: p.detach().clone() for name, p in stage.stack.optimiser.parameters.items()}
     real = stage.stack.optimiser.step
 

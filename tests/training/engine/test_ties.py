@@ -5,7 +5,7 @@ import torch
 from catalogue import merged
 from crossval_runs import run as crossval_run
 
-from frostbench.training.crossval.out_of_fold import HeldOut, pooled
+from frostbench.training.crossval.out_of_fold import OutOfFold, choose_out_of_fold
 from frostbench.training.data.part import Data, Part
 from frostbench.training.engine.events import Epoch, Finished
 from frostbench.training.engine.fit import fit
@@ -86,13 +86,13 @@ def test_on_held_out_rows_the_strength_of_lowest_nll_is_taken():
     labels, folds = torch.tensor([0, 0, 0, 1, 0, 1]), torch.tensor([0, 1, 0, 1, 0, 1])
     logits = torch.where(labels[:, None] == torch.arange(2), 4.0, 0.0) + torch.tensor([0.0, -2.0])
     prior = torch.tensor([0.9, 0.1]).log().expand(6, -1)
-    held = HeldOut(logits[None], prior, labels, folds, torch.bincount(labels), ())
+    held = OutOfFold(logits[None], prior, labels, folds, torch.bincount(labels), ())
     asked = crossval_run(posthoc={"adjustment": {"rule": "tuned"}}, train={"early_stop": {"metric": "accuracy"}})
 
     def nll(tau):
         return torch.nn.functional.cross_entropy(logits - tau * prior, labels).item()
 
-    assert pooled(asked, held).tau == min((k / 20 for k in range(31)), key=nll) > 0
+    assert choose_out_of_fold(asked, held).tau == min((k / 20 for k in range(31)), key=nll) > 0
 
 
 def test_what_decides_is_the_metric_then_the_nll_and_rounding_is_no_difference():

@@ -9,7 +9,7 @@ from torch.nn.functional import one_hot
 
 from frostbench.training.losses.acls import Acls
 from frostbench.training.losses.brier import Brier
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.cpc import Cpc, discrimination, exclusion
 from frostbench.training.losses.cross_entropy import CrossEntropy
@@ -128,9 +128,9 @@ def test_the_largest_probability_within_a_margin_is_that_of_the_closed_form(clas
 
 
 def test_mbls_and_acls_measure_plain_logits_where_a_prior_is_added():
-    facts = facts_of(torch.arange(4).repeat_interleave(torch.tensor([90, 60, 10, 1])), 4, NoWeight())
+    statistics = class_statistics_of(torch.arange(4).repeat_interleave(torch.tensor([90, 60, 10, 1])), 4, NoWeight())
     spec = LossSpec.model_validate({"logit_adjustment": {"tau": 1}})
-    stages = scores(spec, Z, Z, facts)
+    stages = scores(spec, Z, Z, statistics)
     plain = CrossEntropy()(stages, Targets(Y))
     for point, penalty in (
         (Mbls(margin=2), 0.1 * margin_penalty(Z, 2.0, "mean")),

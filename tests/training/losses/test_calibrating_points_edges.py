@@ -9,7 +9,7 @@ from torch.nn.functional import one_hot, softplus
 
 from frostbench.training.losses.acls import Acls
 from frostbench.training.losses.brier import Brier
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.cpc import CLASSES_AT_ONCE, Cpc, exclusion
 from frostbench.training.losses.entropy import Ecp
@@ -126,6 +126,6 @@ def test_heads_with_their_own_smoothing_equal_a_loop(point):
 
 @pytest.mark.parametrize("name", POINTS)
 def test_the_objective_of_batch_rows_is_the_mean_of_the_point_loss(name):
-    facts = facts_of(torch.arange(4).repeat_interleave(5), 4, NoWeight())
-    found = objective(LossSpec(point=POINTS[name]), Z, Y, facts, 1.0)
+    statistics = class_statistics_of(torch.arange(4).repeat_interleave(5), 4, NoWeight())
+    found = objective(LossSpec(point=POINTS[name]), Z, Y, statistics, 1.0)
     assert found.item() == pytest.approx(each(POINTS[name]).mean().item(), abs=1e-12)

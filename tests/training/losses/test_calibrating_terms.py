@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot
 from frostbench.heads.bodies.body import Pass
 from frostbench.heads.bodies.dense import zero_layer
 from frostbench.heads.head import Core
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.loss import LossSpec
 from frostbench.training.losses.mdca import Mdca
@@ -132,25 +132,25 @@ def test_heads_with_their_own_width_equal_a_loop(form):
         assert torch.allclose(slopes[k], wanted, rtol=0, atol=1e-12)
 
 
-def beside(tree, logits, labels, branches, facts):
+def beside(tree, logits, labels, branches, statistics):
     """What the terms of a loss add for a batch."""
     spec, core = LossSpec.model_validate(tree), Core(Pass(6), zero_layer(6, 6))
-    parts = LossParts(spec, core, len(facts.present), torch.Generator())
-    step = context(core, facts, labels, logits, branches=branches)
+    parts = LossParts(spec, core, len(statistics.present), torch.Generator())
+    step = context(core, statistics, labels, logits, branches=branches)
     return effects_of(parts, spec, step).with_terms(logits.new_zeros(())).item()
 
 
 def test_an_objective_adds_each_by_its_weight_for_the_classes_with_rows_alone():
     rows = torch.arange(4).repeat_interleave(torch.tensor([9, 5, 3, 1])) + 1
-    facts = facts_of(rows, 6, NoWeight())
+    statistics = class_statistics_of(rows, 6, NoWeight())
     logits = torch.full((4, 6), 50.0, dtype=torch.float64)
     logits[:, 1:5] = Z
     branches = (Branch(Y + 1, ONE),)
-    assert beside({}, logits, Y + 1, branches, facts) == 0
-    found = beside({"mmce": {"weight": 2, "form": "weighted"}}, logits, Y + 1, branches, facts)
+    assert beside({}, logits, Y + 1, branches, statistics) == 0
+    found = beside({"mmce": {"weight": 2, "form": "weighted"}}, logits, Y + 1, branches, statistics)
     assert found == pytest.approx(2 * 0.6957949396130816, abs=1e-10)
-    found = beside({"mmce": {"weight": 2}, "mdca": {"weight": 0.5}}, logits, Y + 1, branches, facts)
+    found = beside({"mmce": {"weight": 2}, "mdca": {"weight": 0.5}}, logits, Y + 1, branches, statistics)
     assert found == pytest.approx(2 * 0.02318155613125518 + 0.5 * 0.13481867063336012, abs=1e-10)
     # They read what is predicted, whatever prior training adds.
     adjusted = {"mdca": {"weight": 1}, "logit_adjustment": {"tau": 1}}
-    assert beside(adjusted, logits, Y + 1, branches, facts) == pytest.approx(0.13481867063336012, abs=1e-10)
+    assert beside(adjusted, logits, Y + 1, branches, statistics) == pytest.approx(0.13481867063336012, abs=1e-10)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import EffectiveWeight, InverseWeight, NoWeight
 from frostbench.training.losses.hardmine import HardMine
 from frostbench.training.losses.label_smoothing import LabelSmoothing
@@ -18,8 +18,8 @@ Z = torch.tensor([[1.0, 0.5, -0.2]], dtype=torch.float64)
 
 def loss_of(tree, label, logits=Z, labels=LABELS, classes=3):
     spec = LossSpec.model_validate(tree)
-    facts = facts_of(labels, classes, spec.class_weight)
-    return objective(spec, logits, torch.tensor([label]), facts, 1.0).item()
+    statistics = class_statistics_of(labels, classes, spec.class_weight)
+    return objective(spec, logits, torch.tensor([label]), statistics, 1.0).item()
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_logit_adjustment_adds_the_prior_and_never_subtracts_it():
 def test_the_gradient_of_logit_adjustment_matches_the_vector():
     z = Z.clone().requires_grad_()
     spec = LossSpec.model_validate({"logit_adjustment": {"tau": 1}})
-    objective(spec, z, torch.tensor([2]), facts_of(LABELS, 3, NoWeight()), 0.0).backward()
+    objective(spec, z, torch.tensor([2]), class_statistics_of(LABELS, 3, NoWeight()), 0.0).backward()
     assert z.grad[0].tolist() == pytest.approx([0.939849917, 0.057004779, -0.9968546961], abs=1e-9)
 
 
@@ -73,8 +73,8 @@ def test_the_mean_divides_by_the_weights_that_took_part():
     labels = torch.tensor([0, 2])
     rows = torch.tensor([0] * 4 + [1] * 2 + [2])
     spec = LossSpec(class_weight=InverseWeight())
-    facts = facts_of(rows, 3, spec.class_weight)
-    ours = objective(spec, logits, labels, facts, 0.0).item()
+    statistics = class_statistics_of(rows, 3, spec.class_weight)
+    ours = objective(spec, logits, labels, statistics, 0.0).item()
     theirs = cross_entropy(logits, labels, weight=InverseWeight()(torch.bincount(rows))).item()
     assert ours == pytest.approx(theirs, abs=1e-12)
 
@@ -83,7 +83,7 @@ def test_without_weights_smoothing_equals_torch():
     logits = torch.randn(50, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     labels = torch.arange(50) % 7
     spec = LossSpec.model_validate({"smoothing": {"epsilon": 0.2}})
-    ours = objective(spec, logits, labels, facts_of(labels, 7, NoWeight()), 0.0)
+    ours = objective(spec, logits, labels, class_statistics_of(labels, 7, NoWeight()), 0.0)
     assert ours.item() == pytest.approx(cross_entropy(logits, labels, label_smoothing=0.2).item(), abs=1e-12)
 
 
@@ -92,13 +92,13 @@ def test_a_clean_sample_of_a_frequent_class_keeps_its_class_at_the_optimum():
     counts = torch.tensor([5000] + [20] * 9)
     labels = torch.arange(10).repeat_interleave(counts)
     spec = LossSpec.model_validate({"smoothing": {"epsilon": 0.1}, "class_weight": {"kind": "effective"}})
-    facts = facts_of(labels, 10, spec.class_weight)
+    statistics = class_statistics_of(labels, 10, spec.class_weight)
     z = torch.zeros(1, 10, dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.LBFGS([z], max_iter=200, tolerance_grad=1e-12, line_search_fn="strong_wolfe")
 
     def closure():
         optimiser.zero_grad()
-        loss = objective(spec, z, torch.tensor([0]), facts, 0.0)
+        loss = objective(spec, z, torch.tensor([0]), statistics, 0.0)
         loss.backward()
         return loss
 
@@ -141,7 +141,7 @@ def test_every_op_has_a_neutral_value(tree):
     logits = torch.randn(30, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     labels = torch.arange(30) % 3
     spec = LossSpec.model_validate(tree)
-    found = objective(spec, logits, labels, facts_of(LABELS, 3, spec.class_weight), 1.0)
+    found = objective(spec, logits, labels, class_statistics_of(LABELS, 3, spec.class_weight), 1.0)
     assert found.item() == pytest.approx(cross_entropy(logits, labels).item(), abs=1e-12)
 
 
@@ -155,7 +155,7 @@ def test_absent_classes_are_cut_out_of_the_loss_and_of_the_smoothing():
 
 def test_stages_stay_readable():
     spec = LossSpec.model_validate({"logit_adjustment": {"tau": 1}})
-    stages = scores(spec, Z, Z, facts_of(LABELS, 3, NoWeight()))
+    stages = scores(spec, Z, Z, class_statistics_of(LABELS, 3, NoWeight()))
     assert torch.equal(stages.raw, Z)
     assert (stages.adjusted - stages.raw)[0].tolist() == pytest.approx([math.log(p) for p in (0.9, 0.09, 0.01)])
 
@@ -203,12 +203,12 @@ class TestHardMine:
         spec = LossSpec.model_validate(
             {"hardmine": {"keep": 0.5, "warm": 0, "quota": 0}, "class_weight": {"kind": "inverse"}}
         )
-        facts = facts_of(torch.tensor([0] * 9 + [1]), 2, spec.class_weight)
+        statistics = class_statistics_of(torch.tensor([0] * 9 + [1]), 2, spec.class_weight)
         plain = cross_entropy(logits, labels, reduction="none")
         weight = torch.tensor([0.2, 0.2, 1.8, 1.8], dtype=torch.float64)
         chosen = torch.tensor([False, True, True, False])
         wanted = (weight * plain)[chosen].sum() / weight[chosen].sum()
-        assert objective(spec, logits, labels, facts, 1.0).item() == pytest.approx(wanted.item(), abs=1e-12)
+        assert objective(spec, logits, labels, statistics, 1.0).item() == pytest.approx(wanted.item(), abs=1e-12)
 
 
 def test_a_batch_of_one_row_keeps_it_whatever_the_guard_leaves_out():

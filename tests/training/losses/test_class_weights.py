@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import (
     ConstantSchedule,
     DeferredSchedule,
@@ -77,15 +77,15 @@ def test_no_rows_at_all_is_refused(rule):
 
 def test_the_effective_prior_is_share_times_weight():
     labels = torch.arange(3).repeat_interleave(COUNTS)
-    facts = facts_of(labels, 3, EffectiveWeight(beta=0.999))
+    statistics = class_statistics_of(labels, 3, EffectiveWeight(beta=0.999))
     wanted = [0.4251862383, 0.2931092002, 0.2817045615]
-    assert facts.log_prior_effective.exp().tolist() == pytest.approx(wanted, abs=1e-9)
-    assert facts.log_prior_raw.exp().tolist() == pytest.approx([0.9, 0.09, 0.01], abs=1e-12)
+    assert statistics.log_prior_effective.exp().tolist() == pytest.approx(wanted, abs=1e-9)
+    assert statistics.log_prior_raw.exp().tolist() == pytest.approx([0.9, 0.09, 0.01], abs=1e-12)
 
 
 def test_labels_outside_the_classes_are_refused():
     with pytest.raises(ValueError, match=r"labels must lie in 0..C-1 for the 3 classes .* span 0..3"):
-        facts_of(torch.tensor([0, 3]), 3, NoWeight())
+        class_statistics_of(torch.tensor([0, 3]), 3, NoWeight())
 
 
 @pytest.mark.parametrize("ratio", [1.0001, 1.5, 10.463, 50, 86.11, 89.999])

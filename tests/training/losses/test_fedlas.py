@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from frostbench.heads.bodies.body import Pass
 from frostbench.heads.bodies.dense import zero_layer
 from frostbench.heads.head import Core
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.cross_entropy import CrossEntropy
 from frostbench.training.losses.fedlas import Fedlas, Gate, Smoothed, gamma
 from frostbench.training.losses.loss import LossSpec, branched_objective
@@ -225,16 +225,16 @@ def test_the_gate_has_as_many_numbers_as_in_the_official_code(classes, numbers):
 
 def test_the_objective_is_the_worked_example_through_its_part_and_branches():
     spec = LossSpec(fedlas=ls(0.1, statistics="official"))
-    facts = facts_of(Y, 4, spec.class_weight)
-    facts = replace(facts, present=torch.arange(4), position=torch.arange(4), weight=torch.ones(4).double())
+    statistics = class_statistics_of(Y, 4, spec.class_weight)
+    statistics = replace(statistics, present=torch.arange(4), position=torch.arange(4), weight=torch.ones(4).double())
     core = Core(Pass(4), zero_layer(4, 4))
     parts = LossParts(spec, core, 4, torch.Generator()).double()
     part = parts.fedlas
     part.gate, part.signs = gate(), torch.zeros(10, dtype=torch.float64)
-    step = context(core, facts, Y, Z, x=G, index=torch.tensor([3, 0, 9, 5]))
+    step = context(core, statistics, Y, Z, x=G, index=torch.tensor([3, 0, 9, 5]))
     effects = effects_of(parts, spec, step)
     point = effects.wrapped(spec.point)
-    value = branched_objective(spec, Z, [Branch(Y, torch.ones(4))], facts, 0.0, point=point)
+    value = branched_objective(spec, Z, [Branch(Y, torch.ones(4))], statistics, 0.0, point=point)
     assert float(value.detach()) == pytest.approx(1.6780932049959638, abs=1e-12)
     found = effects.finished()
     assert found["fedlas.norms"].tolist() == pytest.approx([4.0875, 7.106487993477932], abs=1e-12)

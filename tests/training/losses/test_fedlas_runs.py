@@ -8,7 +8,7 @@ from frostbench.benchmarks.settings.parsing import parse, with_changes
 from frostbench.training.data.train_rows import train_rows
 from frostbench.training.engine.events import Epoch, Finished
 from frostbench.training.engine.fit import fit
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stages import first_stage
 from frostbench.training.run import RunSpec
 
@@ -56,8 +56,8 @@ def test_norms_are_those_of_cached_vectors_in_units_whatever_is_standardised():
     rows = data(torch.float64)
     plain = run_of(alpha=0.1, source="input", statistics="exact", gate="plus")
     tree = plain.model_dump(mode="json")
-    (setting,) = settings_of([0], [parse(RunSpec, with_changes(tree, {"head.preprocess.std": True}))], rows)
-    objective = first_stage([setting]).stack.objectives[0]
+    (context,) = run_contexts([0], [parse(RunSpec, with_changes(tree, {"head.preprocess.std": True}))], rows)
+    objective = first_stage([context]).stack.objectives[0]
     norms = train_rows(plain, rows).x.abs().sum(1)
     assert objective.parts.fedlas.norms.tolist() == pytest.approx([float(norms.mean()), float(norms.std())], rel=1e-9)
 

@@ -4,7 +4,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, one_hot
 from torchvision.ops import sigmoid_focal_loss
 
 from frostbench.training.data.part import Data, Part
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.losses.class_weights import EffectiveWeight
 from frostbench.training.losses.cross_entropy import CrossEntropy
 from frostbench.training.losses.focal import Focal, SigmoidFocal
@@ -103,7 +103,7 @@ def test_sigmoids_start_at_one_over_the_classes_that_have_rows():
 
     def biases(kind):
         run = RunSpec.model_validate({"train": {"loss": {"point": {"kind": kind}}}})
-        return settings_of([0], [run], data)[0].head.classifier.bias.detach()
+        return run_contexts([0], [run], data)[0].head.classifier.bias.detach()
 
     torch.testing.assert_close(biases("sigmoid_focal").sigmoid(), torch.full((4,), 1 / 3))
     assert len(set(biases("focal").tolist())) == 4

@@ -8,14 +8,14 @@ import torch
 from four_rows import Y, Z
 from torch.nn.functional import cross_entropy
 
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.focal import Focal
 from frostbench.training.losses.label_smoothing import LabelSmoothing
 from frostbench.training.losses.loss import LossSpec, branched_objective, objective
 from frostbench.training.losses.scores import Branch, Scores
 
-FACTS = facts_of(torch.arange(4).repeat_interleave(5), 4, NoWeight())
+FACTS = class_statistics_of(torch.arange(4).repeat_interleave(5), 4, NoWeight())
 
 
 def smoothed(**options):

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy, one_hot
 from frostbench.heads.stepped.arcface import ArcFace
 from frostbench.training.engine.events import Finished
 from frostbench.training.engine.fit import fit
-from frostbench.training.losses.class_statistics import facts_of
+from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.label_smoothing import LabelSmoothing
 from frostbench.training.losses.loss import LossSpec, branched_objective, objective
@@ -33,15 +33,15 @@ def specs(spec_types):
 
 
 def mixed(spec, z=Z, margin=None):
-    facts = facts_of(LABELS, 5, spec.class_weight)
-    return branched_objective(spec, z, (Branch(FIRST, SHARE), Branch(SECOND, 1 - SHARE)), facts, 1.0, margin)
+    statistics = class_statistics_of(LABELS, 5, spec.class_weight)
+    return branched_objective(spec, z, (Branch(FIRST, SHARE), Branch(SECOND, 1 - SHARE)), statistics, 1.0, margin)
 
 
 def each(spec, labels, z=Z):
     """Loss of each row by itself, which has no weight then."""
-    facts = facts_of(LABELS, 5, NoWeight())
+    statistics = class_statistics_of(LABELS, 5, NoWeight())
     plain = spec.model_copy(update={"class_weight": NoWeight()})
-    return torch.stack([objective(plain, z[i : i + 1], labels[i : i + 1], facts, 1.0) for i in range(len(labels))])
+    return torch.stack([objective(plain, z[i : i + 1], labels[i : i + 1], statistics, 1.0) for i in range(len(labels))])
 
 
 def test_mixed_labels_are_torchs_cross_entropy_with_probabilities():
@@ -63,10 +63,10 @@ def test_each_branch_counts_by_its_share_and_the_weight_of_its_class(point, weig
 @pytest.mark.parametrize("point", specs(POINTS), ids=lambda p: p["kind"])
 def test_whole_shares_are_hard_labels(point):
     spec = LossSpec.model_validate({"point": point, "class_weight": {"kind": "inverse"}})
-    facts = facts_of(LABELS, 5, spec.class_weight)
+    statistics = class_statistics_of(LABELS, 5, spec.class_weight)
     one = torch.ones(6, dtype=torch.float64)
-    found = branched_objective(spec, Z, (Branch(FIRST, one), Branch(SECOND, 0 * one)), facts, 1.0)
-    assert found.item() == pytest.approx(objective(spec, Z, FIRST, facts, 1.0).item(), abs=1e-15)
+    found = branched_objective(spec, Z, (Branch(FIRST, one), Branch(SECOND, 0 * one)), statistics, 1.0)
+    assert found.item() == pytest.approx(objective(spec, Z, FIRST, statistics, 1.0).item(), abs=1e-15)
 
 
 @pytest.mark.parametrize("point", specs(POINTS), ids=lambda p: p["kind"])
@@ -111,7 +111,7 @@ def test_a_margin_is_on_one_class_at_a_time():
     """Cosines 0.8, 0.3, -0.2 under ArcFace with margin 0.5 and scale 30, labels 0 and 1 with shares 0.7 and 0.3."""
     cos = torch.tensor([[0.8, 0.3, -0.2]], dtype=torch.float64)
     counts = torch.tensor([4, 4, 4])
-    facts = facts_of(torch.arange(3).repeat_interleave(counts), 3, NoWeight())
+    statistics = class_statistics_of(torch.arange(3).repeat_interleave(counts), 3, NoWeight())
     head = ArcFace(margin=0.5, scale=30, warmup=0)
 
     def margin(logits, own):
@@ -119,7 +119,7 @@ def test_a_margin_is_on_one_class_at_a_time():
 
     def value(*branches):
         parts = [Branch(torch.tensor([y]), torch.tensor([s], dtype=torch.float64)) for y, s in branches]
-        return branched_objective(LossSpec(), 30 * cos, parts, facts, 1.0, margin).item()
+        return branched_objective(LossSpec(), 30 * cos, parts, statistics, 1.0, margin).item()
 
     assert value((0, 1.0)) == pytest.approx(0.03180079408182657, abs=1e-9)
     assert value((1, 1.0)) == pytest.approx(29.822041406036327, abs=1e-9)

@@ -10,23 +10,23 @@ from frostbench.benchmarks.settings.parsing import parse, with_changes
 from frostbench.heads.head import fold_temperatures
 from frostbench.training.data.train_rows import train_rows
 from frostbench.training.engine.fit import fit
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.losses.vace import Vace
 from frostbench.training.run import RunSpec
 
 
 def test_temperatures_are_folded_into_a_linear_layer():
     run = run_of()
-    (setting,) = settings_of([0], [run], data(torch.float32))
+    (context,) = run_contexts([0], [run], data(torch.float32))
     layer = torch.nn.Linear(2, 3)
     layer.weight.data = torch.tensor([[1.0, 2], [0, -1], [3, 0.5]])
     layer.bias.data = torch.tensor([0.1, 0.2, -0.3])
-    setting.head.classifier = layer
-    fold_temperatures(setting.head, torch.tensor([0.5, 1, 2]))
+    context.head.classifier = layer
+    fold_temperatures(context.head, torch.tensor([0.5, 1, 2]))
     assert torch.allclose(layer.weight, torch.tensor([[2.0, 4], [0, -1], [1.5, 0.25]]))
     assert torch.allclose(layer.bias, torch.tensor([0.2, 0.2, -0.15]))
     assert torch.allclose(layer(torch.tensor([1.0, -1])), torch.tensor([-1.8, 1.2, 1.1]))
-    assert setting.head.tau is None
+    assert context.head.tau is None
 
 
 def test_scatter_is_that_of_cached_vectors_whatever_is_standardised():
@@ -70,8 +70,8 @@ def test_a_step_is_that_of_cross_entropy_on_divided_logits():
     changes = {"train__schedule__epochs": 1, "train__schedule__batch_size": 75, "train__schedule__warmup": 0}
     tree = with_changes(run_of(**changes).model_dump(mode="json"), {"train.optim": {"kind": "sgd", "lr": 0.1}})
     run = parse(RunSpec, with_changes(tree, {"train.loss.vace.strength": 0.5}))
-    (setting,) = settings_of([0], [run], rows)
-    weight, bias = (p.detach().double().clone().requires_grad_() for p in setting.head.classifier.parameters())
+    (context,) = run_contexts([0], [run], rows)
+    weight, bias = (p.detach().double().clone().requires_grad_() for p in context.head.classifier.parameters())
     tau = temperatures_of(run, rows)
     x, y = train_rows(run, rows).x, rows.train.labels
     gradients = torch.autograd.grad(cross_entropy((x @ weight.T + bias) / tau, y), (weight, bias))
@@ -138,9 +138,9 @@ def test_as_a_control_it_multiplies_the_decay_of_each_row():
     tree = {"train.optim": {"kind": "sgd", "lr": 0.1, "weight_decay": 0.5}, "train.schedule.batch_size": 75}
     base = with_changes(run_of(train__schedule__epochs=1, train__schedule__warmup=0).model_dump(mode="json"), tree)
     run = parse(RunSpec, with_changes(base, {"train.loss.vace.strength": 0.5, "train.loss.vace.acts_on": "decay"}))
-    (setting,) = settings_of([0], [run], rows)
-    weight = setting.head.classifier.weight.detach().double().clone().requires_grad_()
-    bias, tau = setting.head.classifier.bias.detach().double(), temperatures_of(run, rows)
+    (context,) = run_contexts([0], [run], rows)
+    weight = context.head.classifier.weight.detach().double().clone().requires_grad_()
+    bias, tau = context.head.classifier.bias.detach().double(), temperatures_of(run, rows)
     x, y = train_rows(run, rows).x, rows.train.labels
     (gradient,) = torch.autograd.grad(cross_entropy(x @ weight.T + bias, y), weight)
     step = 0.1 * run.train.schedule.factor(0.5)

@@ -7,7 +7,7 @@ from catalogue import BASE, data, merged
 from frostbench.training.data.part import Data, Part
 from frostbench.training.engine.events import Epoch, Started
 from frostbench.training.engine.fit import fit
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stages import first_stage
 from frostbench.training.run import RunSpec
 from frostbench.training.sampling.oversample import GaussianOversample, NoOversample, Smote, wanted_rows
@@ -129,7 +129,7 @@ def test_rows_that_were_made_up_are_in_no_statistic():
     seen = {}
     for kind in ("none", "gaussian"):
         tree = {"train": {"augment": {"noise": 0.1}, "oversample": {"kind": kind}}}
-        stage = first_stage(settings_of([0], [RunSpec.model_validate(merged(BASE, tree))], rows))
+        stage = first_stage(run_contexts([0], [RunSpec.model_validate(merged(BASE, tree))], rows))
         seen[kind] = (len(stage.rows.labels), stage.stack.objectives[0].channels)
     assert seen["gaussian"][0] > seen["none"][0] == len(rows.train)
     assert all(torch.equal(a, b) for a, b in zip(seen["gaussian"][1], seen["none"][1], strict=True))

@@ -7,8 +7,8 @@ import torch
 from catalogue import data
 
 from frostbench.training.engine.ema import Average
-from frostbench.training.engine.optimisers import SMALL_HEAD, Apart, Together, optimiser_for
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.optimisers import SMALL_HEAD, Apart, StackedOptimiser, optimiser_for
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stages import first_stage
 from frostbench.training.run import RunSpec
 from frostbench.training.spec.optim import AdamW, Schedule, Sgd
@@ -33,7 +33,7 @@ def theirs(spec, parameters):
 
 
 DECAYED = frozenset({"layer.weight", "centers"})
-EITHER = pytest.mark.parametrize("optimiser", [Together, Apart])
+EITHER = pytest.mark.parametrize("optimiser", [StackedOptimiser, Apart])
 
 
 def random(*lead, seed):
@@ -102,7 +102,7 @@ def test_a_rate_of_0_moves_nothing(optimiser, specs):
 
 def test_many_small_heads_move_together_and_large_ones_or_one_alone_apart():
     small, large = {"w": torch.zeros(2, 8, 8)}, {"w": torch.zeros(2, SMALL_HEAD + 1, 1)}
-    assert isinstance(optimiser_for(small, ADAMS[:2], frozenset()), Together)
+    assert isinstance(optimiser_for(small, ADAMS[:2], frozenset()), StackedOptimiser)
     assert isinstance(optimiser_for({"w": torch.zeros(1, 8, 8)}, ADAMS[:1], frozenset()), Apart)
     assert isinstance(optimiser_for(large, ADAMS[:2], frozenset()), Apart)
 
@@ -133,7 +133,7 @@ def test_averages_are_those_of_torch_swa_utils_with_a_decay_that_starts_small():
 def test_every_layer_is_decayed_but_biases_and_norms_are_not(specs):
     """One step at a rate without gradients to speak of: only what is decayed shrinks."""
     tree = {"head": {"body": {"kind": "mlp", "hidden": [8, 6]}}, "train": {"optim": specs[0].model_dump()}}
-    stack = first_stage(settings_of([0], [RunSpec.model_validate(tree)], data())).stack
+    stack = first_stage(run_contexts([0], [RunSpec.model_validate(tree)], data())).stack
     before = {n: p.detach().clone() for n, p in stack.optimiser.parameters.items()}
     stack.optimiser.step({n: torch.zeros_like(p) for n, p in before.items()}, 1.0)
     moved = {n for n, p in stack.optimiser.parameters.items() if not torch.equal(p, before[n])}

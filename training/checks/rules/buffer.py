@@ -27,13 +27,13 @@ BUFFER_RULES: tuple[Rule, ...] = (
         "a buffer mixes two blocks or more: set train.sampler.buffer_rows to twice train.sampler.block_rows at least",
     ),
     Rule(
-        "idle",
+        "no effect",
         _unread_blocks,
         "blocks go into a buffer and there is none, so train.sampler.block_rows has no effect: set "
         "train.sampler.buffer_rows",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: _is_buffered(run) and is_solved(run),
         "a solved classifier such as logreg takes all rows at once, so a buffer has no effect: set "
         "train.sampler.buffer_rows=null",

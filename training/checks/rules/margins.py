@@ -20,7 +20,7 @@ MARGIN_RULES: tuple[Rule, ...] = (
         "train.loss.smoothing.epsilon=0, or use head.classifier.kind=cosine",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: run.head.classifier.is_marginless,
         "a margin of 0 leaves a cosine classifier, so the options of the margin have no effect: raise the margin, or "
         "use head.classifier.kind=cosine",
@@ -31,7 +31,7 @@ MARGIN_RULES: tuple[Rule, ...] = (
         "a direction that all vectors share leaves little angle between the classes: set head.preprocess.center=true",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: is_bare_cosine(run) and _gains_only(run),
         "a cosine does not see the length of a vector, so train.augment.gain has no effect: set it to 0, or use "
         "train.augment.channel_scale",

@@ -28,7 +28,7 @@ def _neutral_in_place(field: str, method: type[LossMethod]) -> Iterator[Rule]:
         return bool(found.is_neutral) and found != plain
 
     yield Rule(
-        "idle",
+        "no effect",
         applies,
         f"{_stated(field, method)} leaves {_words(field)} out, so its other options have no effect: change it, or "
         "leave these at their defaults",
@@ -45,7 +45,7 @@ def _neutral_of_kind(field: str, method: type[LossMethod]) -> Rule:
 
     raised = " or ".join(f"train.loss.{field}.{name}" for name in method.neutral)
     return Rule(
-        "idle",
+        "no effect",
         applies,
         f"loss {kind} with these options is {_words(first)}: raise {raised}, or use train.loss.{field}.kind={first}",
     )

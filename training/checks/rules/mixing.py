@@ -43,24 +43,24 @@ MIXING_RULES: tuple[Rule, ...] = (
         "train.oversample.kind=none",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: not is_mixed(run) and run.train.mixup != Mixup(),
         "mixup mixes nothing, so its other options have no effect: set train.mixup.alpha above 0",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: is_mixed(run) and _unread_remix(run.train.mixup),
         "label_rule=share shares labels as vectors, so remix_kappa and remix_tau have no effect: set "
         "train.mixup.label_rule=remix",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: is_mixed(run) and run.train.mixup.where == "hidden" and is_bare(run),
         "a head without a body has no hidden layer, so train.mixup.where=hidden mixes the input: use "
         "head.body.kind=mlp, or train.mixup.where=input",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: _changes_nothing(run) and not is_solved(run),
         "frofa with a probability or a width of 0 changes nothing: raise it, or set train.frofa.kind=none",
     ),

@@ -62,7 +62,7 @@ POINT_RULES: tuple[Rule, ...] = (
         "at random: set train.early_stop.metric=last",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: _has_no_point(run) and _shapes_the_point(run) and not is_logreg(run),
         "with train.loss.point_weight=0 the point loss counts nothing, so train.loss.point, smoothing, "
         "logit_adjustment and hardmine have no effect: leave them out",

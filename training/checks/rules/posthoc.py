@@ -40,7 +40,7 @@ POSTHOC_RULES: tuple[Rule, ...] = (
         "posthoc.thresholds.kind=none or posthoc.shift.kind=none where one of them is enough",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: _is_deployed(run) and is_shifted(run),
         "probabilities are moved to posthoc.deploy_prior whatever prior they had, so posthoc.adjustment has no effect: "
         "use one of the two",
@@ -51,14 +51,14 @@ POSTHOC_RULES: tuple[Rule, ...] = (
         "select and test rows come with the class shares of the table, so figures under posthoc.deploy_prior are of "
         "another world than the one it states: compare rows of one deploy_prior with each other alone",
     ),
-    # A warning, not "idle": a form would else close the choice of the kind, which comes before the classes' names.
+    # A warning, not "no effect": a form would else close the choice of the kind, which comes before the classes' names.
     Rule(
         "warn",
         _shifts_nothing,
         "posthoc.shift names no class, so it has no effect: give numbers by class name, or set posthoc.shift.kind=none",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: run.posthoc.rows != "auto" and not run.posthoc.reads_rows,
         "nothing after training is fitted to rows, so posthoc.rows has no effect: choose a posthoc.calibration, or "
         "set posthoc.rows=auto",

@@ -83,13 +83,13 @@ PRIOR_RULES: tuple[Rule, ...] = (
         "so both favour these: use train.mixup.pairing=random with label_rule=share, or no adjustment",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: _by_effective(run) and weighs_evenly(run) and sees_evenly(run),
         "inverse class weights leave a uniform effective prior, so logit adjustment by it changes nothing: use one of "
         "the two",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: _by_effective(run) and draws_evenly(run) and sees_evenly(run),
         "a sampler that draws all classes alike leaves a uniform effective prior, so logit adjustment by it changes "
         "nothing: use one of the two",
@@ -112,13 +112,13 @@ PRIOR_RULES: tuple[Rule, ...] = (
         "posthoc.adjustment",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: is_shifted(run) and _is_taken_out(run),
         "logit adjustment of tau 1 in training leaves a uniform prior in the logits, so posthoc.adjustment has no "
         "effect: use one of the two",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: (
             weighs_evenly(run)
             and sees_evenly(run)
@@ -131,7 +131,7 @@ PRIOR_RULES: tuple[Rule, ...] = (
         "the two",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: (
             draws_evenly(run) and sees_evenly(run) and is_shifted(run) and run.second.is_none and not is_adjusted(run)
         ),
@@ -139,7 +139,7 @@ PRIOR_RULES: tuple[Rule, ...] = (
         "nothing: use one of the two",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: is_shifted(run) and run.second.keeps_class_weights and not last_classifier(run).knows_prior,
         "the logits of this classifier hold no class prior, so posthoc.adjustment has no effect: set its rule to fixed "
         "and its tau to 0",

@@ -61,28 +61,28 @@ NOT_TAKEN: tuple[tuple[Verdict, Applies, str], ...] = (
         "train.loss.weight_schedule.kind=constant",
     ),
     (
-        "idle",
+        "no effect",
         lambda run: (run.train.optim, run.train.schedule) != (AdamW(), Schedule()),
         f"{SOLVED} takes no steps, so train.optim and train.schedule have no effect on it",
     ),
     (
-        "idle",
+        "no effect",
         lambda run: run.train.ema > 0,
         f"{SOLVED} takes no steps, so train.ema has nothing to average: set it to 0",
     ),
-    ("idle", _stops_early, f"{SOLVED} has no epochs, so train.early_stop has no effect on it"),
+    ("no effect", _stops_early, f"{SOLVED} has no epochs, so train.early_stop has no effect on it"),
     (
-        "idle",
+        "no effect",
         lambda run: is_mixed(run) or not run.train.augment.is_neutral,
         f"{SOLVED} takes the training rows as they are, so train.augment and train.mixup have no effect on it",
     ),
     (
-        "idle",
+        "no effect",
         lambda run: not isinstance(run.train.frofa, NoFrofa),
         f"{SOLVED} takes the training rows as they are, so train.frofa has no effect on it: set its kind to none",
     ),
     (
-        "idle",
+        "no effect",
         lambda run: run.train.loss.point_weight != 1,
         f"{SOLVED} has no terms beside its loss, so train.loss.point_weight has no effect: leave it at 1",
     ),
@@ -98,19 +98,19 @@ def _not_taken(verdict: Verdict, uses: Applies, sentence: str) -> Rule:
 SOLVED_RULES: tuple[Rule, ...] = (
     *(_not_taken(*each) for each in NOT_TAKEN),
     Rule(
-        "idle",
+        "no effect",
         lambda run: is_fitted(run) and _minimises(run),
         f"{kinds_that(lambda kind: not kind.minimises_loss)} minimise no loss of train.loss, so its point, smoothing "
         "and logit_adjustment have no effect on them: use posthoc.adjustment, or head.classifier.kind=logreg",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: is_weighted(run) and not run.head.classifier.weighs_classes,
         "this classifier is made of each class by itself, so class weights have no effect on it: set "
         "train.loss.class_weight.kind=none",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: not run.head.classifier.reads_rows and not isinstance(run.train.oversample, NoOversample),
         "this classifier reads no training rows, so train.oversample has no effect on it: set its kind to none",
     ),

@@ -44,31 +44,31 @@ def _is_told_the_epoch(run: RunSpec) -> bool:
 
 UNREAD_RULES: tuple[Rule, ...] = (
     Rule(
-        "idle",
+        "no effect",
         lambda run: _unread_beta(run.train.loss.class_weight),
         "beta_rule=auto and ratio find beta from the class sizes, so the beta given has no effect: leave it out, or "
         "set train.loss.class_weight.beta_rule=fixed",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: _unread_ratio(run.train.loss.class_weight),
         "the ratio of weights is read where beta_rule is ratio, so the ratio given has no effect: leave it out, or set "
         "train.loss.class_weight.beta_rule=ratio",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: _weighs_alike(run.train.loss.class_weight),
         "class weights of power 0, beta 0 or ratio 1 count all classes alike: set train.loss.class_weight.kind=none, "
         "or another number",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: not is_weighted(run) and run.train.loss.count != "images",
         "all classes weigh alike, so what is counted has no effect: choose a train.loss.class_weight, or set "
         "train.loss.count=images",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: (
             not is_weighted(run)
             and not isinstance(run.train.loss.weight_schedule, ConstantSchedule)
@@ -84,13 +84,13 @@ UNREAD_RULES: tuple[Rule, ...] = (
         "train.loss.class_weight.kind=none",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: run.posthoc.adjustment.rule == "tuned" and run.posthoc.adjustment.tau != 0,
         "rule=tuned finds tau on the selection rows, so the tau given has no effect: leave it out, or set "
         "posthoc.adjustment.rule=fixed",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: (
             run.train.early_stop.metric == "last"
             and run.train.early_stop.patience != EarlyStop().patience
@@ -100,7 +100,7 @@ UNREAD_RULES: tuple[Rule, ...] = (
         "metric",
     ),
     Rule(
-        "idle",
+        "no effect",
         lambda run: _is_told_the_epoch(run) and not is_solved(run),
         "the epoch that is kept is given, so train.early_stop.metric and patience have no effect: leave them out, or "
         "set train.early_stop.epoch=null",

@@ -14,13 +14,13 @@ from typing import TypeVar
 import torch
 
 from frostbench.embedcache.backbones.backbone import Backbone
-from frostbench.embedcache.extraction.together import Together
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Lanes:
+class ForwardPool:
     """Calls a function on one thing after another, up to `count` of them at the same time.
 
     With one lane everything happens in the caller's thread. Threads live until the end of the `with` block.
@@ -34,7 +34,7 @@ class Lanes:
         self._pool: ThreadPoolExecutor | None = None
         self._threads = torch.get_num_threads()
 
-    def __enter__(self) -> "Lanes":
+    def __enter__(self) -> "ForwardPool":
         if self.count > 1:
             self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="lane", initializer=_one_thread)
         return self
@@ -59,7 +59,7 @@ class Lanes:
             yield pending.popleft().result()
 
 
-def lanes_for(backbones: Together) -> int:
+def pool_size_for(backbones: BackboneGroup) -> int:
     """How many forward passes of backbones run well at the same time: one for each thread of torch on a CPU, else 1.
 
     ONNX Runtime divides the cores itself, compiled code is not made for several threads, and an alteration may ask a

@@ -12,9 +12,9 @@ from seeing import recipe
 
 from frostbench.embedcache.backbones import NotFiniteError
 from frostbench.embedcache.checking.verify import cache_info, verify_cache
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup, backbone_group
 from frostbench.embedcache.extraction.extract import extract
 from frostbench.embedcache.extraction.opening import embed_canary
-from frostbench.embedcache.extraction.together import Together, together
 from frostbench.embedcache.preprocess import prepare_image
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.sources.folders import list_folder
@@ -69,12 +69,12 @@ def images(count: int) -> list[np.ndarray]:
 
 
 def test_a_single_backbone_keeps_the_names_of_its_poolings():
-    assert list(together(Colours()).recipes) == ["cls"]
-    assert list(together({"a": Colours()}).recipes) == ["cls"]
+    assert list(backbone_group(Colours()).recipes) == ["cls"]
+    assert list(backbone_group({"a": Colours()}).recipes) == ["cls"]
 
 
 def test_several_have_prefixes_sizes_and_dims_of_their_own():
-    both = Together({"small": Colours(8), "large": Colours(16, with_tokens=True)})
+    both = BackboneGroup({"small": Colours(8), "large": Colours(16, with_tokens=True)})
     assert both.dims == {"small.cls": 3, "large.cls": 3, "large.rows": 3}
     assert both.tokens == {"large.rows": 16}
     assert both.recipes["large.cls"].size == 16
@@ -87,7 +87,7 @@ def test_several_have_prefixes_sizes_and_dims_of_their_own():
 
 def test_backbones_that_prepare_alike_prepare_once():
     first, second = Colours(8), Colours(8, changes={"model": "other"})
-    both = Together({"a": first, "b": second})
+    both = BackboneGroup({"a": first, "b": second})
     assert len(both.prepare(images(1)[0])) == 1
     assert (first.prepared, second.prepared) == (1, 0)
 
@@ -95,7 +95,7 @@ def test_backbones_that_prepare_alike_prepare_once():
 def test_the_mean_counts_for_the_preparation_only_where_it_fills_a_border():
     def ways(crop: str) -> int:
         return len(
-            Together({str(m): Colours(changes={"crop": crop, "mean": (m,) * 3}) for m in (0.1, 0.2)}).prepare(
+            BackboneGroup({str(m): Colours(changes={"crop": crop, "mean": (m,) * 3}) for m in (0.1, 0.2)}).prepare(
                 images(1)[0]
             )
         )
@@ -105,14 +105,14 @@ def test_the_mean_counts_for_the_preparation_only_where_it_fills_a_border():
 
 def test_other_backgrounds_and_no_backbone_are_refused():
     with pytest.raises(ValueError, match="one background for transparent pixels"):
-        Together({"a": Colours(), "b": Colours(changes={"alpha_background": (0, 0, 0)})})
+        BackboneGroup({"a": Colours(), "b": Colours(changes={"alpha_background": (0, 0, 0)})})
     with pytest.raises(ValueError, match="at least one backbone"):
-        Together({})
+        BackboneGroup({})
 
 
 def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_stays_so():
     one = Colours(holds=3)
-    members = together(one)
+    members = backbone_group(one)
     prepared = [members.prepare(image) for image in images(10)]
     found = members.embed(prepared)["cls"]
     assert found[:, 0].tolist() == [20.0 + i for i in range(10)]
@@ -123,13 +123,13 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_stays_so():
 
 
 def test_a_single_image_that_does_not_fit_is_an_error():
-    members = together(Colours(holds=0))
+    members = backbone_group(Colours(holds=0))
     with pytest.raises(ValueError, match="must suffice for one image"):
         members.embed([members.prepare(images(1)[0])])
 
 
 def test_rows_that_are_not_finite_are_counted_over_the_whole_batch():
-    members = together(Colours(holds=2))
+    members = backbone_group(Colours(holds=2))
     pixels = images(5)
     pixels[1][:], pixels[4][:] = 13, 13
     with pytest.raises(NotFiniteError) as caught:

@@ -33,7 +33,7 @@ def fingerprint(bench: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def asked_of(job: Job) -> str:
+def fingerprint_of(job: Job) -> str:
     """The fingerprint of a job; empty where its settings are not allowed any more, so that no form equals it."""
     try:
         return fingerprint(job.bench)
@@ -41,11 +41,11 @@ def asked_of(job: Job) -> str:
         return ""
 
 
-def told_bench(bench: Mapping[str, Any]) -> str:
+def describe_bench(bench: Mapping[str, Any]) -> str:
     """The preset, what differs from it, the seeds, the split and the cache of a bench, as plain text.
 
-    >>> told_bench({"preset": "plain", "base": {"train.mixup.alpha": 0.2}, "seeds": [0, 1, 2], "caches": ["plants"]})
-    'plain with train.mixup.alpha=0.2 · seeds 0, 1, 2 · cache plants'
+    >>> describe_bench({"preset": "plain", "base": {"train.ema": 0.9}, "seeds": [0, 1], "caches": ["plants"]})
+    'plain with train.ema=0.9 · seeds 0, 1 · cache plants'
     """
     try:
         changes = [f"{path}={_word(value)}" for path, value in bench.get("base", {}).items()]
@@ -87,9 +87,9 @@ def runs_html(found: Mapping[str, Job]) -> str:
     """Which runs a result is of: a line for each side, and a note that is shown when the form says something else."""
     lines = "".join(
         f'<p><b class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</b>'
-        f"<span>{escape(told_bench(found[side].bench))} · {when(found[side])}</span></p>"
+        f"<span>{escape(describe_bench(found[side].bench))} · {when(found[side])}</span></p>"
         for side in SIDES
         if side in found
     )
-    asked = " ".join(f'data-asked-{side.lower()}="{asked_of(job)}"' for side, job in found.items())
+    asked = " ".join(f'data-asked-{side.lower()}="{fingerprint_of(job)}"' for side, job in found.items())
     return f'<div class="fp fp-runs" data-testid="runs" {asked}>{OUTDATED}{lines}</div>'

@@ -74,7 +74,7 @@ class Printer:
         else:
             runs = self.ended.setdefault((event.cache, event.row), [])
             runs.append(event)
-            line = told_together(runs) if len(runs) == len(self.bench.seeds) else ""
+            line = line_of_setting(runs) if len(runs) == len(self.bench.seeds) else ""
         if line:
             print(line)
 
@@ -96,7 +96,7 @@ def told(event: RunDone) -> str:
     return "\n".join([f"{line} ({how}, {took}{odd})", *(f"    note: {said}" for said in record.notes)])
 
 
-def told_together(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
+def line_of_setting(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
     """One line about a setting whose runs have all ended; empty where all were found in the store."""
     records = [run.record for run in runs if isinstance(run, RunDone)]
     failures = [run for run in runs if isinstance(run, RunFailed)]
@@ -119,7 +119,7 @@ MAIN = {"macro_f1_fg": "macro F1", "accuracy": "accuracy", "nll": "NLL", "ece": 
 """The metrics that a newcomer is told, in words; the others stand in the record."""
 
 
-def told_metrics(record: RunRecord) -> str | None:
+def metrics_line(record: RunRecord) -> str | None:
     """One line with the main metrics of the selection rows; None where the split has none."""
     found = record.evaluations.get("select")
     if found is None:

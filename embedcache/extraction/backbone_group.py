@@ -35,7 +35,7 @@ class Alteration(Protocol):
         """The image, uint8 [H, W, 3], that is embedded for the item of that id; called from many threads."""
 
 
-class Together:
+class BackboneGroup:
     """Backbones by prefix. The columns of a single one are named by its poolings, of several `PREFIX.POOLING`.
 
     Backbones that resize and crop alike share the prepared image. Where a batch does not fit into the device's memory
@@ -151,11 +151,11 @@ class Together:
                 torch.cuda.empty_cache()
 
 
-def together(backbones: "Embedder | Mapping[str, Embedder] | Together") -> Together:
+def backbone_group(backbones: "Embedder | Mapping[str, Embedder] | BackboneGroup") -> BackboneGroup:
     """A single backbone, or several by prefix, as extraction takes them."""
-    if isinstance(backbones, Together):
+    if isinstance(backbones, BackboneGroup):
         return backbones
-    return Together(backbones if isinstance(backbones, Mapping) else {"": backbones})
+    return BackboneGroup(backbones if isinstance(backbones, Mapping) else {"": backbones})
 
 
 def _in_parts(member: Embedder, images: torch.Tensor, size: int) -> Mapping[str, torch.Tensor]:

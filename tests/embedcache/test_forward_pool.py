@@ -12,9 +12,9 @@ from PIL import Image
 from seeing import Halves
 
 from frostbench.embedcache.backbones import Backbone, load_backbone
+from frostbench.embedcache.extraction.backbone_group import BackboneGroup, backbone_group
 from frostbench.embedcache.extraction.extract import extract
-from frostbench.embedcache.extraction.lanes import Lanes, lanes_for
-from frostbench.embedcache.extraction.together import Together, together
+from frostbench.embedcache.extraction.forward_pool import ForwardPool, pool_size_for
 from frostbench.embedcache.sources.folders import list_folder
 from frostbench.embedcache.storage.store import shard_path
 
@@ -44,7 +44,7 @@ def test_results_keep_the_order_of_the_things():
             time.sleep(0.05 * (3 - thing))
         return thing, threading.current_thread().name, torch.get_num_threads()
 
-    with Lanes(3) as lanes:
+    with ForwardPool(3) as lanes:
         found = list(lanes.map(slow, range(10)))
     assert [thing for thing, _, _ in found] == list(range(10))
     assert {name.rpartition("_")[0] for _, name, _ in found} == {"lane"}
@@ -59,7 +59,7 @@ def test_no_more_than_twice_the_lanes_are_taken_ahead():
             taken.append(i)
             yield i
 
-    with Lanes(2) as lanes:
+    with ForwardPool(2) as lanes:
         found = lanes.map(lambda thing: thing, things())
         assert next(found) == 0
         assert taken == [0, 1, 2, 3]
@@ -67,13 +67,13 @@ def test_no_more_than_twice_the_lanes_are_taken_ahead():
 
 
 def test_one_lane_is_the_thread_of_the_caller():
-    with Lanes() as lanes:
+    with ForwardPool() as lanes:
         found = list(lanes.map(lambda _: threading.current_thread(), [1, 2]))
     assert found == [threading.current_thread()] * 2
 
 
 def test_threads_of_torch_are_as_before(three_threads):
-    with Lanes(2) as lanes:
+    with ForwardPool(2) as lanes:
         assert list(lanes.map(lambda _: torch.get_num_threads(), range(4))) == [1] * 4
         assert torch.get_num_threads() == 3
     later: list[int] = []
@@ -89,14 +89,14 @@ def test_an_error_in_a_lane_reaches_the_caller_and_ends_the_others():
             raise ValueError("no such thing")
         return thing
 
-    with pytest.raises(ValueError, match="no such thing"), Lanes(2) as lanes:
+    with pytest.raises(ValueError, match="no such thing"), ForwardPool(2) as lanes:
         list(lanes.map(fails, range(100)))
     assert not any(thread.name.startswith("lane") for thread in threading.enumerate())
 
 
 def test_who_runs_beside_itself(backbone, three_threads):
-    assert lanes_for(together(backbone)) == 3
-    assert lanes_for(together({"a": backbone, "b": backbone})) == 3
+    assert pool_size_for(backbone_group(backbone)) == 3
+    assert pool_size_for(backbone_group({"a": backbone, "b": backbone})) == 3
     others = {
         "compiled": replace(backbone, compiled=True),
         "onnx": replace(
@@ -105,8 +105,8 @@ def test_who_runs_beside_itself(backbone, three_threads):
         "card": replace(backbone, device=torch.device("cuda")),
         "not ours": Halves(),
     }
-    assert {name: lanes_for(together(one)) for name, one in others.items()} == dict.fromkeys(others, 1)
-    assert lanes_for(Together({"": backbone}, using=threading.Lock())) == 1
+    assert {name: pool_size_for(backbone_group(one)) for name, one in others.items()} == dict.fromkeys(others, 1)
+    assert pool_size_for(BackboneGroup({"": backbone}, using=threading.Lock())) == 1
 
 
 def test_a_cache_has_the_same_bytes_with_any_number_of_lanes(backbone, tmp_path, three_threads):

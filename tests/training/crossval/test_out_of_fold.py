@@ -4,7 +4,7 @@ import pytest
 import torch
 from crossval_runs import SHORT, run
 
-from frostbench.training.crossval.out_of_fold import HeldOut, pooled
+from frostbench.training.crossval.out_of_fold import OutOfFold, choose_out_of_fold
 from frostbench.training.metrics.classification import all_metrics
 
 
@@ -12,7 +12,7 @@ def crafted(logits, folds, labels, log_prior=None):
     logits = torch.tensor(logits)
     prior = torch.zeros_like(logits) if log_prior is None else torch.tensor(log_prior).expand(len(logits), -1)
     labels = torch.tensor(labels)
-    return HeldOut(logits[None], prior, labels, torch.tensor(folds), torch.bincount(labels), ())
+    return OutOfFold(logits[None], prior, labels, torch.tensor(folds), torch.bincount(labels), ())
 
 
 def test_the_strength_is_tuned_on_the_rows_of_other_folds():
@@ -20,7 +20,7 @@ def test_the_strength_is_tuned_on_the_rows_of_other_folds():
     prior = [[-0.1053605, -2.3025851]]
     held = crafted([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [3.0, 0.0]], [0, 0, 1, 1], [1, 0, 0, 0], prior)
     spec = run(posthoc={"adjustment": {"rule": "tuned"}}, train=SHORT | {"early_stop": {"metric": "accuracy"}})
-    found = pooled(spec, held)
+    found = choose_out_of_fold(spec, held)
     assert found.tau == pytest.approx(0.5)
     # Fold 0 is judged with the strength of fold 1, which needs none; fold 1 with that of fold 0, whose rows are right
     # from 0.5 to 0.9, with the lowest NLL at 0.7.
@@ -40,7 +40,8 @@ def test_labels_of_a_fold_have_no_part_in_its_own_answers(seed):
     both = {"adjustment": {"rule": "tuned"}, "calibration": {"kind": "temperature"}}
     spec = run(posthoc=both, train=SHORT | {"early_stop": {"metric": "accuracy"}})
     before, after = (
-        pooled(spec, crafted(logits.tolist(), folds.tolist(), each.tolist(), prior)).answers for each in (labels, other)
+        choose_out_of_fold(spec, crafted(logits.tolist(), folds.tolist(), each.tolist(), prior)).answers
+        for each in (labels, other)
     )
     assert torch.equal(before.log_p[folds == 0], after.log_p[folds == 0])
     assert not torch.equal(before.log_p[folds != 0], after.log_p[folds != 0])
@@ -49,9 +50,9 @@ def test_labels_of_a_fold_have_no_part_in_its_own_answers(seed):
 def test_rows_of_classes_that_a_fold_cannot_know_do_not_calibrate():
     inf = float("inf")
     held = crafted([[2.0, -inf], [1.0, 0.0], [0.0, 1.0], [0.5, 0.0]], [0, 0, 1, 1], [1, 0, 1, 1])
-    found = pooled(run(posthoc={"calibration": {"kind": "temperature"}}), held)
+    found = choose_out_of_fold(run(posthoc={"calibration": {"kind": "temperature"}}), held)
     assert len(found.calibration.labels) == 3
     assert found.answers.log_p[0].tolist() == [0.0, -inf]
     nobody = crafted([[2.0, -inf], [1.0, -inf]], [0, 1], [1, 1])
     with pytest.raises(ValueError, match="held-out rows of classes that were trained without them"):
-        pooled(run(posthoc={"calibration": {"kind": "temperature"}}), nobody)
+        choose_out_of_fold(run(posthoc={"calibration": {"kind": "temperature"}}), nobody)
