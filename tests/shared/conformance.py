@@ -16,7 +16,7 @@ from frostbench.heads.spec import numbers, with_numbers
 from frostbench.training.data.part import Data, Part
 from frostbench.training.engine.events import Epoch, Finished
 from frostbench.training.engine.fit import fit, never
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stage_loop import Ended, run_stage
 from frostbench.training.engine.stages import Stage, first_stage
 from frostbench.training.losses.class_weights import EffectiveWeight, NoWeight
@@ -183,7 +183,7 @@ def check_permuted_classes(name: str) -> None:
         first, second = (trained([case], each)[0].head.logits(rows.select.columns) for each in (rows, other))
         assert torch.allclose(first.log_softmax(1)[:, :4], second.log_softmax(1)[:, PERMUTED[:4]], rtol=1e-4, atol=1e-4)
         return
-    stages = [first_stage(settings_of([0], [CASES[name]], each)) for each in (rows, other)]
+    stages = [first_stage(run_contexts([0], [CASES[name]], each)) for each in (rows, other)]
     _start_alike(stages)
     logits = [_followed(stage, rows.select) for stage in stages]
     assert torch.allclose(logits[0], logits[1][:, PERMUTED], rtol=1e-8, atol=1e-8)

@@ -3,7 +3,7 @@
 from frostbench.benchmarks.settings.parsing import parse, with_changes
 from frostbench.training.engine.events import Finished
 from frostbench.training.engine.fit import fit
-from frostbench.training.engine.run_context import settings_of
+from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.run import RunSpec
 
 
@@ -21,5 +21,5 @@ def finished(run, rows):
 
 
 def temperatures_of(run, rows):
-    (setting,) = settings_of([0], [run], rows)
+    (setting,) = run_contexts([0], [run], rows)
     return run.train.loss.vace.of_rows(setting.rows, setting.statistics)
