@@ -1,1 +1,1 @@
-"""Whether a cache is whole and true, and its repair."""
+"""Verification, diagnosis and repair of a cache."""

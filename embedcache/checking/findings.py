@@ -1,4 +1,4 @@
-"""What is wrong with a cache on disk: one finding for each thing, with the repair."""
+"""Findings: problems of a cache on disk, each with its repair."""
 
 import hashlib
 import json
@@ -27,14 +27,14 @@ from frostbench.embedcache.storage.store import bad_path, finished_shards, shard
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be.
+    """One problem of a cache.
 
     Attributes:
-        what: is wrong, with the file.
-        repair: what to do about it, with the command where there is one.
-        mend: does what is safe about it; None where that is for a person to decide.
-        done: what `mend` did, in words.
-        harmless: whether the cache is whole all the same.
+        what: the problem, with the file.
+        repair: what to do, with a command if there is one.
+        mend: function that makes the safe repair; None if a person must decide.
+        done: description of what `mend` did.
+        harmless: whether the cache works nevertheless.
     """
 
     what: str
@@ -47,14 +47,14 @@ class Finding:
 def shard_findings(
     cache_dir: Path, cache: Mapping[str, Any], manifest: Mapping[str, Any] | None, layout: Layout
 ) -> Iterator[Finding]:
-    """What is wrong with the shards: missing, damaged, of another recipe, with other rows, or not listed."""
+    """Yield problems of the shards: missing, damaged, of another recipe, with other rows, or not listed."""
     finished = finished_shards(cache_dir)
     digests = [shard["sha256"] for shard in manifest["shards"]] if manifest is not None else []
     for i, listed in enumerate(layout.shards):
         path = shard_path(cache_dir, i)
         if i not in finished:
             if manifest is not None:
-                yield _shard(cache_dir, cache, i, f"{shard_name(i)} is missing: {path} is gone.")
+                yield _shard(cache_dir, cache, i, f"{shard_name(i)} is missing: {path} does not exist.")
             continue
         digest = digests[i] if i < len(digests) else None
         wrong = _wrong_with(cache_dir, cache, i, digest, {item.id for item in listed})
@@ -64,14 +64,14 @@ def shard_findings(
 
 
 def _wrong_with(cache_dir: Path, cache: Mapping[str, Any], i: int, digest: str | None, listed: set[str]) -> str:
-    """What is wrong with a shard that is there, in words; empty where nothing is."""
+    """Describe the problem of an existing shard; empty if there is none."""
     path = shard_path(cache_dir, i)
     try:
         columns = read_shard_columns(cache_dir, i)
     except MISREAD:
         return "cannot be read"
     if not same_columns(columns, dict(cache["columns"])):
-        return "is of another recipe than cache.json (a foreign shard)"
+        return "has another recipe than cache.json (a foreign shard)"
     try:
         bad = [row["id"] for row in read_shard_bad(cache_dir, i)]
     except MISREAD:
@@ -80,12 +80,12 @@ def _wrong_with(cache_dir: Path, cache: Mapping[str, Any], i: int, digest: str |
     if ids is None:
         return "cannot be read"
     if twice := sorted(one for one, count in Counter([*ids, *bad]).items() if count > 1)[:3]:
-        return f"holds an id more than once ({', '.join(twice)})"
+        return f"contains an id more than once ({', '.join(twice)})"
     if set(ids) | set(bad) != listed:
-        return "holds other images than are listed for it"
+        return "contains other images than those listed for it"
     if digest is not None and file_sha256(path) != digest:
-        return "has other bytes than were written (its SHA-256 is not that of the manifest)"
-    return "" if read_digests(cache_dir, i, None) is not None else "has pages whose checksum is wrong"
+        return "was changed (its SHA-256 differs from the manifest)"
+    return "" if read_digests(cache_dir, i, None) is not None else "has pages with wrong checksums"
 
 
 def _ids(path: Path) -> list[str] | None:
@@ -106,11 +106,11 @@ def _shard(cache_dir: Path, cache: Mapping[str, Any], i: int, what: str) -> Find
 
     which = "it with manifest.json" if shard_path(cache_dir, i).exists() else "manifest.json"
     repair = f"Delete {which} (--repair does), then run: {embed_command(cache_dir, cache)}"
-    return Finding(what, repair, mend, f"deleted {shard_name(i)} and the manifest; the embed command makes it anew")
+    return Finding(what, repair, mend, f"deleted {shard_name(i)} and the manifest; the embed command recreates it")
 
 
 def seal_findings(cache_dir: Path, manifest: Mapping[str, Any]) -> Iterator[Finding]:
-    """A cache.json that is not the one its manifest was written for, and manifests that do not say which that is."""
+    """Yield findings for a changed cache.json, and for manifests without its digest."""
     try:
         check_unchanged(cache_dir, manifest)
     except CacheError as error:
@@ -120,7 +120,7 @@ def seal_findings(cache_dir: Path, manifest: Mapping[str, Any]) -> Iterator[Find
     if lacking:
         path = cache_dir / "manifest.json"
         yield Finding(
-            f"{path} does not state the SHA-256 of {' and '.join(lacking)}: an earlier version wrote it.",
+            f"{path} lacks the SHA-256 of {' and '.join(lacking)}, because an earlier version wrote it.",
             "Add it (--repair does), so that later changes are noticed.",
             lambda: seal(cache_dir),
             f"added the SHA-256 of {' and '.join(lacking)} to {path}",
@@ -129,17 +129,17 @@ def seal_findings(cache_dir: Path, manifest: Mapping[str, Any]) -> Iterator[Find
 
 
 def edited_recipes(cache_dir: Path, cache: Mapping[str, Any]) -> Iterator[Finding]:
-    """Columns of cache.json whose recipe is not that of their hash: the shards are whole, and cache.json was edited."""
+    """Yield a finding for columns of cache.json whose recipe does not match its hash, so cache.json was edited."""
     columns = cache["columns"].items()
     if edited := [name for name, one in columns if one["recipe_hash"] not in _hashes(one["recipe"])]:
         yield Finding(
-            f"{cache_dir / 'cache.json'} was edited: the recipe of {', '.join(edited)} is not that of its hash.",
-            "Put the old file back, or embed anew elsewhere. The schema of each shard has the columns as they were.",
+            f"{cache_dir / 'cache.json'} was edited: the recipe of {', '.join(edited)} does not match its hash.",
+            "Restore the old file, or embed again elsewhere. The schema of each shard has the original columns.",
         )
 
 
 def _hashes(tree: Mapping[str, Any]) -> set[str]:
-    """The hashes of a recipe as it is written, and as it is read, where it lacks fields that were added later."""
+    """Return the hashes of a recipe as written and as parsed, which differ if it lacks later fields."""
     text = json.dumps(tree, sort_keys=True, separators=(",", ":"))
     written = hashlib.sha256(text.encode()).hexdigest()[:12]
     try:
@@ -149,25 +149,25 @@ def _hashes(tree: Mapping[str, Any]) -> set[str]:
 
 
 def _orphans(cache_dir: Path, n_shards: int) -> Iterator[Finding]:
-    """Files in shards/ that belong to no shard."""
+    """Yield findings for files in shards/ that belong to no shard."""
     ours = {path(cache_dir, i) for i in range(n_shards) for path in (shard_path, bad_path)}
     for path in sorted((cache_dir / "shards").glob("*")):
         if path in ours or PARTIAL.fullmatch(f"shards/{path.name}"):
             continue
         if STAGED.fullmatch(f"shards/{path.name}") and is_plain(path):
             yield Finding(
-                f"{path} is an orphan: the listing has only {n_shards} shards.",
+                f"{path} is unused: the listing has only {n_shards} shards.",
                 f"Delete it (--repair does): rm {path}",
                 path.unlink,
-                f"deleted {path.name}, for which nothing is listed",
+                f"deleted {path.name}, which has no listed items",
             )
         else:
-            yield Finding(f"{path} is no file of a cache.", f"Move it elsewhere: mv {path} ELSEWHERE")
+            yield Finding(f"{path} is not a file of the cache.", f"Move it elsewhere: mv {path} ELSEWHERE")
 
 
 def described(error: Exception) -> tuple[str, str]:
-    """An error as what is wrong, with the rule, and as its last sentences, which say what to do."""
-    rule, sign, came = str(error).partition(", however: ")
-    what, _, repair = came.partition(". ")
-    told = f"{rule}{sign}{what}".rstrip(".")
-    return f"{told}.", repair or "Restore the file from a copy, or embed into a new folder."
+    """Divide an error message into the problem and the advice in its last sentences."""
+    rule, sign, rest = str(error).partition(", but ")
+    problem, _, advice = rest.partition(". ") if sign else rule.partition(". ")
+    problem = f"{rule}{sign}{problem}" if sign else problem
+    return f"{problem.rstrip('.')}.", advice or "Restore the file from a copy, or embed into a new folder."

@@ -1,4 +1,4 @@
-"""Checking a finished cache against itself, and, given its backbone, against today's numbers."""
+"""Verifying a complete cache against its digests and, given the backbone, against the current environment."""
 
 import re
 from collections import Counter
@@ -36,7 +36,7 @@ EmbedCanary = Callable[[], Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Check:
-    """One question asked of a cache; `detail` says what was found."""
+    """Result of one check; `detail` describes it."""
 
     name: str
     ok: bool
@@ -45,7 +45,7 @@ class Check:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """The checks of a cache, in the order in which they were made."""
+    """Checks of a cache, in order."""
 
     checks: tuple[Check, ...]
 
@@ -56,13 +56,13 @@ class VerifyReport:
 
 
 def verify_cache(cache_dir: Path, backbone: EmbedCanary | None = None) -> VerifyReport:
-    """Check every file of a cache; a failed check is reported, not raised.
+    """Check every file of a cache; failed checks are reported, not raised.
 
     Args:
         cache_dir: the cache.
-        backbone: embeds the canary image anew and returns its vector [D] by column; None leaves that check out.
+        backbone: function that embeds the canary image and returns its vector [D] by column; None skips that check.
     """
-    state = _check("finished, of a known format, nothing changed", lambda: _state(cache_dir))
+    state = _check("complete, known format, unchanged", lambda: _state(cache_dir))
     if not state.ok:
         return VerifyReport((state,))
     checks = [
@@ -80,7 +80,7 @@ def verify_cache(cache_dir: Path, backbone: EmbedCanary | None = None) -> Verify
 
 
 def _check(name: str, question: Callable[[], str]) -> Check:
-    """Ask; what any damaged file raises is the answer of a check that failed."""
+    """Run a check; any error from a damaged file becomes a failed check."""
     try:
         return Check(name, True, question())
     except MISREAD as error:
@@ -109,14 +109,14 @@ def _counts(cache_dir: Path) -> str:
         if sorted(ids + failed) != sorted(listed[start:stop]):
             path = shard_path(cache_dir, i)
             raise CacheError(
-                f"{path.name} and {bad_path(cache_dir, i).name} must hold the items listed for them, however: those of "
+                f"{path.name} and {bad_path(cache_dir, i).name} must contain the items listed for them, but those of "
                 f"{cache_dir} do not. {remedy(path)}"
             )
         rows += len(ids)
         bad += len(failed)
     if (rows, bad, rows + bad) != (manifest["n_ok"], manifest["n_bad"], manifest["n_listed"]):
         raise CacheError(
-            f"the manifest must count the shards, however: {cache_dir} holds {rows} rows and {bad} quarantined. "
+            f"The manifest must match the shards, but {cache_dir} has {rows} rows and {bad} quarantined. "
             f"{remedy(cache_dir / 'manifest.json')}"
         )
     return f"{rows} + {bad} = {len(listed)}"
@@ -127,14 +127,14 @@ def _recipes(cache_dir: Path) -> str:
     for i, shard in enumerate(manifest["shards"]):
         if not same_columns(read_shard_columns(cache_dir, i), cache["columns"]):
             raise CacheError(
-                f"{shard['name']} must have the recipes of cache.json, however: it differs. "
+                f"{shard['name']} must have the recipes of cache.json, but they differ. "
                 f"{remedy(shard_path(cache_dir, i))}"
             )
     return ", ".join(f"{name} {column['recipe_hash']}" for name, column in sorted(cache["columns"].items()))
 
 
 def _content(cache_dir: Path) -> str:
-    """Read one column after the other, so that only one of them is in memory."""
+    """Read the columns one by one, so that only one is in memory."""
     cache, manifest = read_state(cache_dir)
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
     for name, column in sorted(cache["columns"].items()):
@@ -144,9 +144,7 @@ def _content(cache_dir: Path) -> str:
     found = hash_table({name: column["recipe_hash"] for name, column in cache["columns"].items()}, rows)
     stated = manifest["content_hash"]
     if found != stated:
-        raise CacheError(
-            f"the content hash must be {stated[:12]}…, however: it is {found[:12]}…. Was cache.json edited?"
-        )
+        raise CacheError(f"The content hash must be {stated[:12]}…, but is {found[:12]}…. Was cache.json edited?")
     return f"content hash {found[:12]}…"
 
 
@@ -171,28 +169,26 @@ def _view_sets(cache_dir: Path) -> str:
 def _canary(cache_dir: Path, backbone: EmbedCanary) -> str:
     canary = read_state(cache_dir)[0].get("canary")
     if canary is None:
-        raise CacheError(
-            "a canary check needs a canary in cache.json, however: imported vectors have none. Leave it out."
-        )
+        raise CacheError("A canary check needs a canary in cache.json, but imported vectors have none. Leave it out.")
     now = backbone()
     distances = {name: apart(np.asarray(now[name]), np.asarray(old)) for name, old in canary["vectors"].items()}
     shown = ", ".join(f"{name} {value:.6f}" for name, value in sorted(distances.items()))
     if not max(distances.values()) <= APART:
         raise CacheError(
-            f"the canary must embed to within {APART} of its vectors' length, however: it is away by {shown}. "
-            "Another library version or device gives other vectors: do not mix them with this cache."
+            f"The canary must be reproduced to within {APART} of its vectors' norm, but differs by {shown}. "
+            "A different library version or device gives different vectors: do not mix them with this cache."
         )
     return f"distance {shown}"
 
 
 def cache_info(cache_dir: Path) -> dict[str, Any]:
-    """What is in a finished cache, without reading a vector, as a tree for JSON.
+    """Summarise a complete cache for JSON, without reading vectors.
 
-    Keys: n_listed, n_ok, n_bad, classes {name: rows}, groups (None where none are stated), columns {name: {dim, tokens
-    if it holds any, recipe_hash, model}}, bytes, quarantine {reason: rows} (see `count_reasons`), source, content_hash.
+    Keys: n_listed, n_ok, n_bad, classes {name: rows}, groups (None if none are given), columns {name: {dim, tokens if
+    any, recipe_hash, model}}, bytes, quarantine {reason: rows} (see `count_reasons`), source, content_hash.
 
     Raises:
-        CacheError: the cache is unfinished, of another format, or damaged.
+        CacheError: the cache is incomplete, damaged or of another format.
     """
     cache, manifest = read_state(cache_dir)
     with reading(cache_dir / "items.parquet"):
@@ -225,7 +221,7 @@ def cache_info(cache_dir: Path) -> dict[str, Any]:
 
 
 def count_reasons(reasons: Sequence[str]) -> dict[str, int]:
-    """How often each reason occurs; reasons that differ only in their numbers are one, with … for the numbers.
+    """Count the reasons, merging those that differ only in numbers, which are replaced by ….
 
     >>> count_reasons(["truncated", "has 9 x 8 pixels", "has 7 x 6 pixels"])
     {'truncated': 1, 'has … x … pixels': 2}

@@ -1,1 +1,1 @@
-"""Vectors that come from other programs, or go to them."""
+"""Import of vectors from, and export to, other programs."""

@@ -1,4 +1,4 @@
-"""Vectors that someone already has, as .npy, .pt or Parquet beside a manifest, brought into a cache."""
+"""Importing existing vectors (.npy, .pt or Parquet, with a manifest) into a cache."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,22 +19,22 @@ from frostbench.embedcache.storage.files import CacheError
 
 MANIFEST_COLUMNS = ("id", "path", "label", "group", "split", "time")
 BY_POSITION = (
-    "Vectors and rows were joined by position: nothing in the files says which vector belongs to which row. Give both "
-    "an id column (vectors as Parquet) to have them joined by it."
+    "Vectors and rows were matched by position, because the files have no common id column. To match them by id, give "
+    "both an id column (with vectors as Parquet)."
 )
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import stored.
+    """Result of an import.
 
     Attributes:
         rows: number of rows.
-        dims: length of a vector, by column.
-        storage: the type in which it is stored, by column.
-        rounding: by column, the largest over rows of |x - stored| / |x| (Euclidean norms).
-        unknown: recipe fields that nobody can know of these vectors.
-        warnings: sentences to show.
+        dims: dimension of each column.
+        storage: stored dtype of each column.
+        rounding: maximum over rows of |x - stored| / |x| (Euclidean norms), by column.
+        unknown: recipe fields that are unknown for imported vectors.
+        warnings: sentences for the user.
     """
 
     rows: int
@@ -48,26 +48,26 @@ class ImportReport:
 def import_vectors(
     vectors: Path, manifest: Path, cache_dir: Path, model: str, column: str = "features"
 ) -> ImportReport:
-    """Store existing vectors as a finished cache with recipes of provider "external".
+    """Store existing vectors as a complete cache with recipes of provider "external".
 
-    Where the manifest and a Parquet file of vectors both have a column id (or else path), rows are joined by it;
+    If the manifest and a Parquet file of vectors both have a column id (or else path), rows are matched by it;
     otherwise row r of the vectors belongs to row r of the manifest. A row's content hash is the SHA-256 of its stored
-    vectors. The cache gets its name when it is complete, so that a failed import leaves nothing behind.
+    vectors. The folder gets its name when the cache is complete, so a failed import leaves nothing behind.
 
     Args:
-        vectors: .npy [N, D]; .pt with a tensor [N, D] or a dict of them; .parquet with list, fixed-size list or
+        vectors: .npy [N, D]; .pt with a tensor [N, D] or a dict of tensors; .parquet with list, fixed-size list or
             (with `dim` and `dtype` in the field's metadata) fixed-size binary columns.
         manifest: .csv or .parquet with the column label and optionally id, path, group, split and time.
         cache_dir: a new or empty folder.
-        model: what made the vectors, in your words; it goes into the recipe.
-        column: name of the column, where the file does not name any.
+        model: name of the model that made the vectors, for the recipe.
+        column: name of the column, if the file does not name it.
 
     Raises:
         CacheError: vectors, shapes or counts are not as above, a label or id is empty, the ids of the two files differ,
             or a vector does not fit float32.
-        OutputError: the folder cannot be made.
-        ValueError: the manifest cannot be read, a column of it holds neither text nor whole numbers, or a class has a
-            blank name.
+        OutputError: the folder cannot be created.
+        ValueError: the manifest cannot be read, one of its columns holds neither text nor integers, or a class name is
+            blank.
     """
     check_new(cache_dir)
     arrays = read_vector_file(vectors, column)
@@ -87,19 +87,19 @@ def _check_counts(items: list[Item], arrays: dict[str, np.ndarray], vectors: Pat
     for name, x in arrays.items():
         if len(x) != len(items):
             raise CacheError(
-                f"vectors and manifest must have one row per item, however: column {name!r} of {vectors.name} has "
-                f"{len(x)} rows and {manifest.name} has {len(items)}. Were failed images dropped from one of them?"
+                f"Vectors and manifest must have the same number of rows, but column {name!r} of {vectors.name} has "
+                f"{len(x)} and {manifest.name} has {len(items)}. Were failed images dropped from one of them?"
             )
 
 
 def _read_manifest(
     manifest: Path, vectors: Collection[str]
 ) -> tuple[list[Item], dict[str, list[str | None]], list[str]]:
-    """The items, the cells of the columns that rows are named by, and notes for a person.
+    """Return the items, the cells of the columns that identify rows, and notes for the user.
 
     Args:
         manifest: the file.
-        vectors: columns of it that hold vectors, where it is the file of these, too.
+        vectors: its vector columns, if it also contains the vectors.
     """
     table = read_text_table(manifest, MANIFEST_COLUMNS, "a manifest", "label")
     check_headers(table.names, MANIFEST_COLUMNS, manifest)
@@ -107,7 +107,7 @@ def _read_manifest(
     cells = {name: column_texts(table.rows[name], name, str(manifest)) for name in known if name not in EXTRAS}
     if n == 0 or None in cells.get("label", [None]) or None in cells.get("id", []):
         raise CacheError(
-            f"a manifest of vectors needs a label (and an id, if it has ids) as text in every row, however: "
+            f"A manifest of vectors needs a label (and an id, if it has ids) as text in every row, but "
             f"{manifest.name} has {n} rows and the columns {table.names}{_first_empty(cells)}. Name or fill them."
         )
     extras, notes = read_extras(table.rows, [name for name in EXTRAS if name in known], manifest)
@@ -123,6 +123,6 @@ def _read_manifest(
 
 
 def _first_empty(cells: dict[str, list[str | None]]) -> str:
-    """The first row without a label or an id, in words; "" where all have them."""
+    """Describe the first row without a label or id; "" if there is none."""
     empty = [(name, cells[name].index(None)) for name in ("label", "id") if None in cells.get(name, [])]
     return "".join(f"; row {row} (counted from 0 after the header) has no {name}" for name, row in empty)

@@ -1,4 +1,4 @@
-"""Reading matrices of vectors out of .npy, .pt and Parquet files, without running any code that they hold."""
+"""Reading matrices of vectors from .npy, .pt and Parquet files, without executing code in them."""
 
 import pickle
 from pathlib import Path
@@ -15,20 +15,20 @@ from frostbench.embedcache.storage.files import CacheError
 
 
 def read_vector_file(path: Path, column: str) -> dict[str, np.ndarray]:
-    """The matrices [N, D] in a file, by name; `column` names one that has no name in the file.
+    """Read the matrices [N, D] of a file by name; `column` names a matrix without a name in the file.
 
     Raises:
-        CacheError: the file is missing, unreadable, or does not hold matrices of numbers.
+        CacheError: the file is missing, unreadable, or does not contain numeric matrices.
     """
     readers = {".npy": _read_npy, ".pt": _read_torch, ".pth": _read_torch, ".parquet": _read_parquet}
     if path.suffix.lower() not in readers or not path.is_file():
-        raise CacheError(f"vectors must be a .npy, .pt or .parquet file, however: {path} came. Is the path right?")
+        raise CacheError(f"Vectors must be in a .npy, .pt or .parquet file, got {path}. Check the path.")
     try:
         arrays = readers[path.suffix.lower()](path, column)
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError, pa.ArrowException) as error:
-        raise CacheError(f"vectors must be readable without pickled code, however: {path}: {error}.") from error
+        raise CacheError(f"Cannot read vectors from {path} without executing pickled code: {error}.") from error
     if not arrays:
-        raise CacheError(f"a file of vectors must hold a matrix [N, D], however: {path.name} holds none. Is it empty?")
+        raise CacheError(f"A file of vectors must contain a matrix [N, D], but {path.name} contains none. Is it empty?")
     try:
         return {name: read_vectors(x, f"vectors ({name!r} of {path.name})") for name, x in arrays.items()}
     except ValueError as error:
@@ -36,13 +36,13 @@ def read_vector_file(path: Path, column: str) -> dict[str, np.ndarray]:
 
 
 def read_vector_keys(path: Path, name: str) -> list[str | None] | None:
-    """The column `name` of a Parquet file of vectors, as text, by which its rows are joined to a manifest.
+    """Read the column `name` of a Parquet file of vectors as text, to match its rows with a manifest.
 
-    Returns None where the file has no such column.
+    Returns None if the file has no such column.
 
     Raises:
         CacheError: the file is unreadable.
-        ValueError: the column holds neither text nor whole numbers.
+        ValueError: the column holds neither text nor integers.
     """
     if path.suffix.lower() != ".parquet":
         return None
@@ -52,14 +52,14 @@ def read_vector_keys(path: Path, name: str) -> list[str | None] | None:
                 return None
             return column_texts(file.read([name])[name], name, str(path))
     except (OSError, pa.ArrowException) as error:
-        raise CacheError(f"vectors must be readable, however: {path}: {error}. Check the file.") from error
+        raise CacheError(f"Cannot read vectors from {path}: {error}. Check the file.") from error
 
 
 def _read_npy(path: Path, column: str) -> dict[str, np.ndarray]:
     try:
         return {column: np.load(path, mmap_mode="r", allow_pickle=False)}
     except ValueError as error:
-        raise CacheError(f"a .npy file must hold one array of numbers, however: {path}: {error}.") from error
+        raise CacheError(f"A .npy file must contain one numeric array, but {path} does not: {error}.") from error
 
 
 def _read_torch(path: Path, column: str) -> dict[str, np.ndarray]:
@@ -67,19 +67,19 @@ def _read_torch(path: Path, column: str) -> dict[str, np.ndarray]:
     tensors = {column: held} if isinstance(held, torch.Tensor) else held
     if not isinstance(tensors, dict) or not all(isinstance(x, torch.Tensor) for x in tensors.values()):
         raise CacheError(
-            f"a .pt file must hold a tensor or a dict of tensors, however: {path.name} holds {type(held).__name__} "
-            "with other things. Save the vectors alone."
+            f"A .pt file must contain a tensor or a dict of tensors, but {path.name} contains {type(held).__name__} "
+            "with other content. Save only the vectors."
         )
     return {str(name): _as_numpy(x.detach()) for name, x in tensors.items()}
 
 
 def _as_numpy(x: torch.Tensor) -> np.ndarray:
-    # numpy has no bfloat16; float32 holds each of its values exactly.
+    # numpy has no bfloat16; float32 represents all its values exactly.
     return np.asarray((x.float() if x.dtype == torch.bfloat16 else x).numpy())
 
 
 def _read_parquet(path: Path, column: str) -> dict[str, np.ndarray]:
-    """Every column that holds vectors; scalar columns are passed over, and `column` is not needed."""
+    """Read all vector columns, skipping scalar ones; `column` is not needed."""
     table = pq.read_table(path, partitioning=None)
     return {field.name: _matrix(field, table[field.name].combine_chunks()) for field in table.schema if _holds(field)}
 
@@ -93,9 +93,7 @@ def _holds(field: pa.Field) -> bool:
 
 def _matrix(field: pa.Field, values: pa.Array) -> np.ndarray:
     if values.null_count:
-        raise CacheError(
-            f"every row needs a vector, however: {values.null_count} of {field.name!r} are null. Drop them."
-        )
+        raise CacheError(f"Every row needs a vector, but {values.null_count} of {field.name!r} are null. Drop them.")
     if pa.types.is_fixed_size_binary(field.type):
         kind = np.dtype(field.metadata.get(b"dtype", b"float16").decode()).newbyteorder("<")
         return np.frombuffer(b"".join(values.to_pylist()), kind).reshape(len(values), int(field.metadata[b"dim"]))
@@ -103,7 +101,7 @@ def _matrix(field: pa.Field, values: pa.Array) -> np.ndarray:
     flat = pc.list_flatten(values)
     if len(lengths) != 1 or flat.null_count:
         raise CacheError(
-            f"the vectors of a column must have one length and no empty places, however: {field.name!r} has the "
-            f"lengths {sorted(lengths)[:5]} and {flat.null_count} empty places. Repair the file."
+            f"The vectors of a column must have the same length and no nulls, but {field.name!r} has the lengths "
+            f"{sorted(lengths)[:5]} and {flat.null_count} nulls. Repair the file."
         )
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, lengths[0])

@@ -1,4 +1,4 @@
-"""Joining rows of a manifest to vectors by a column that both files have."""
+"""Matching rows of a manifest with vectors by a common column."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,15 +11,15 @@ from frostbench.embedcache.storage.files import CacheError
 
 
 def join_rows(vectors: Path, manifest: Path, cells: Mapping[str, Sequence[str | None]]) -> np.ndarray | None:
-    """For each of N rows of the manifest the row of its vectors, int64 [N]; None where no column is in both files.
+    """Return the vector row of each of N manifest rows, int64 [N]; None if the files have no common column.
 
     Args:
-        vectors: the file of vectors; only Parquet can hold a column to join by.
-        manifest: named in errors.
-        cells: the columns of the manifest.
+        vectors: file of vectors; only Parquet can contain a column to match by.
+        manifest: file of the manifest, for messages.
+        cells: columns of the manifest.
 
     Raises:
-        CacheError: a value of the shared column is empty or repeated, or the two files have other values.
+        CacheError: a value of the common column is empty or repeated, or the two files have different values.
     """
     for name in ("id", "path"):
         theirs = read_vector_keys(vectors, name) if name in cells else None
@@ -32,9 +32,9 @@ def join_rows(vectors: Path, manifest: Path, cells: Mapping[str, Sequence[str | 
         without, unused = [key for key in cells[name] if key not in row_of], [key for key in theirs if key not in mine]
         if without or unused:
             raise CacheError(
-                f"vectors and manifest must have the same {name!r} values, however: {len(without)} rows of "
-                f"{manifest.name} have no vector ({_examples(without)}) and {len(unused)} vectors of {vectors.name} "
-                f"have no row ({_examples(unused)}). Add or drop rows until they agree."
+                f"Vectors and manifest must have the same {name!r} values, but {len(without)} rows of {manifest.name} "
+                f"have no vector ({_examples(without)}) and {len(unused)} vectors of {vectors.name} have no row "
+                f"({_examples(unused)}). Add or drop rows until they agree."
             )
         return np.array([row_of[key] for key in cells[name]], dtype=np.int64)
     return None
@@ -48,6 +48,6 @@ def _check_keys(name: str, file: Path, keys: Sequence[str | None]) -> None:
     odd = sorted({repr(key) for key, count in Counter(keys).items() if count > 1 or not key})
     if odd:
         raise CacheError(
-            f"vectors are joined to rows by {name!r}, which must be filled and unique, however: {len(odd)} values of "
+            f"Vectors are matched with rows by {name!r}, which must be filled and unique, but {len(odd)} values of "
             f"{file.name} are not, for example {', '.join(odd[:3])}. Repair or drop this column."
         )

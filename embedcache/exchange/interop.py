@@ -21,17 +21,17 @@ LIST_ROWS = 8_192
 def export_cache(
     cache_dir: Path, out: Path, to: Literal["list", "npy"] = "list", overwrite: bool = False
 ) -> list[Path]:
-    """Write a finished cache in a form that needs no knowledge of ours; returns the files written.
+    """Export a complete cache to a common format; return the files written.
 
     Args:
         cache_dir: the cache.
-        out: for "list" one Parquet file with id, label, group and a list<float32> column for each vector column,
-            which pandas, polars and duckdb read; for "npy" a folder with COLUMN.npy ([N, D] as stored) and rows.csv.
-        to: the form.
-        overwrite: whether files that exist may be replaced.
+        out: for "list" a Parquet file with id, label, group and a list<float32> column per vector column, readable by
+            pandas, polars and duckdb; for "npy" a folder with COLUMN.npy ([N, D] as stored) and rows.csv.
+        to: the format.
+        overwrite: whether existing files may be replaced.
 
     Raises:
-        CacheError: the cache is unfinished, a file exists already, or a column's name is no file name.
+        CacheError: the cache is incomplete, a file exists already, or a column's name is not a valid file name.
         OutputError: a file cannot be written.
     """
     names = list(read_table(cache_dir, stored=True).stored)
@@ -49,14 +49,14 @@ def _check_free(targets: list[Path], overwrite: bool) -> None:
     there = [str(path) for path in targets if path.exists()]
     if there and not overwrite:
         raise CacheError(
-            f"an export writes new files, however: {there} exist. Choose another name, or add --overwrite."
+            f"An export does not replace files, but {there} exist. Choose another name, or add --overwrite."
         )
     for path in targets:
         check_file(path, makes_folder=True)
 
 
 def _rows(table: FeatureTable) -> dict[str, pa.Array]:
-    """The text columns; a row without a stated group, which the table groups by its content, has none here."""
+    """Return the text columns; rows without a given group, which the table groups by content, have none here."""
     names = np.array(table.class_names, dtype=object)
     stated = [None if g == c else g for g, c in zip(table.groups.tolist(), table.content.tolist(), strict=True)]
     return {
@@ -67,7 +67,7 @@ def _rows(table: FeatureTable) -> dict[str, pa.Array]:
 
 
 def _write_lists(table: FeatureTable, out: Path) -> None:
-    """Convert a few thousand rows at a time, for float32 lists take more than twice the memory of the table."""
+    """Convert a few thousand rows at a time, because float32 lists take more than twice the memory of the table."""
     rows = pa.table(_rows(table))
     lists = [pa.field(name, pa.list_(pa.float32())) for name in table.columns]
     schema = pa.schema([*rows.schema, *lists])
@@ -86,12 +86,14 @@ def _as_lists(x: np.ndarray) -> pa.Array:
 def _npy_files(names: Sequence[str], out: Path) -> list[Path]:
     odd = [name for name in names if Path(name).name != name]
     if odd:
-        raise CacheError(f"an export names files after columns, however: {odd} are no file names. Export to a list.")
+        raise CacheError(
+            f"Exported files are named after columns, but {odd} are not valid file names. Export to a list."
+        )
     return [out / "rows.csv", *(out / f"{name}.npy" for name in names)]
 
 
 def _write_npy(table: FeatureTable, out: Path, targets: Sequence[Path]) -> None:
-    """Write the files of a new folder together; in one that is there each gets its name when all are written."""
+    """Write all files, and move them into place when all are complete."""
     if not out.exists():
         with new_folder(out) as partial:
             _fill(table, [partial / path.name for path in targets])

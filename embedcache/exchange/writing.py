@@ -1,4 +1,4 @@
-"""Vectors in memory to a finished cache, whether they came from files or from arrays."""
+"""Writing vectors in memory, from files or arrays, to a complete cache."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -22,21 +22,21 @@ from frostbench.embedcache.storage.vectors import LITTLE
 SHARD_ROWS = 65_536
 LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32")}
 NOTABLE_ROUNDING = 2**-11
-"""float16 rounds numbers of its normal range by at most this share; more of a row's length means numbers below it."""
+"""Relative rounding error of float16 in its normal range; a larger error of a row means subnormal numbers."""
 NOTABLE_NOISE = 1e-2
-"""Rounding errors of a channel as a share of its standard deviation, from which float16 is too coarse for it."""
+"""Rounding error relative to a channel's standard deviation from which float16 is too coarse."""
 
 
 def check_new(cache_dir: Path) -> None:
-    """Refuse a folder that holds something.
+    """Check that a folder is new or empty.
 
     Raises:
-        CacheError: it does, or is a file.
-        OutputError: it cannot be made.
+        CacheError: it is not empty, or is a file.
+        OutputError: it cannot be created.
     """
     if cache_dir.exists() and (not cache_dir.is_dir() or any(cache_dir.iterdir())):
         found = "holds files" if cache_dir.is_dir() else "is no folder"
-        raise CacheError(f"an import needs a new or empty folder, however: {cache_dir} {found}. Choose another.")
+        raise CacheError(f"An import needs a new or empty folder, but {cache_dir} {found}. Choose another.")
     check_folder(cache_dir.resolve().parent)
 
 
@@ -48,24 +48,24 @@ def write_cache(
     source: str,
     class_names: Sequence[str] | None = None,
 ) -> tuple[dict[str, Storage], dict[str, float], tuple[str, ...]]:
-    """Store vectors as a finished cache with recipes of provider "external"; it gets its name when it is complete.
+    """Store vectors as a complete cache with recipes of provider "external"; the folder gets its name at the end.
 
     Args:
         cache_dir: a new or empty folder.
         items: [N] the rows.
-        arrays: vectors [N, D] by column, as `frostbench.embedcache.given.vectors.read_vectors` gives them.
-        model: what made the vectors, in the user's words.
-        source: what they came from.
-        class_names: all classes in order; None takes those of the items, in natural order.
+        arrays: vectors [N, D] by column, as returned by `frostbench.embedcache.given.vectors.read_vectors`.
+        model: name of the model that made the vectors.
+        source: origin of the vectors.
+        class_names: all classes in order; None uses those of the items, in natural order.
 
     Returns:
-        By column the type in which it is stored (see `storage_of`), and the largest over rows of |x - stored| / |x|;
-        and sentences to show.
+        The stored dtype of each column (see `storage_of`), the maximum over rows of |x - stored| / |x| of each column,
+        and sentences for the user.
 
     Raises:
-        OutputError: the folder cannot be made.
+        OutputError: the folder cannot be created.
         CacheError: ids are repeated, a column has a reserved name, or a vector does not fit float32.
-        ValueError: the name of a class is blank.
+        ValueError: a class name is blank.
     """
     check_new(cache_dir)
     names = sorted({item.label for item in items}, key=natural_key) if class_names is None else list(class_names)
@@ -81,10 +81,10 @@ def write_cache(
 
 
 def storage_of(x: np.ndarray) -> Storage:
-    """The type that vectors x [N, D], all finite, are stored in: float16, or float32 where that would lose too much.
+    """Choose the dtype for storing finite vectors x [N, D]: float16, or float32 if float16 would lose too much.
 
-    Too much is a number beyond its range, an error above `NOTABLE_ROUNDING` of a row's length, as in small numbers, or
-    errors above `NOTABLE_NOISE` of a channel's standard deviation, as in a channel that hardly leaves a large mean.
+    Too much means a number out of range, an error above `NOTABLE_ROUNDING` of a row's norm (very small numbers), or
+    errors above `NOTABLE_NOISE` of a channel's standard deviation (small variation around a large mean).
 
     >>> x = np.array([[1.0, 2.0], [3.0, 5.0]])
     >>> storage_of(x), storage_of(1e-6 * x), storage_of(1e5 * x), storage_of(1000 + 0.1 * x)
@@ -105,19 +105,17 @@ def storage_of(x: np.ndarray) -> Storage:
         mean = mean + (exact - centre).sum(0)
         square = square + np.square(exact - centre).sum(0)
     spread = square - np.square(mean) / rows
-    # A channel that is the same in all rows tells nothing apart, so its errors do not matter.
+    # Errors in a constant channel do not matter.
     coarse = (spread > 0) & (noise > NOTABLE_NOISE**2 * spread)
     return "float32" if coarse.any() else "float16"
 
 
 def _check(items: Sequence[Item], arrays: Mapping[str, np.ndarray]) -> None:
-    """All that can be wrong with names and values, before anything is written."""
+    """Check names and values before anything is written."""
     check_unique([item.id for item in items], "items")
     taken = sorted(set(arrays) & set(store.RESERVED))
     if taken:
-        raise CacheError(
-            f"a column of vectors needs a name other than {store.RESERVED}, however: {taken} came. Rename it."
-        )
+        raise CacheError(f"A vector column needs a name other than {store.RESERVED}, got {taken}. Rename it.")
     for name, x in arrays.items():
         try:
             check_finite(x, f"vectors of column {name!r}", lambda row: repr(items[row].id), LARGEST["float32"])
@@ -149,7 +147,7 @@ def _write_head(
 def _write_rows(
     cache_dir: Path, items: Sequence[Item], recipes: Mapping[str, Recipe], arrays: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
-    """Write the shards; returns the largest relative rounding error of a row, by column."""
+    """Write the shards; return the maximum relative rounding error of a row, by column."""
     dims = {name: x.shape[1] for name, x in arrays.items()}
     rounding = dict.fromkeys(arrays, 0.0)
     for i, start in enumerate(range(0, len(items), SHARD_ROWS)):
@@ -163,7 +161,7 @@ def _write_rows(
 
 
 def _rounding(x: np.ndarray, stored: np.ndarray) -> float:
-    """The largest over rows of |x - stored| / |x|."""
+    """Return the maximum over rows of |x - stored| / |x|."""
     wide = x.astype(np.float64)
     lengths = np.linalg.norm(wide, axis=1)
     errors = np.linalg.norm(wide - stored.astype(np.float64), axis=1)
@@ -184,7 +182,7 @@ def _notes(
     for name, error in rounding.items():
         if error > NOTABLE_ROUNDING:
             notes.append(
-                f"Storing column {name!r} as float32 changes a vector by up to {error:.1e} of its length: "
+                f"Storing column {name!r} as float32 changes a vector by up to {error:.1e} of its norm, because "
                 "its values are very small. Scale the vectors before the import."
             )
     return tuple(notes)

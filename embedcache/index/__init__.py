@@ -1,4 +1,4 @@
-"""What vectors are good for at once: neighbours, duplicates, leaks, label suspects, balance, and a map."""
+"""Analyses of a cache without training: neighbours, duplicates, leaks, label suspects, balance, and a map."""
 
 from frostbench.embedcache.index.balance import Balance, balance
 from frostbench.embedcache.index.duplicates import Duplicates, duplicates

@@ -1,4 +1,4 @@
-"""How many rows and groups each class has, and what that leaves possible."""
+"""Rows and groups per class, with warnings about classes that are too small."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,14 @@ SHOWN = 8
 
 @dataclass(frozen=True, eq=False)
 class Balance:
-    """The classes of a table, in its order.
+    """Class sizes of a table.
 
     Attributes:
-        classes: one line per class: class, rows, groups, a column of rows for each role that is used, shots (many,
-            medium, few or none, by training rows; by all rows where there is no split).
-        imbalance_ratio: rows of the largest class by those of the smallest that has any.
-        effective_classes: exp of the entropy of the class shares: C where all are equal, near 1 where one has most.
-        warnings: sentences to show.
+        classes: one line per class, in the table's order: class, rows, groups, the rows of each role, shots (many,
+            medium, few or none, by training rows; by all rows if there is no split).
+        imbalance_ratio: size of the largest class divided by that of the smallest non-empty one.
+        effective_classes: exp of the entropy of the class shares: C if all are equal, near 1 if one class dominates.
+        warnings: sentences for the user.
     """
 
     classes: pd.DataFrame
@@ -38,17 +38,17 @@ def balance(table: FeatureTable, roles: np.ndarray | None = None, least: int = 5
     """Count the rows and groups of each class.
 
     Args:
-        table: its vectors are not looked at.
-        roles: str [N], as `frostbench.embedcache.splits.making.Split.roles`; None counts no roles.
-        least: classes with fewer rows, or groups, than this are warned of.
+        table: the table; its vectors are not read.
+        roles: str [N], as in `frostbench.embedcache.splits.making.Split.roles`; None counts no roles.
+        least: warn of classes with fewer rows or groups than this.
 
     Raises:
-        ValueError: the table is empty, or there is not one role for each row.
+        ValueError: the table is empty, or the number of roles differs from the number of rows.
     """
     if len(table.ids) == 0 or (roles is not None and roles.shape != table.ids.shape):
         raise ValueError(
-            f"classes are counted over rows that each have a role, however: {len(table.ids)} rows came with "
-            f"{'no' if roles is None else len(roles)} roles. Embed images, or take the split of this table."
+            f"Counting classes needs at least one row and one role per row, got {len(table.ids)} rows and "
+            f"{'no' if roles is None else len(roles)} roles. Embed images, or use the split of this table."
         )
     size = len(table.class_names)
     groups = merge_groups(table.groups, table.content)
@@ -77,23 +77,23 @@ def _shots(train: Numbers) -> np.ndarray:
 def _warnings(classes: pd.DataFrame, used: list[str], least: int, has_groups: bool) -> list[str]:
     present = classes[classes["rows"] > 0]
     notes = [
-        _note(classes[classes["rows"] == 0], "classes have no row, so nothing can be learnt or measured of them"),
+        _note(classes[classes["rows"] == 0], "classes have no row, so they can be neither learned nor evaluated"),
         _note(
-            present[present["rows"] < least], f"classes have fewer than {least} rows: their figures are mostly chance"
+            present[present["rows"] < least], f"classes have fewer than {least} rows, so their metrics are mostly noise"
         ),
     ]
     if has_groups:
         notes.append(
             _note(
                 present[(present["groups"] < least) & (present["rows"] >= least)],
-                f"classes have rows, but fewer than {least} groups: their rows say the same again",
+                f"classes have fewer than {least} groups, so their rows are not independent",
             )
         )
     single = present[(present["groups"] == 1) & (present["rows"] > 1)]
-    notes.append(_note(single, "classes have one group, which a split cannot share out"))
+    notes.append(_note(single, "classes have one group, which a split cannot divide"))
     if "train" in used:
         unseen = present[present["train"] == 0]
-        notes.append(_note(unseen, "classes have no training row, so each of their rows counts as an error"))
+        notes.append(_note(unseen, "classes have no training row, so all their rows count as errors"))
     for role in used:
         if role != "train":
             lost = (
@@ -101,7 +101,7 @@ def _warnings(classes: pd.DataFrame, used: list[str], least: int, has_groups: bo
                 if "train" in used
                 else present[present[role] == 0]
             )
-            notes.append(_note(lost, f"classes have no {role} row, so no figure of that role tells of them"))
+            notes.append(_note(lost, f"classes have no {role} row, so metrics of that role do not cover them"))
     return [note for note in notes if note]
 
 

@@ -1,4 +1,4 @@
-"""Scores of labels from out-of-sample probabilities (Northcutt, Jiang, Chuang: Confident Learning, JAIR 70, 2021)."""
+"""Label scores from out-of-sample probabilities (Northcutt, Jiang and Chuang, Confident Learning, JAIR 70, 2021)."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,11 +7,11 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
 SLACK = 1e-6
-"""A probability this little below a threshold reaches it: one that is equal must not be lost by rounding."""
+"""Tolerance below a threshold, so that equal probabilities are not lost by rounding."""
 
 
 def self_confidence(labels: Numbers, p: Floats) -> Floats:
-    """The probability of each row's own label [N].
+    """Return the probability of each row's label [N].
 
     >>> self_confidence(np.array([1]), np.array([[0.9, 0.1]])).tolist()
     [0.1]
@@ -20,7 +20,7 @@ def self_confidence(labels: Numbers, p: Floats) -> Floats:
 
 
 def normalised_margin(labels: Numbers, p: Floats) -> Floats:
-    """How far a row's own label is ahead of the best other one, as (own - best other + 1) / 2 in 0..1, [N].
+    """Return the lead of each row's label over the best other class, (own - best other + 1) / 2 in 0..1, [N].
 
     >>> normalised_margin(np.array([1]), np.array([[0.75, 0.25]])).tolist()
     [0.25]
@@ -31,9 +31,9 @@ def normalised_margin(labels: Numbers, p: Floats) -> Floats:
 
 
 def class_thresholds(labels: Numbers, p: Floats) -> Floats:
-    """How confident one must be of each class [C]: the mean probability of it among the rows of that label (eq. 2).
+    """Return the confidence threshold of each class [C]: its mean probability among rows with that label (eq. 2).
 
-    A class without a row can never be reached: its threshold is infinite.
+    The threshold of a class without rows is infinite.
     """
     classes = p.shape[1]
     counts = np.bincount(labels, minlength=classes)
@@ -42,14 +42,14 @@ def class_thresholds(labels: Numbers, p: Floats) -> Floats:
 
 
 def confident_classes(labels: Numbers, p: Floats) -> Numbers:
-    """The class each row is counted as [N]: the likeliest that reaches its threshold; -1 where none does."""
+    """Return each row's most probable class among those that reach their threshold [N]; -1 if none does."""
     reached = p >= class_thresholds(labels, p) - SLACK
     best = np.where(reached, p, -np.inf).argmax(axis=1)
     return np.asarray(np.where(reached.any(axis=1), best, -1), dtype=np.int64)
 
 
 def confident_joint(labels: Numbers, p: Floats) -> Numbers:
-    """Rows by given label and by the class they are confidently counted as, int64 [C, C] (eq. 1).
+    """Count rows by given label and by the class they are confidently assigned to, int64 [C, C] (eq. 1).
 
     >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.9, 0.1]])
     >>> confident_joint(np.array([0, 0, 1, 1]), p).tolist()

@@ -1,4 +1,4 @@
-"""Groups of copies and near-copies, with what a person should know before deleting any of them."""
+"""Groups of duplicates and near-duplicates, with the facts to consider before deleting any."""
 
 import math
 from dataclasses import dataclass
@@ -13,29 +13,29 @@ from frostbench.embedcache.index.search import Method
 from frostbench.embedcache.table import FeatureTable
 
 MOST_MEMBERS = 2000
-"""Of a larger group so many members, evenly spaced, are compared with each other to tell how wide it is."""
+"""Maximum number of evenly spaced members that are compared to find the width of a group."""
 ROWS_AT_A_TIME = 8192
 
 
 @dataclass(frozen=True, eq=False)
 class Duplicates:
-    """Groups of two rows and more, the largest first.
+    """Groups of at least two rows, the largest first.
 
     Attributes:
-        threshold: least cosine of a near pair.
-        column: whose vectors were compared.
-        group: int64 [N], the group of each row; -1 where it is alone.
+        threshold: minimum cosine of a near pair.
+        column: vector column that was compared.
+        group: int64 [N], group of each row; -1 if it has none.
         groups: one line per group: group, rows, contents (distinct files), kind (identical, near or both), widest (the
-            least cosine between two members, of up to 2000 evenly spaced ones), chain (whether it is wider than twice
-            the threshold's angle), classes, first (the id of its first row).
-        rows: one line per row of a group: group, id, label, copy (the number of its content within the group).
-        pairs: near pairs of distinct contents.
-        near_below: pairs that miss the threshold by less than MARGIN.
-        near_above: pairs that exceed it by less than MARGIN.
-        zero: rows whose vector is zero; they are near to nothing.
+            smallest cosine between two members, among up to 2000 evenly spaced ones), chain (whether it is wider than
+            twice the threshold's angle), classes, first (id of its first row).
+        rows: one line per row of a group: group, id, label, copy (number of its content within the group).
+        pairs: number of near pairs of distinct contents.
+        near_below: number of pairs less than MARGIN below the threshold.
+        near_above: number of pairs less than MARGIN above it.
+        zero: number of rows with a zero vector, which have no near pairs.
         method: exact or ivf.
-        recall: of the search; 1 where all pairs were compared.
-        warnings: sentences to show.
+        recall: recall of the search; 1 if all pairs were compared.
+        warnings: sentences for the user.
     """
 
     threshold: float
@@ -55,19 +55,19 @@ class Duplicates:
 def duplicates(
     table: FeatureTable, threshold: float = NEAR, *, column: str | None = None, method: Method = "auto"
 ) -> Duplicates:
-    """Find the groups of byte-identical images and of images whose cosine is at least the threshold.
+    """Find groups of byte-identical images and of images whose cosine is at least the threshold.
 
-    Two images are in one group if a chain of pairs joins them, so members may be farther apart than the threshold; a
-    group of which no member can be within the threshold of all others is a chain, and is warned of.
+    Groups are connected components of pairs, so members may be farther apart than the threshold. A group in which no
+    member can be near all others is called a chain and causes a warning.
 
     Args:
         table: in memory or on disk.
         threshold: above 0, at most 1.
-        column: whose vectors count; the first by name if left out.
-        method: exact, ivf, or by the number of rows.
+        column: vector column; default: the first by name.
+        method: exact, ivf, or auto (by the number of rows).
 
     Raises:
-        ValueError: the threshold is out of its bounds or too low, or there is no such column.
+        ValueError: the threshold is out of bounds or too low, or there is no such column.
     """
     name, vectors = column_of(table, column)
     first, number = distinct(table.content)
@@ -93,7 +93,7 @@ def duplicates(
 
 
 def _numbered(component: Numbers) -> Numbers:
-    """Groups of two rows and more numbered from 0, the largest first, then by their first row; -1 for single rows."""
+    """Number groups of at least two rows from 0, by size, then by first row; single rows get -1."""
     counts = np.bincount(component)
     order = np.argsort(-counts, kind="stable")
     place = np.full(len(counts), -1, dtype=np.int64)
@@ -130,7 +130,7 @@ def _groups(rows: pd.DataFrame, widest: dict[int, float], threshold: float) -> p
 
 
 def _widest(vectors: UnitRows, group: Numbers, first: Numbers) -> dict[int, float]:
-    """The least cosine between two members of each group of several contents, one row for each content."""
+    """Compute the smallest cosine between two members of each group, using one row per content."""
     members = first[group[first] >= 0]
     members = members[np.argsort(group[members], kind="stable")]
     parts = np.split(members, np.flatnonzero(np.diff(group[members])) + 1) if len(members) else []
@@ -163,17 +163,17 @@ def _warnings(groups: pd.DataFrame, pairs: Pairs, zero: int, threshold: float) -
         number, size, widest = chains.sort_values("widest")[["group", "rows", "widest"]].to_numpy()[0].tolist()
         notes.append(
             f"{len(chains)} groups are chains, whose ends are farther apart than twice the threshold's angle: group "
-            f"{number:.0f} of {size:.0f} rows reaches down to cosine {widest:.3f}. "
-            "Look at them, or raise the threshold."
+            f"{number:.0f} with {size:.0f} rows spans down to cosine {widest:.3f}. "
+            "Inspect them, or raise the threshold."
         )
     close = pairs.below + pairs.above
     if close > max(10, len(pairs.first) // 2):
         notes.append(
-            f"{pairs.above} pairs lie less than {MARGIN} above the threshold {threshold}, and {pairs.below} less than "
-            "that below it, so a slightly different one gives other groups. Look at some of them before you trust it."
+            f"{pairs.above} pairs are less than {MARGIN} above the threshold {threshold}, and {pairs.below} less than "
+            "that below it, so a slightly different threshold gives other groups. Inspect some of them."
         )
     if zero:
-        notes.append(f"{zero} rows have a zero vector, which is near to nothing but byte-identical copies.")
+        notes.append(f"{zero} rows have a zero vector, which only matches byte-identical copies.")
     if pairs.method != "exact":
         notes.append(f"The search was approximate: it finds {pairs.recall:.1%} of the nearest neighbours of a sample.")
     return notes

@@ -1,4 +1,4 @@
-"""Groups of rows that show the same: byte-identical copies and near-copies, joined however long the chain."""
+"""Connected groups of byte-identical copies and near-duplicates."""
 
 import numpy as np
 
@@ -8,17 +8,17 @@ from frostbench.embedcache.index.search import Method
 from frostbench.embedcache.table import FeatureTable
 
 NEAR = 0.98
-"""Default cosine from which two images are near-copies.
+"""Default cosine from which two images are near-duplicates.
 
-Measured with EfficientNet-Lite0 on groceries, coins, blood cells and plankton (docs/inspect.md): of images saved again
-as JPEG of quality 90, 75 to 100 in 100 keep it, while 2 to 10 of some thousand images of each data set have another as
-close, always of the same class. Smaller or strongly compressed copies lie among different images of one class, so no
-threshold finds them without those.
+Measured with EfficientNet-Lite0 on groceries, coins, blood cells and plankton (docs/inspect.md): 75 to 100 % of images
+saved again as JPEG of quality 90 reach it, while 2 to 10 of several thousand images per data set have a different image
+as close, always of the same class. Shrunk or strongly compressed copies are no closer than different images of one
+class, so no threshold separates them.
 """
 
 
 def distinct(content: np.ndarray) -> tuple[Numbers, Numbers]:
-    """The first row of each distinct content, rising, and for each row [N] the number of its content.
+    """Return the first row of each distinct content, increasing, and the content number of each row [N].
 
     >>> [part.tolist() for part in distinct(np.array(["f", "a", "f"]))]
     [[0, 1], [0, 1, 0]]
@@ -31,21 +31,21 @@ def distinct(content: np.ndarray) -> tuple[Numbers, Numbers]:
 
 
 def content_pairs(table: FeatureTable, threshold: float, column: str | None = None, method: Method = "auto") -> Pairs:
-    """The near pairs of distinct contents; of byte-identical images only the first row takes part.
+    """Find near pairs of distinct contents, using the first row of byte-identical images.
 
-    The numbers in the result are those of `distinct`, not of rows.
+    The result refers to content numbers of `distinct`, not to rows.
 
     Raises:
         ValueError: the threshold is not above 0, or above 1.
         CacheError: the table has no such column, or the threshold is so low that nearly everything is a pair.
     """
     if not 0 < threshold <= 1:
-        raise ValueError(f"a cosine threshold lies above 0 and is at most 1, however: {threshold} came. Try {NEAR}.")
+        raise ValueError(f"A cosine threshold must be above 0 and at most 1, got {threshold}. Try {NEAR}.")
     return near_pairs(column_of(table, column)[1].only(distinct(table.content)[0]), threshold, method)
 
 
 def joined(count: int, first: Numbers, second: Numbers) -> Numbers:
-    """The number of each of `count` things' group, where pairs are of one group, counted in the order of the things.
+    """Return the group number of each of `count` nodes connected by pairs, numbered in order of first appearance.
 
     >>> joined(4, np.array([0]), np.array([3])).tolist()
     [0, 1, 2, 0]
@@ -61,10 +61,10 @@ def joined(count: int, first: Numbers, second: Numbers) -> Numbers:
 def near_groups(
     table: FeatureTable, threshold: float = NEAR, column: str | None = None, method: Method = "auto"
 ) -> Numbers:
-    """For each row the number of its group of copies and near-copies, int64 [N]; most rows are alone in theirs.
+    """Return each row's group of duplicates and near-duplicates, int64 [N]; most groups have one row.
 
     Raises:
-        ValueError: as `content_pairs`.
+        ValueError: see `content_pairs`.
     """
     pairs = content_pairs(table, threshold, column, method)
     first, number = distinct(table.content)
@@ -72,7 +72,7 @@ def near_groups(
 
 
 def joined_groups(groups: Numbers, others: Numbers) -> Numbers:
-    """The number of each row's group [N], where rows that share a number of either kind are of one group.
+    """Merge two groupings: return group numbers [N] in which rows that share a group in either are together.
 
     >>> joined_groups(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 2])).tolist()
     [0, 0, 0, 1]

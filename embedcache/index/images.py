@@ -1,4 +1,4 @@
-"""Vectors of image files by the recipe of a column, so that they can be compared with its rows."""
+"""Embedding image files with the recipe of a column, to compare them with its rows."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +14,7 @@ BATCH = 64
 def embed_images(
     column: str, recipe: Recipe, images: Sequence[Path], *, weights: Path | None = None, device: str = "cpu"
 ) -> np.ndarray:
-    """Embed image files as a column with this recipe does, float32 [n, D].
+    """Embed image files with a column's recipe, float32 [n, D].
 
     Raises:
         ValueError: an image cannot be decoded, or the recipe's backbone cannot be rebuilt here.
@@ -34,9 +34,7 @@ def embed_images(
             try:
                 prepared.append(backbone.prepare(decode(path)))
             except DecodeError as error:
-                raise ValueError(
-                    f"an image to compare must be readable, however: {path}: {error}. Choose another file."
-                ) from error
+                raise ValueError(f"Cannot read the image {path}: {error}. Choose another file.") from error
         (vectors,) = backbone.embed(torch.stack(prepared)).values()
         parts.append(vectors.to(torch.float32).cpu().numpy())
     return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""What of the held-out rows was seen in training: copies and near-copies on both sides of a split."""
+"""Leaks of a split: duplicates and near-duplicates of training rows among the held-out rows."""
 
 from dataclasses import dataclass
 
@@ -16,17 +16,18 @@ HELD_OUT = ("select", "calibrate", "test")
 
 @dataclass(frozen=True, eq=False)
 class Leaks:
-    """Held-out rows with a copy in training, and copies with different labels.
+    """Held-out rows with a duplicate in training, and duplicates with different labels.
 
     Attributes:
-        threshold: least cosine of a near-copy.
-        column: whose vectors were compared.
-        rows: one line per held-out row with a copy in training: id, role, label, train_id, train_label, cosine, kind
-            (identical or near); of several copies the nearest, the first listed of equally near ones.
+        threshold: minimum cosine of a near-duplicate.
+        column: vector column that was compared.
+        rows: one line per held-out row with a duplicate in training: id, role, label, train_id, train_label, cosine,
+            kind (identical or near); of several duplicates the nearest, and the first listed of equally near ones.
         summary: one line per held-out role: role, rows, identical, near, share (of its rows that are either).
-        conflicts: one line per pair of copies with different labels: id, label, other_id, other_label, cosine, kind.
+        conflicts: one line per pair of duplicates with different labels: id, label, other_id, other_label, cosine,
+            kind.
         method: exact or ivf.
-        recall: of the search; 1 where all pairs were compared.
+        recall: recall of the search; 1 if all pairs were compared.
     """
 
     threshold: float
@@ -39,21 +40,23 @@ class Leaks:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences to show."""
+        """Sentences for the user."""
         notes = [
-            f"{copies} of {rows} {role} rows ({copies / rows:.1%}) have a copy in training: figures on them are too "
-            "good. Set split.duplicates, or state groups."
+            f"{copies} of {rows} {role} rows ({copies / rows:.1%}) have a duplicate in training, so metrics on them "
+            "are too optimistic. Set split.duplicates, or state groups."
             for role, rows, copies in self._found()
             if copies
         ]
         if len(self.conflicts):
-            notes.append(f"{len(self.conflicts)} pairs of copies have different labels: at least one label is wrong.")
+            notes.append(
+                f"{len(self.conflicts)} pairs of duplicates have different labels; at least one of each is wrong."
+            )
         if self.method != "exact":
             notes.append(f"The search was approximate: it finds {self.recall:.1%} of a sample's nearest neighbours.")
         return tuple(notes)
 
     def _found(self) -> list[tuple[str, int, int]]:
-        """Each held-out role with its rows and those that have a copy in training."""
+        """Return each held-out role with its number of rows and of rows with a duplicate in training."""
         copies = self.summary["identical"] + self.summary["near"]
         return list(zip(self.summary["role"].tolist(), self.summary["rows"].tolist(), copies.tolist(), strict=True))
 
@@ -70,18 +73,18 @@ def leaks(
 
     Args:
         table: in memory or on disk.
-        roles: str [N], as `frostbench.embedcache.splits.making.Split.roles`.
-        threshold: cosine from which images are near-copies.
-        column: whose vectors count; the first by name if left out.
-        method: exact, ivf, or by the number of rows.
+        roles: str [N], as in `frostbench.embedcache.splits.making.Split.roles`.
+        threshold: cosine from which images are near-duplicates.
+        column: vector column; default: the first by name.
+        method: exact, ivf, or auto (by the number of rows).
 
     Raises:
-        ValueError: there is not one role for each row, or as `duplicates`.
+        ValueError: the number of roles differs from the number of rows; or see `duplicates`.
     """
     if roles.shape != table.ids.shape:
         raise ValueError(
-            f"each of the {len(table.ids)} rows has a role, however: {list(roles.shape)} came. "
-            "Take the split of this table."
+            f"Each of the {len(table.ids)} rows needs a role, got roles of shape {list(roles.shape)}. "
+            "Use the split of this table."
         )
     name = column_of(table, column)[0]
     pairs = content_pairs(table, threshold, name, method)
@@ -95,7 +98,7 @@ def leaks(
 
 
 def _in_training(roles: np.ndarray, pairs: Pairs, first: Numbers, number: Numbers) -> tuple[Numbers, Vectors]:
-    """For each content the training row that is nearest to it (-1 where none is near enough), and their cosine."""
+    """Return the nearest training row of each content (-1 if none is near enough), and their cosine."""
     count, train = len(first), np.flatnonzero(roles == "train")
     holder = np.full(count, -1, dtype=np.int64)
     holder[number[train][::-1]] = train[::-1]
@@ -105,7 +108,7 @@ def _in_training(roles: np.ndarray, pairs: Pairs, first: Numbers, number: Number
     here, there, cosine = here[usable], there[usable], cosine[usable]
     order = np.lexsort((-holder[there], cosine.round(6)))
     twin, nearest = np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.float32)
-    # The last of several assignments stays: the nearest, and the first listed of equally near ones.
+    # The last assignment wins: the nearest row, and the first listed of equally near ones.
     twin[here[order]], nearest[here[order]] = holder[there[order]], cosine[order]
     twin[holder >= 0], nearest[holder >= 0] = holder[holder >= 0], 1.0
     return twin, nearest
@@ -141,7 +144,7 @@ def _summary(roles: np.ndarray, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _identical_conflicts(table: FeatureTable, first: Numbers, number: Numbers) -> pd.DataFrame:
-    """Each row whose file is that of an earlier row with another label, with the first row of that file."""
+    """Return each row that is byte-identical to an earlier row with another label, with the first such row."""
     rows = np.flatnonzero(table.labels != table.labels[first[number]])
     return _conflicts(table, first[number[rows]], rows, np.ones(len(rows), np.float32), "identical")
 

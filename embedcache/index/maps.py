@@ -1,4 +1,4 @@
-"""A map of a table in two dimensions, computed once and kept in the cache."""
+"""Two-dimensional maps of a table, computed once and stored in the cache."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ from frostbench.embedcache.table import FeatureTable
 MapMethod = Literal["pca", "umap"]
 BLOCK_ROWS = 16_384
 VERSION = 1
-"""Part of the key; raised when a change here moves points."""
+"""Part of the key; increase it when a change here moves points."""
 
 Points = npt.NDArray[np.float64]
 
@@ -29,16 +29,16 @@ Points = npt.NDArray[np.float64]
 def make_map(
     table: FeatureTable, method: MapMethod = "pca", *, column: str | None = None, seed: int = 42
 ) -> pd.DataFrame:
-    """Where each row lies on a map: id, label, x, y.
+    """Compute the position of each row on a map: id, label, x, y.
 
-    PCA (of unit vectors) reads the rows twice and keeps a block of them; the largest loading of each axis is positive,
-    so that the map is the same every time. UMAP (McInnes et al., 2018) needs all rows in memory, and its seed is fixed.
+    PCA (of unit vectors) reads the rows twice, block by block; the largest loading of each axis is positive, so the map
+    is reproducible. UMAP (McInnes et al., 2018) needs all rows in memory and uses a fixed seed.
 
     Args:
         table: in memory or on disk.
         method: pca or umap.
-        column: whose vectors count; the first by name if left out.
-        seed: of UMAP.
+        column: vector column; default: the first by name.
+        seed: seed of UMAP.
 
     Raises:
         ValueError: there are fewer than 3 rows (15 for UMAP), or there is no such column.
@@ -48,7 +48,7 @@ def make_map(
     least = 3 if method == "pca" else 15
     if vectors.shape[0] < least or vectors.shape[1] < 2:
         raise ValueError(
-            f"a map by {method} needs {least} rows of 2 dimensions, however: {list(vectors.shape)} came. Add images."
+            f"A map by {method} needs at least {least} rows of 2 dimensions, got {list(vectors.shape)}. Add images."
         )
     points = _pca(vectors) if method == "pca" else _umap(vectors, seed)
     labels = np.array(table.class_names, dtype=str)[table.labels]
@@ -58,12 +58,12 @@ def make_map(
 def load_or_make_map(
     cache_dir: Path, table: FeatureTable, method: MapMethod = "pca", *, column: str | None = None, seed: int = 42
 ) -> pd.DataFrame:
-    """The map kept in the cache for these rows, recipe and method; made and written if there is none yet.
+    """Load the stored map of these rows, recipe and method, or make and store it.
 
-    Where the cache cannot be written, as on a read-only disk, it is made anew each time.
+    If the cache is not writable, for example on a read-only disk, the map is made again each time.
 
     Raises:
-        ValueError: as `make_map`, or the kept file is damaged.
+        ValueError: see `make_map`; or the stored file is damaged.
     """
     path = map_path(cache_dir, table, method, column=column, seed=seed)
     if not path.is_file():
@@ -80,10 +80,10 @@ def load_or_make_map(
         ids, x, y = kept["id"].tolist(), kept["x"], kept["y"]
     except MISREAD as error:
         raise CacheError(
-            f"a map must be as it was written, however: {path} is damaged ({error}). Delete it: it is computed anew."
+            f"The stored map {path} is damaged ({error}). Delete it; it will be computed again."
         ) from error
     if ids != table.ids.tolist():
-        raise CacheError(f"a map must name the rows of its table, however: {path} names others. Delete it.")
+        raise CacheError(f"A stored map must list the rows of its table, but {path} lists others. Delete it.")
     labels = np.array(table.class_names, dtype=str)[table.labels]
     return pd.DataFrame({"id": table.ids, "label": labels, "x": x, "y": y})
 
@@ -91,7 +91,7 @@ def load_or_make_map(
 def map_path(
     cache_dir: Path, table: FeatureTable, method: MapMethod, *, column: str | None = None, seed: int = 42
 ) -> Path:
-    """Where the map of these rows is kept; other labels or groups do not move a point, other images do."""
+    """Return the path of the map of these rows; it depends on the images, not on labels or groups."""
     name = column_of(table, column)[0]
     recipe = table.recipes[name].hash
     key = [VERSION, method, name, recipe, table.ids.tolist(), table.content.tolist()]
@@ -100,7 +100,7 @@ def map_path(
 
 
 def _pca(rows: UnitRows) -> Points:
-    """The first two principal components [N, 2], from the covariance, which is summed block by block."""
+    """Compute the first two principal components [N, 2] from a covariance summed block by block."""
     from scipy.linalg import eigh
 
     count, dim = rows.shape
@@ -119,7 +119,7 @@ def _umap(rows: UnitRows, seed: int) -> Points:
         from umap import UMAP
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "a map by umap needs the package umap-learn, however: it is not installed. "
+            "A map by umap needs the package umap-learn, which is not installed. "
             'Run pip install "frostbench[umap]", or use pca.'
         ) from error
     x = rows.block(0, rows.shape[0])

@@ -1,4 +1,4 @@
-"""The nearest rows of some rows, of image files, or of all rows, as a table."""
+"""Tables of nearest rows, for given rows, image files, or all rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from frostbench.embedcache.table import FeatureTable
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The nearest rows of each query.
+    """Nearest rows of each query.
 
     Attributes:
-        column: whose vectors were compared.
+        column: vector column that was compared.
         rows: one line per query and neighbour: id (or the image's path), label (empty for images), rank from 1,
             neighbour, neighbour_label, cosine.
         method: exact or ivf.
-        recall: share of a sample's exact neighbours that were found; 1 where the search is exact.
+        recall: share of a sample's exact neighbours that were found; 1 for exact search.
     """
 
     column: str
@@ -33,7 +33,7 @@ class Neighbours:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences to show."""
+        """Sentences for the user."""
         if self.method == "exact":
             return ()
         return (f"The search was approximate: it finds {self.recall:.1%} of the neighbours of a sample.",)
@@ -47,7 +47,7 @@ def neighbours(
     column: str | None = None,
     method: Method = "auto",
 ) -> Neighbours:
-    """The k nearest rows of the rows with these ids, or of all rows; a row is no neighbour of itself.
+    """Find the k nearest rows of the rows with these ids, or of all rows, excluding the row itself.
 
     Raises:
         ValueError: an id is not in the table, there are fewer than k other rows, or there is no such column.
@@ -71,7 +71,7 @@ def image_neighbours(
     device: str = "cpu",
     method: Method = "auto",
 ) -> Neighbours:
-    """The k nearest rows of image files, which are embedded by the recipe of the column.
+    """Find the k nearest rows of image files, embedded with the column's recipe.
 
     Raises:
         ValueError: an image cannot be decoded, the column's backbone cannot be rebuilt here, there are fewer than k
@@ -89,8 +89,8 @@ def _places(table: FeatureTable, ids: Sequence[str]) -> Numbers:
     lost = [one for one in ids if one not in row_of]
     if lost or not ids:
         raise ValueError(
-            f"neighbours are those of rows of this table, however: {lost[:3] or 'no id'} came, and its ids look like "
-            f"{table.ids[:3].tolist()}. Correct the id; `--image` takes a file that is not in the table."
+            f"Ids must be those of this table, such as {table.ids[:3].tolist()}, got {lost[:3] or 'no id'}. Correct "
+            "the id, or use `--image` for a file that is not in the table."
         )
     return np.array([row_of[one] for one in ids], dtype=np.int64)
 

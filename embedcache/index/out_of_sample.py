@@ -1,4 +1,4 @@
-"""What the rest of a table says of each row: class probabilities by ridge regression, and votes of neighbours."""
+"""Out-of-sample predictions for each row: ridge regression probabilities and votes of nearest neighbours."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,19 +9,18 @@ from frostbench.embedcache.index.search import Method, nearest
 Floats = npt.NDArray[np.float64]
 
 RIDGE = 0.1
-"""Penalty as a share of the mean eigenvalue of the training rows' scatter."""
+"""Penalty relative to the mean eigenvalue of the training rows' scatter."""
 TEMPERATURE = 0.07
-"""Neighbours count exp(cosine / 0.07), as in Wu et al. (CVPR 2018, section 3.1) and DINO's kNN."""
+"""Neighbours have weight exp(cosine / 0.07), as in Wu et al. (CVPR 2018, section 3.1) and DINO's kNN."""
 BLOCK_ROWS = 8192
 
 
 def ridge_probabilities(rows: UnitRows, labels: Numbers, folds: Numbers, classes: int) -> Floats:
-    """The probability of each class for each row [N, C] by ridge regressions that did not see the row's fold.
+    """Predict class probabilities of each row [N, C] by ridge regressions that were not fitted on the row's fold.
 
-    Targets are one column per class, and rows and targets are centred. The scatter of the rows outside a fold is the
-    whole scatter less that of the fold, so the rows are read twice, whatever the number of folds. Scores become
-    probabilities by a softmax with one temperature, that of the least negative log-likelihood. A class without a row
-    outside the fold has probability 0.
+    Targets are one-hot, and rows and targets are centred. The scatter outside a fold is the total scatter minus that of
+    the fold, so the rows are read twice, whatever the number of folds. A softmax at the temperature that minimises the
+    NLL turns scores into probabilities. A class without rows outside the fold has probability 0.
 
     Args:
         rows: [N, D].
@@ -57,7 +56,7 @@ def _one_hot(labels: Numbers, classes: int) -> npt.NDArray[np.float32]:
 
 
 def _fit(scatter: Floats, cross: Floats, sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
-    """Weights [D, C] and biases [C] of the ridge regression of centred one-hot targets on centred rows."""
+    """Fit a ridge regression of centred one-hot targets on centred rows: weights [D, C] and biases [C]."""
     from scipy.linalg import solve
 
     n = counts.sum()
@@ -69,7 +68,7 @@ def _fit(scatter: Floats, cross: Floats, sums: Floats, counts: Floats) -> tuple[
 
 
 def _softmax_fitted(scores: Floats, labels: Numbers) -> Floats:
-    """Softmax of scores [N, C] divided by the temperature under which the labels that are possible are likeliest."""
+    """Return the softmax of scores [N, C] at the temperature that minimises the NLL of the possible labels."""
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
@@ -85,9 +84,9 @@ def _softmax_fitted(scores: Floats, labels: Numbers) -> Floats:
 
 
 def neighbour_agreement(rows: UnitRows, labels: Numbers, folds: Numbers, k: int, method: Method = "auto") -> Floats:
-    """The share of the votes of each row's k nearest rows in other folds that are for its own label [N].
+    """Return the share [N] of votes for each row's label among its k nearest rows in other folds.
 
-    As whole groups are in one fold, neither the row nor its group nor its copies vote.
+    Groups are never divided between folds, so neither the row's group nor its copies vote.
     """
     share = np.zeros(len(labels))
     for fold in np.unique(folds):

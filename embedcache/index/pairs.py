@@ -1,4 +1,4 @@
-"""All pairs of rows above a cosine, by a search over blocks that never holds more than one block of cosines."""
+"""Search for all pairs of rows above a cosine threshold, block by block, with one block of cosines in memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,25 +11,25 @@ from frostbench.embedcache.index.search import QUERY_ROWS, Method, inverted_file
 from frostbench.embedcache.storage.files import CacheError
 
 MARGIN = 0.005
-"""How far from the threshold a pair's cosine counts as near it."""
+"""Maximum distance of a pair's cosine from the threshold to count as close to it."""
 MOST_PAIRS = 5_000_000
-"""More pairs than this are no duplicates but a threshold that is too low."""
+"""Maximum number of pairs; more mean that the threshold is too low."""
 
 Block = tuple[Numbers, Numbers, Vectors]
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs of rows whose cosine is at least a threshold, the lower row first, each once.
+    """Pairs of rows whose cosine is at least a threshold, each once.
 
     Attributes:
-        first: int64 [P].
-        second: int64 [P], greater than first.
+        first: int64 [P], the lower row number.
+        second: int64 [P], the higher row number.
         cosine: float32 [P].
-        below: pairs that miss the threshold by less than MARGIN.
-        above: pairs that exceed it by less than MARGIN.
+        below: number of pairs less than MARGIN below the threshold.
+        above: number of pairs less than MARGIN above it.
         method: exact or ivf.
-        recall: of a sample's nearest neighbours; 1 where all pairs were compared.
+        recall: recall on a sample's nearest neighbours; 1 if all pairs were compared.
     """
 
     first: Numbers
@@ -42,12 +42,12 @@ class Pairs:
 
 
 def near_pairs(rows: UnitRows, threshold: float, method: Method = "auto") -> Pairs:
-    """The pairs of rows with a cosine of at least the threshold.
+    """Find the pairs of rows with a cosine of at least the threshold.
 
     Args:
         rows: [N, D].
         threshold: 0 to 1.
-        method: exact, ivf (an inverted file, which may miss pairs), or by the number of rows.
+        method: exact, ivf (an inverted file index, which may miss pairs), or auto (by the number of rows).
 
     Raises:
         CacheError: there are more than MOST_PAIRS.
@@ -59,7 +59,7 @@ def near_pairs(rows: UnitRows, threshold: float, method: Method = "auto") -> Pai
 
 
 def _gathered(blocks: Iterator[Block], threshold: float, method: str, recall: float) -> Pairs:
-    """The pairs of all blocks that reach the threshold, and how many lie close to it."""
+    """Collect the pairs that reach the threshold from all blocks, and count those close to it."""
     kept: list[Block] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
     below = above = total = 0
     for first, second, cosine in blocks:
@@ -69,8 +69,8 @@ def _gathered(blocks: Iterator[Block], threshold: float, method: str, recall: fl
         total += int(is_pair.sum())
         if total > MOST_PAIRS:
             raise CacheError(
-                f"near-copies are few, at most {MOST_PAIRS} pairs, however: more have a cosine of {threshold} and "
-                "above. Raise the threshold."
+                f"At most {MOST_PAIRS} pairs of near-duplicates are supported, but more have a cosine of at least "
+                f"{threshold}. Raise the threshold."
             )
         kept.append((first[is_pair], second[is_pair], cosine[is_pair]))
     first, second, cosine = (np.concatenate(part) for part in zip(*kept, strict=True))
@@ -78,7 +78,7 @@ def _gathered(blocks: Iterator[Block], threshold: float, method: str, recall: fl
 
 
 def _exact(rows: UnitRows, least: float) -> Iterator[Block]:
-    """The pairs within each two blocks: two rows are compared once, where a search of all by all does it twice."""
+    """Yield the pairs of every two blocks, comparing each two rows once instead of twice."""
     for start, x in rows.blocks(QUERY_ROWS):
         for other in range(start, rows.shape[0], QUERY_ROWS):
             y = x if other == start else rows.block(other, min(other + QUERY_ROWS, rows.shape[0]))
@@ -87,13 +87,13 @@ def _exact(rows: UnitRows, least: float) -> Iterator[Block]:
             if other == start:
                 first, second = first[first < second], second[first < second]
             found = cosine[first, second]
-            # Or two blocks of cosines would be in memory while the next one is made.
+            # Otherwise two blocks of cosines would be in memory while the next one is computed.
             del cosine
             yield first + start, second + other, found
 
 
 def _within(index: Any, rows: UnitRows, least: float) -> Iterator[Block]:
-    """The pairs that an inverted file finds when it is asked for the neighbours of the lower row."""
+    """Yield the pairs found by an inverted file index among the neighbours of the lower row."""
     for start, x in rows.blocks(QUERY_ROWS):
         ends, cosine, second = index.range_search(x, least)
         first = np.repeat(np.arange(start, start + len(x)), np.diff(ends.astype(np.int64)))

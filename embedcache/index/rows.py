@@ -1,4 +1,4 @@
-"""The rows of a vector column as unit vectors, read block by block from memory or from disk."""
+"""Rows of a vector column as unit vectors, read block by block from memory or disk."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class UnitRows:
-    """Rows of a column whose inner products are cosines; only the block that is asked for is in memory as float32.
+    """Rows of a column as unit vectors; only the requested block is in memory as float32.
 
     Attributes:
         source: float16 or float32 [N, D], or a column on disk.
@@ -26,23 +26,23 @@ class UnitRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows N and dimensions D."""
+        """(N, D)."""
         rows, dim = self.source.shape
         return int(rows), int(dim)
 
     def block(self, start: int, stop: int) -> Vectors:
-        """Rows start to stop - 1, each of length 1, float32 [n, D]."""
+        """Return the rows start to stop - 1 as unit vectors, float32 [n, D]."""
         return to_unit(
             self.source[start:stop] if isinstance(self.source, np.ndarray) else self.source.read(start, stop)
         )
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Vectors]]:
-        """The number of the first row and the vectors of each block of so many rows."""
+        """Yield blocks of this many rows, each with the number of its first row."""
         for start in range(0, self.shape[0], rows):
             yield start, self.block(start, min(start + rows, self.shape[0]))
 
     def only(self, rows: Numbers) -> "UnitRows":
-        """Some of these rows, by their numbers in rising order."""
+        """Return the rows with these increasing numbers."""
         if len(rows) == self.shape[0]:
             return self
         if isinstance(self.source, np.ndarray):
@@ -53,7 +53,7 @@ class UnitRows:
 
 
 def to_unit(x: np.ndarray) -> Vectors:
-    """Vectors [N, D] as float32 divided by their lengths; a zero vector stays zero, so its cosines are 0.
+    """Divide vectors [N, D] by their norms, in float32; zero vectors stay zero, so their cosines are 0.
 
     >>> to_unit(np.array([[3, 4], [0, 0]], np.float16)).round(1).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
@@ -65,23 +65,23 @@ def to_unit(x: np.ndarray) -> Vectors:
 
 
 def column_of(table: FeatureTable, name: str | None = None) -> tuple[str, UnitRows]:
-    """The name and the rows of a column with one vector for each image; by default the first by name.
+    """Return the name and the rows of a column with one vector per image; by default the first by name.
 
     Raises:
         CacheError: the table has no such column, it holds tokens, or the table has no rows.
     """
     if len(table.ids) == 0:
         raise CacheError(
-            "rows are compared with each other, however: this table has none. If every image went to the quarantine, "
-            "its reasons say what to mend; then embed again."
+            "At least one row is needed, but this table has none. If every image was quarantined, fix the reasons "
+            "given there and embed again."
         )
     there = table.stored or table.columns
     plain = sorted(each for each in there if len(there[each].shape) == 2)
     if not plain or (name is not None and name not in plain):
-        asked = "none was found" if name is None else f"{name!r} was asked for"
+        requested = "none was found" if name is None else f"got {name!r}"
         raise CacheError(
-            f"neighbours are looked for in a column with one vector for each image, however: {asked}, and this table "
-            f"has {plain}. Choose of these, or embed with a pooling such as avg."
+            f"A column with one vector per image is needed: {requested}, but this table has {plain}. Choose one of "
+            "these, or embed with a pooling such as avg."
         )
     chosen = plain[0] if name is None else name
     return chosen, UnitRows(there[chosen])

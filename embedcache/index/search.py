@@ -1,4 +1,4 @@
-"""Nearest rows by cosine: exact block by block, or in an inverted file whose recall is measured."""
+"""Nearest-neighbour search by cosine: exact, block by block, or with an inverted file index of measured recall."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,17 +10,17 @@ from frostbench.embedcache.index.rows import Numbers, UnitRows, Vectors
 
 Method = Literal["auto", "exact", "ivf"]
 EXACT_PAIRS = 100_000**2
-"""Most pairs of rows that are compared one by one where the method is auto: some minutes for each 1000 dimensions."""
+"""Maximum number of pairs for which `auto` uses exact search: a few minutes per 1000 dimensions."""
 QUERY_ROWS = 4096
 BASE_ROWS = 16_384
-"""Rows that are float32 at a time, of those that ask and of those that are searched."""
+"""Number of query rows, and of searched rows, in memory as float32 at a time."""
 SAMPLE_ROWS = 256
 RECALL = 0.98
-"""An inverted file looks into as many lists as it takes to find this share of a sample's exact neighbours."""
+"""Target share of a sample's exact neighbours, which determines how many lists an inverted file index probes."""
 TRAIN_ROWS_PER_LIST = 40
 SEED = 1234
 DIGITS = 6
-"""Cosines that agree to so many digits are equal: the rest is rounding of float32."""
+"""Cosines that agree to this many digits count as equal; the rest is float32 rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +28,10 @@ class Found:
     """The k nearest rows of each query.
 
     Attributes:
-        cosine: float32 [Q, k], falling; -inf where there is no row.
-        rows: int64 [Q, k]; -1 where there is no row.
+        cosine: float32 [Q, k], decreasing; -inf if there is no row.
+        rows: int64 [Q, k]; -1 if there is no row.
         method: exact or ivf.
-        recall: share of a sample's exact neighbours that were found; 1 where the search is exact.
+        recall: share of a sample's exact neighbours that were found; 1 for exact search.
     """
 
     cosine: Vectors
@@ -41,27 +41,24 @@ class Found:
 
 
 def nearest(queries: UnitRows, base: UnitRows, k: int, *, own: Numbers | None = None, method: Method = "auto") -> Found:
-    """The k rows of the base with the largest cosine to each query.
+    """Find the k rows of the base with the largest cosine to each query.
 
-    Exact search adds the base block by block to an inner-product index and keeps the best so far, so its memory is
-    that of two blocks and of the result. Among equal cosines the row listed first comes first; where more rows than
-    fit are equally near, which of them are found is open.
+    Exact search processes the base block by block and keeps the best results so far, so it needs memory for two blocks
+    and the result. Equal cosines are ordered by row; if more rows tie than fit, it is undefined which are returned.
 
     Args:
         queries: [Q, D].
         base: [N, D].
-        k: neighbours of each query, 1 to N, or to N - 1 where queries are rows of the base.
-        own: int [Q], the row of the base that a query is, which is not its neighbour; None where it is none.
-        method: exact, ivf (an inverted file), or by the number of pairs.
+        k: neighbours per query, 1 to N, or to N - 1 if queries are rows of the base.
+        own: int [Q], the base row of each query, which is excluded; None if queries are not rows of the base.
+        method: exact, ivf (an inverted file index), or auto (by the number of pairs).
 
     Raises:
-        ValueError: there are fewer than k rows to find.
+        ValueError: there are fewer than k other rows.
     """
     most = base.shape[0] - (own is not None)
     if not 1 <= k <= most:
-        raise ValueError(
-            f"k must lie in 1..{most} for a table of {base.shape[0]} rows, however: k={k}. Choose another."
-        )
+        raise ValueError(f"k must be between 1 and {most} for a table of {base.shape[0]} rows, got {k}.")
     if not is_exact(queries.shape[0] * base.shape[0], method):
         index, recall = inverted_file(base)
         parts = [_within(index, x, k, _part(own, start, len(x))) for start, x in queries.blocks(QUERY_ROWS)]
@@ -71,15 +68,14 @@ def nearest(queries: UnitRows, base: UnitRows, k: int, *, own: Numbers | None = 
 
 
 def is_exact(pairs: int, method: Method) -> bool:
-    """Whether so many pairs of rows are compared one by one."""
+    """Return whether exact search is used for this many pairs."""
     return method == "exact" or pairs <= 1 or (method == "auto" and pairs <= EXACT_PAIRS)
 
 
 def inverted_file(base: UnitRows) -> tuple[Any, float]:
-    """A faiss inverted file of all rows, with the lists it looks into chosen by the recall on a sample, and the recall.
+    """Build a faiss inverted file index, tune the number of probed lists on a sample, and return both with the recall.
 
-    Its memory is 4 bytes for each number of the base; k-means sees an evenly spaced sample of rows, and its seed is
-    fixed.
+    It takes 4 bytes per number of the base. k-means uses evenly spaced rows and a fixed seed.
     """
     import faiss
 
@@ -94,7 +90,7 @@ def inverted_file(base: UnitRows) -> tuple[Any, float]:
 
 
 def _tuned(index: Any, base: UnitRows, lists: int) -> float:
-    """Double the lists looked into until the sample's recall is reached, or all are; returns the recall."""
+    """Double the number of probed lists until the sample reaches the target recall; return the recall."""
     rows, sample = _spaced(base, SAMPLE_ROWS)
     k = min(10, base.shape[0] - 1)
     wanted = _exact(sample, base, k, rows)[1]
@@ -109,7 +105,7 @@ def _tuned(index: Any, base: UnitRows, lists: int) -> float:
 
 
 def _spaced(base: UnitRows, most: int) -> tuple[Numbers, Vectors]:
-    """Evenly spaced rows, at most so many: their numbers and their vectors."""
+    """Return the numbers and vectors of at most this many evenly spaced rows."""
     count = base.shape[0]
     rows = np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
     return rows, base.only(rows).block(0, len(rows))
@@ -134,7 +130,7 @@ def _within(index: Any, queries: Vectors, k: int, own: Numbers | None) -> tuple[
 
 
 def _best(cosine: Vectors, rows: Numbers, k: int, own: Numbers | None) -> tuple[Vectors, Numbers]:
-    """The k best of each line, the row itself left out."""
+    """Return the k best of each query, excluding the query itself."""
     absent = rows < 0
     if own is not None:
         absent |= rows == own[:, None]

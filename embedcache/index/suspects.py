@@ -1,4 +1,4 @@
-"""Labels that the other rows of the table speak against."""
+"""Probable label errors."""
 
 from dataclasses import dataclass
 
@@ -18,15 +18,15 @@ from frostbench.embedcache.table import FeatureTable
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """Every row that could be judged, the most suspicious label first.
+    """Scored rows, the most suspicious label first.
 
     Attributes:
-        column: whose vectors were used.
-        rows: one line per row: id, label, suggested (the likeliest other class), self_confidence, margin, agreement
+        column: vector column that was used.
+        rows: one line per row: id, label, suggested (the most probable other class), self_confidence, margin, agreement
             (see `suspects`), suspect (whether confident learning counts the row as another class).
         confusions: one line per pair of classes with suspects: label, suggested, rows; the most frequent first.
-        unjudged: rows of classes that no other fold holds.
-        warnings: sentences to show.
+        unjudged: number of rows that cannot be scored because their class is in no other fold.
+        warnings: sentences for the user.
     """
 
     column: str
@@ -46,25 +46,25 @@ def suspects(
     near: float | None = NEAR,
     method: Method = "auto",
 ) -> Suspects:
-    """Score the label of each row by what the rows of other folds say of it.
+    """Score the label of each row with predictions from the other folds.
 
-    Folds keep groups, copies and near-copies whole, so nothing that shows the same object votes on itself.
+    Folds never divide groups, duplicates or near-duplicates, so images of the same object do not support each other.
     self_confidence is the out-of-sample probability of the row's label by ridge regression, margin its lead over the
-    likeliest other class as (lead + 1) / 2, agreement the share of its k nearest neighbours' votes for its label. A row
-    is a suspect where confident learning (Northcutt et al., JAIR 2021) counts it as another class than its label.
+    most probable other class as (lead + 1) / 2, and agreement the share of votes for its label among its k nearest
+    neighbours. A row is a suspect if confident learning (Northcutt et al., JAIR 2021) assigns it to another class.
 
     Args:
         table: in memory or on disk.
-        column: whose vectors count; the first by name if left out.
-        k: neighbours that vote.
-        folds: 2 and more.
-        seed: of the folds.
-        near: cosine from which rows are near-copies and stay in one fold; None keeps only groups and copies together.
+        column: vector column; default: the first by name.
+        k: number of voting neighbours.
+        folds: at least 2.
+        seed: seed of the folds.
+        near: cosine from which near-duplicates stay in one fold; None keeps only groups and duplicates together.
         method: how neighbours are searched.
 
     Raises:
-        ValueError: there is one class, there are fewer groups than folds or no class has as many rows, or there is no
-            such column.
+        ValueError: there is only one class, there are fewer groups than folds, no class has as many rows as folds, or
+            there is no such column.
     """
     name, vectors = column_of(table, column)
     fold = _folds(table, name, folds, seed, near, method)
@@ -86,7 +86,7 @@ def _warnings(table: FeatureTable, unjudged: Numbers) -> tuple[str, ...]:
     if not len(unjudged):
         return ()
     return (
-        f"{len(unjudged)} rows could not be judged, for all rows of their class are in one group: "
+        f"{len(unjudged)} rows could not be scored, because all rows of their class are in one group: "
         f"{_few(np.unique(table.labels[unjudged]), table)}. Add images of other groups.",
     )
 
@@ -94,7 +94,7 @@ def _warnings(table: FeatureTable, unjudged: Numbers) -> tuple[str, ...]:
 def _folds(table: FeatureTable, column: str, folds: int, seed: int, near: float | None, method: Method) -> Numbers:
     if len(np.unique(table.labels)) < 2:
         raise CacheError(
-            "a label is suspect where another fits better, however: all rows have the same one. Add other classes."
+            "Finding suspect labels needs at least two classes, but all rows have the same label. Add other classes."
         )
     groups = merge_groups(table.groups, table.content)
     if near is not None:
@@ -103,8 +103,8 @@ def _folds(table: FeatureTable, column: str, folds: int, seed: int, near: float 
     largest = np.bincount(table.labels).max(initial=0)
     if folds < 2 or min(found, largest) < folds:
         raise CacheError(
-            f"labels are judged by 2 folds or more, and by no more than there are groups and rows of a class, however: "
-            f"folds={folds}, with {found} groups and {largest} rows in the largest class. Lower folds, or add images."
+            f"folds must be at least 2 and at most the number of groups and of rows in the largest class, got {folds} "
+            f"with {found} groups and {largest} rows. Lower folds, or add images."
         )
     return cut(table.labels, groups, folds, seed, table.has_groups)
 

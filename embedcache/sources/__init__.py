@@ -1,1 +1,1 @@
-"""Where images come from: folders, manifests, Parquet files, datasets; each becomes a listing."""
+"""Listing images of folders, manifests, Parquet files and datasets."""

@@ -1,4 +1,4 @@
-"""Parquet files that hold the images themselves, as datasets on the Hugging Face hub do."""
+"""Parquet files that contain encoded images, as on the Hugging Face hub."""
 
 import os
 import re
@@ -25,7 +25,7 @@ SPLIT_NAME = re.compile(r"(train|test|valid|validation|val|dev)-[0-9]+-of-[0-9]+
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where images and labels are, and the names of the classes where the file states them."""
+    """Image and label columns, and the class names if the file states them."""
 
     image: str
     label: str
@@ -33,9 +33,9 @@ class _Columns:
 
 
 def holds_encoded_images(path: Path) -> bool:
-    """Whether a Parquet file has a column of encoded images and none called path, which makes it a manifest.
+    """Return whether a Parquet file has an image column and no column path (which would make it a manifest).
 
-    One that cannot be read has not.
+    An unreadable file gives False.
     """
     try:
         schema = pq.read_schema(path)
@@ -45,7 +45,7 @@ def holds_encoded_images(path: Path) -> bool:
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """The Parquet files in a folder, without hidden ones such as those that macOS writes beside each."""
+    """Return the Parquet files in a folder, without hidden ones such as those written by macOS."""
     return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
 
 
@@ -57,21 +57,21 @@ def list_parquet(
     group_regex: str | None = None,
     time_regex: str | None = None,
 ) -> Listing:
-    """List the images in a Parquet file, or in all of a folder.
+    """List the images in a Parquet file, or in all Parquet files of a folder.
 
-    The image column is binary, or a struct with a field `bytes`. Labels are text, integers, or ClassLabel numbers, of
-    which the names are taken. Columns group, split and time mean what they mean in a manifest; a file called
-    `train-00000-of-00004.parquet` names the split of its rows itself. Ids are the file's name and the row.
+    The image column is binary, or a struct with a field `bytes`. Labels are text, integers, or ClassLabel numbers,
+    which are replaced by their names. Columns group, split and time are used as in a manifest; a file called
+    `train-00000-of-00004.parquet` states the split of its rows by its name. Ids are file name and row.
 
     Args:
-        source: the .parquet file, or the folder of such.
-        image_column: the column of images, where several can be meant.
-        label_column: the column of labels.
-        group_regex: takes groups from the ids.
-        time_regex: takes times from the ids.
+        source: a .parquet file or a folder of them.
+        image_column: image column, if several qualify.
+        label_column: label column.
+        group_regex: regex that extracts groups from ids.
+        time_regex: regex that extracts times from ids.
 
     Raises:
-        ValueError: a file is damaged, lacks a column, or has row groups of more than 2 GiB, or a row has no label.
+        ValueError: a file is damaged, lacks a column or has row groups of more than 2 GiB, or a row has no label.
     """
     files = parquet_files(source) if source.is_dir() else [source]
     found, items, notes = None, list[Item](), list[str]()
@@ -85,15 +85,17 @@ def list_parquet(
         )
         if found is not None and columns != found:
             raise ValueError(
-                f"all files of a source must have the same image and label columns and classes, however: {file} has "
-                f"{columns} and {files[0]} has {found}. List them apart."
+                f"All files of a source must have the same image and label columns and classes, but {file} has "
+                f"{columns} and {files[0]} has {found}. Embed them separately."
             )
         found = columns
         rows, told = _items(file, columns)
         items += rows
         notes += [note for note in told if note not in notes]
     if found is None:
-        raise ValueError(f"a folder of Parquet files must hold some, however: {source} holds none. Is the path right?")
+        raise ValueError(
+            f"A source folder of Parquet files must contain some, but {source} contains none. Check the path."
+        )
     description = {"kind": "parquet", "source": escape_name(os.fspath(source.absolute()))}
     description |= {"image_column": found.image, "label_column": found.label}
     names = found.names or sorted({item.label for item in items})
@@ -101,23 +103,23 @@ def list_parquet(
 
 
 def _schema(file: Path) -> pa.Schema:
-    """The schema of a file whose row groups can be read one by one."""
+    """Read the schema of a file and check that its row groups can be read one by one."""
     try:
         metadata = pq.read_metadata(file)
         schema = pq.read_schema(file)
     except (OSError, pa.ArrowException) as error:
-        raise ValueError(f"a Parquet file must be readable, however: {file}: {error}. Write it anew.") from error
+        raise ValueError(f"Cannot read the Parquet file {file}: {error}. Write it again.") from error
     largest = max((metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)), default=0)
     if largest > LARGEST_GROUP:
         raise ValueError(
-            f"row groups of images are read whole and must have at most {LARGEST_GROUP} bytes, however: one of {file} "
-            f"has {largest}. Write it anew with row_group_size=1000."
+            f"Row groups of images are read as a whole and must have at most {LARGEST_GROUP} bytes, but one of {file} "
+            f"has {largest}. Write the file again with row_group_size=1000."
         )
     return schema
 
 
 def _items(file: Path, columns: _Columns) -> tuple[list[Item], list[str]]:
-    """The rows of a file, and notes about its other columns."""
+    """Return the items of a file, and notes about its other columns."""
     schema = pq.read_schema(file)
     there, told = other_columns(schema.names, {columns.image, columns.label}, file)
     table = pq.read_table(file, columns=[columns.label, *there], partitioning=None)

@@ -1,4 +1,4 @@
-"""Image folders: the first folder level below the root names the class, or a part of the set and the next the class."""
+"""Image folders: the first level names the class, or the split, and then the second level names the class."""
 
 import os
 from dataclasses import dataclass, field
@@ -21,21 +21,21 @@ from frostbench.embedcache.splits.role_names import role_called
 
 @dataclass
 class _Found:
-    """What a folder of class folders holds, and what is left out of it."""
+    """Images of a folder of class folders, and what was skipped."""
 
     root: Path
     left: LeftOut = field(default_factory=LeftOut)
     flat: list[str] = field(default_factory=list)
     """Images beside the class folders."""
     beside: list[str] = field(default_factory=list)
-    """Folders without images beside parts of a set."""
+    """Folders without images beside the split folders."""
     empty: list[str] = field(default_factory=list)
     names: dict[str, None] = field(default_factory=dict)
-    """Of the classes, each once."""
+    """Class names, each once (an ordered set)."""
     items: list[Item] = field(default_factory=list)
 
     def add_parts(self, parts: list[str]) -> None:
-        """Add the images of each part of the set."""
+        """Add the images of each split folder."""
         for name, path in self._folders(self.root):
             if name in parts:
                 self.add_classes(path, name)
@@ -43,7 +43,7 @@ class _Found:
                 self.beside.append(escape_name(name))
 
     def add_classes(self, folder: Path, split: str | None) -> None:
-        """Add the images of each class folder in a folder, as part `split` of the set."""
+        """Add the images of each class folder in a folder, with the given split."""
         for name, path in self._folders(folder):
             above = tuple(file_key(one) for one in dict.fromkeys((self.root, folder, path)))
             found = [
@@ -56,7 +56,7 @@ class _Found:
             self.items += found
 
     def _folders(self, folder: Path) -> list[tuple[str, Path]]:
-        """The class folders; what lies beside them is noted."""
+        """Return the class folders, and record everything beside them."""
         classes = []
         for entry in entries(folder, self.root, self.left):
             if followed(entry).is_dir():
@@ -68,63 +68,63 @@ class _Found:
         return classes
 
     def sentences(self, parts: list[str]) -> list[str]:
-        """Warnings about everything that was left out, and about parts that were recognised."""
+        """Return warnings about skipped files and recognised split folders."""
         told = self.left.sentences()
         if self.flat:
             told.append(
                 counted(
                     self.flat,
-                    "image lies beside the class folders, belongs to no class and was skipped",
-                    "images lie beside the class folders, belong to no class and were skipped",
+                    "image outside the class folders was skipped",
+                    "images outside the class folders were skipped",
                 )
             )
         if self.beside:
             told.append(
                 counted(
                     self.beside,
-                    "folder beside the parts of the set holds no image and was skipped",
-                    "folders beside the parts of the set hold no image and were skipped",
+                    "folder without images beside the split folders was skipped",
+                    "folders without images beside the split folders were skipped",
                 )
             )
         if self.empty:
             told.append(
                 counted(
                     self.empty,
-                    "class folder holds no image; it stays in the class list",
-                    "class folders hold no image; they stay in the class list",
+                    "class folder has no image; it stays in the class list",
+                    "class folders have no image; they stay in the class list",
                 )
             )
         if parts:
             told.append(
-                f"The folders {', '.join(parts)} name parts of the set, not classes: the folders in them are the "
-                "classes, and each image has its part as split. --split source=given trains and judges by it."
+                f"The folders {', '.join(parts)} name splits, not classes: the folders inside them are the classes. "
+                "Use --split source=given to train and evaluate with these splits."
             )
         odd = [name for name in self.names if role_called(name)]
         if odd:
-            told.append(f"The class {', '.join(odd)} has a name of a part of a set. Is it a class?")
+            told.append(f"The class {', '.join(odd)} has the name of a split. Is it really a class?")
         return told
 
 
 def list_folder(root: Path, *, group_regex: str | None = None, time_regex: str | None = None) -> Listing:
     """List the images below a folder of class folders.
 
-    Folders inside a class folder belong to that class. Where the folders below the root are called train, val, test and
-    so on, they are the split of their images, and the folders in them name the classes. Links are followed, except
-    those that lead nowhere or back into a folder above them. Hidden files and folders (a leading dot) and what systems
-    leave behind are skipped. What was left out is in `warnings`.
+    Folders inside a class folder belong to that class. If the folders below the root are called train, val, test and so
+    on, they name the split of their images, and the folders inside them name the classes. Links are followed, except
+    broken ones and links into a parent folder. Hidden files and folders (a leading dot) and system files are skipped.
+    `warnings` states what was skipped.
 
     Args:
-        root: folder that holds one folder for each class, or one for each part of the set with those in it.
-        group_regex: searched in each id; its first capture group, or else the whole match, is the image's group.
-        time_regex: the same for the image's time.
+        root: folder with one folder per class, or with split folders that contain those.
+        group_regex: searched in each id; the first capture group, or the whole match, is the image's group.
+        time_regex: likewise for the image's time.
 
     Raises:
-        ValueError: there is no such folder, it has no class folders or no images, parts of a set lie beside other
-            folders of images or have no class folders, or the regex misses an image.
+        ValueError: there is no such folder, it has no class folders or no images, split folders are beside other
+            folders of images or have no class folders, or a regex does not match an id.
         OSError: a folder below the root cannot be read.
     """
     if not root.is_dir():
-        raise ValueError(f"an image source must be a folder, however: {root} is none. Is the path right?")
+        raise ValueError(f"An image source must be a folder, but {root} is not. Check the path.")
     root = root.absolute()
     found, parts = _Found(root), _parts(root)
     if parts:
@@ -137,10 +137,10 @@ def list_folder(root: Path, *, group_regex: str | None = None, time_regex: str |
 
 
 def _parts(root: Path) -> list[str]:
-    """The names of folders that are parts of a set; none where the folders are classes.
+    """Return the names of split folders; empty if the folders are classes.
 
     Raises:
-        ValueError: several such parts lie beside folders of images that are none.
+        ValueError: several split folders are beside other folders of images.
     """
     folders = [entry for entry in entries(root, root, LeftOut()) if followed(entry).is_dir()]
     parts = [entry.name for entry in folders if role_called(entry.name)]
@@ -148,8 +148,8 @@ def _parts(root: Path) -> list[str]:
     full = [name for name in others if parts and _holds_images(root / name)]
     if full and len({role_called(name) for name in parts}) > 1:
         raise ValueError(
-            f"folders that name parts of a set stand alone, however: in {root} {', '.join(parts)} lie beside "
-            f"{', '.join(full[:3])} with images. Move the others away, or give a manifest with path, label and split."
+            f"Split folders must not be mixed with class folders, but in {root} {', '.join(parts)} are beside "
+            f"{', '.join(full[:3])} with images. Move the others away, or use a manifest with path, label and split."
         )
     return [] if full else parts
 
@@ -159,16 +159,16 @@ def _holds_images(folder: Path) -> bool:
 
 
 def _check_classes(found: _Found, parts: list[str]) -> None:
-    """Refuse a folder without class folders."""
+    """Check that there are class folders."""
     if parts and not found.names:
         raise ValueError(
-            f"the folders in {', '.join(parts)} of {found.root} must name the classes, however: there are none "
-            f"({len(found.flat)} images lie flat in them), and parts of a set are no classes. Sort the images into "
-            "class folders, or give a manifest with the columns path, label and split."
+            f"The folders inside {', '.join(parts)} of {found.root} must name the classes, but there are none "
+            f"({len(found.flat)} images are directly in these split folders). Sort the images into class folders, or "
+            "use a manifest with the columns path, label and split."
         )
     if not found.names:
         raise ValueError(
-            f"the folders directly below {found.root} must name the classes, however: there are none "
-            f"({len(found.flat)} images lie flat in it). Sort them into class folders, or give a manifest with the "
+            f"The folders directly below {found.root} must name the classes, but there are none "
+            f"({len(found.flat)} images are directly in it). Sort them into class folders, or use a manifest with the "
             "columns path and label."
         )

@@ -1,4 +1,4 @@
-"""Image datasets that the library Hugging Face datasets saved to disk."""
+"""Image datasets saved to disk by Hugging Face datasets."""
 
 import os
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from frostbench.embedcache.sources.members import open_stream
 
 
 def is_saved_dataset(folder: Path) -> bool:
-    """Whether a folder holds what `save_to_disk` writes."""
+    """Return whether a folder was written by `save_to_disk`."""
     return (folder / "dataset_dict.json").is_file() or (
         (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file()
     )
@@ -30,21 +30,21 @@ def list_dataset(
     group_regex: str | None = None,
     time_regex: str | None = None,
 ) -> Listing:
-    """List a dataset from disk; the parts of a DatasetDict are its splits. Needs the package datasets.
+    """List a dataset from disk; the parts of a DatasetDict are splits. Needs the package datasets.
 
-    Columns group, split and time mean what they mean in a manifest. Images are not copied: an item is a row of one of
-    the dataset's Arrow files, or the file that this row names. Ids are the split, the Arrow file and the row.
+    Columns group, split and time are used as in a manifest. Images are not copied: an item refers to a row of an Arrow
+    file, or to the file named by this row. Ids are split, Arrow file and row.
 
     Args:
-        folder: what `save_to_disk` wrote.
-        image_column: the column of images, where there are several.
-        label_column: the column of labels, where there are several ClassLabels, or none.
-        group_regex: takes groups from the ids.
-        time_regex: takes times from the ids.
+        folder: folder written by `save_to_disk`.
+        image_column: image column, if there are several.
+        label_column: label column, if there are several ClassLabels or none.
+        group_regex: regex that extracts groups from ids.
+        time_regex: regex that extracts times from ids.
 
     Raises:
         ModuleNotFoundError: the package datasets is not installed.
-        ValueError: there is no such dataset, it lacks a column, rows were chosen without `flatten_indices`, or a row
+        ValueError: there is no such dataset, it lacks a column, rows were selected without `flatten_indices`, or a row
             has no label.
     """
     parts = _load(folder)
@@ -62,18 +62,18 @@ def list_dataset(
 
 
 def _load(folder: Path) -> Mapping[str, Any]:
-    """The datasets by split; one without a split has the name ""."""
+    """Load the datasets by split; the name is "" without splits."""
     try:
         from datasets import DatasetDict, load_from_disk
     except ImportError as error:
         raise ModuleNotFoundError(
-            f"a dataset of Hugging Face is listed with the package datasets, however: it is missing, and {folder} is "
-            "such a dataset. Run: pip install 'frostbench[datasets]'"
+            f"Reading the Hugging Face dataset {folder} needs the package datasets, which is not installed. "
+            "Run: pip install 'frostbench[datasets]'"
         ) from error
     try:
         loaded = load_from_disk(str(folder))
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise ValueError(f"a saved dataset must be readable, however: {folder}: {error}. Save it anew.") from error
+        raise ValueError(f"Cannot read the saved dataset {folder}: {error}. Save it again.") from error
     return dict(loaded) if isinstance(loaded, DatasetDict) else {"": loaded}
 
 
@@ -91,13 +91,13 @@ def _columns(dataset: Any, image: str | None, label: str | None, folder: Path) -
 
 
 def _items(split: str, dataset: Any, image: str, label: str, names: list[str] | None) -> tuple[list[Item], list[str]]:
-    """The rows of a part, and notes about its other columns."""
+    """Return the items of a split, and notes about its other columns."""
     files = [Path(file["filename"]) for file in dataset.cache_files]
     tables = {file: open_stream(file) for file in files}
     if sum(table.num_rows for table in tables.values()) != len(dataset):
         raise ValueError(
-            f"a saved dataset must hold its rows in order, however: {[str(file) for file in files]} hold others than "
-            f"its {len(dataset)}. Call flatten_indices() and save it again."
+            f"A saved dataset must contain exactly its rows in order, but {[str(file) for file in files]} do not "
+            f"contain its {len(dataset)} rows. Call flatten_indices() and save it again."
         )
     items, notes = list[Item](), list[str]()
     for file, table in tables.items():
@@ -114,7 +114,7 @@ def _items(split: str, dataset: Any, image: str, label: str, names: list[str] | 
 
 
 def _paths(images: pa.ChunkedArray) -> list[Path | None]:
-    """The file of each image whose bytes are not in the dataset; None where they are."""
+    """Return the file of each image; None if its bytes are in the dataset."""
     if not pa.types.is_struct(images.type) or images.type.get_field_index("path") < 0:
         return [None] * len(images)
     inside = pc.is_valid(pc.struct_field(images, "bytes")).to_pylist()

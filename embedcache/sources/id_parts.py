@@ -1,4 +1,4 @@
-"""Groups and times that stand in the ids of images, and are taken out by a regex."""
+"""Extracting groups and times from image ids with a regex."""
 
 import re
 from collections.abc import Sequence
@@ -10,32 +10,32 @@ EXAMPLES = {
 
 
 def parts_of(ids: Sequence[str], regex: str, what: str) -> list[str]:
-    """The part of each id that a regex finds: its first capture group, or the whole match where it has none.
+    """Extract a part of each id: the first capture group of the regex, or the whole match if it has none.
 
     >>> parts_of(["a/x_1.png", "a/y_2.png"], "([a-z])_", "group")
     ['x', 'y']
 
     Args:
-        ids: of the images.
+        ids: ids of the images.
         regex: searched in each id.
-        what: the regex is for, "group" or "time".
+        what: "group" or "time", for messages.
 
     Raises:
-        ValueError: the regex is invalid, or finds nothing in an id.
+        ValueError: the regex is invalid, or does not match an id.
     """
     try:
         pattern = re.compile(regex)
     except re.error as error:
         raise ValueError(
-            f"the {what} regex must be valid, however: '{regex}' is not ({error}). Write a Python regular expression, "
+            f"The {what} regex must be valid, but '{regex}' is not ({error}). Use a Python regular expression, "
             f"for example {EXAMPLES[what]}."
         ) from error
     found = [_part(pattern.search(one)) for one in ids]
     missing = [one for one, part in zip(ids, found, strict=True) if part is None]
     if missing:
         raise ValueError(
-            f"the {what} regex must give every image a {what}, however: '{regex}' finds none in {len(missing)} of "
-            f"{len(ids)} paths, for example {', '.join(map(repr, missing[:3]))}. Widen the regex."
+            f"The {what} regex must match every image, but '{regex}' does not match {len(missing)} of {len(ids)} "
+            f"paths, for example {', '.join(map(repr, missing[:3]))}. Widen the regex."
         )
     return [part for part in found if part is not None]
 

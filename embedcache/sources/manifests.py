@@ -16,24 +16,23 @@ REQUIRED = ("path", "label")
 EXTRAS = ("group", "split", "time")
 LOOKED_AT = 1000
 Extras = tuple[str | None, str | None, str | None]
-"""Group, split and time of a row; None where unknown."""
+"""Group, split and time of a row; None if unknown."""
 
 
 def list_manifest(
     manifest: Path, *, root: Path | None = None, group_regex: str | None = None, time_regex: str | None = None
 ) -> Listing:
-    """List the images that a table names.
+    """List the images named in a table.
 
-    Relative paths are relative to `root`, or else to the manifest's folder. Ids are the paths as written, or
-    relative to the root where the manifest holds absolute paths below it. A file that does not exist is listed, and
-    quarantined when it is read. Empty cells of group, split and time mean "unknown"; so do words such as NA, with a
-    warning.
+    Relative paths are relative to `root`, by default the manifest's folder. Ids are the paths as written, or relative
+    to the root for absolute paths below it. Files that do not exist are listed, and quarantined when they are read.
+    Empty cells of group, split and time mean "unknown", and so do words such as NA, with a warning.
 
     Args:
         manifest: a .csv (UTF-8 or UTF-16, with a header) or .parquet file.
-        root: folder that relative paths start from.
-        group_regex: takes groups from the ids, where the table has no group column.
-        time_regex: takes times from the ids, where the table has no time column.
+        root: folder at which relative paths start.
+        group_regex: regex that extracts groups from ids, if the table has no group column.
+        time_regex: regex that extracts times from ids, if the table has no time column.
 
     Raises:
         ValueError: the file, its columns or its cells are not as above, or none of the first 1000 files exists.
@@ -57,39 +56,39 @@ def list_manifest(
 
 
 def _read(manifest: Path) -> TextTable:
-    """The table, with the columns that it needs."""
+    """Read the table and check its columns."""
     table = read_text_table(manifest, COLUMNS, "a manifest", "path and label")
     check_headers(table.names, COLUMNS, manifest)
     if not set(REQUIRED) <= set(table.names):
         raise ValueError(
-            f"a manifest must have the columns path and label once each, however: {manifest} has {table.names}. "
+            f"A manifest must have the columns path and label once each, but {manifest} has {table.names}. "
             f"{_advice(table.names)}"
         )
     return table
 
 
 def check_headers(names: Sequence[str], known: Sequence[str], source: Path) -> None:
-    """Refuse headers that are nearly those of columns that mean something: these would be ignored.
+    """Refuse headers that differ from known ones only by case or spaces, because they would be ignored.
 
     Raises:
-        ValueError: a header stands for a known one in other case or with spaces.
+        ValueError: there is such a header.
     """
     odd = misspelt_headers(names, known)
     if odd:
-        raise ValueError(f"columns are told by their exact names, however: {source} has {odd}.")
+        raise ValueError(f"Column names must be exact, but {source} has {odd}.")
 
 
 def ignored_columns(names: Sequence[str], known: Sequence[str]) -> list[str]:
-    """A warning that says which columns mean nothing here; none where all do."""
+    """Return a warning about unknown columns, if there are any."""
     ignored = [name for name in names if name not in known]
-    return [f"Columns that mean nothing here were ignored: {', '.join(ignored)}."] if ignored else []
+    return [f"Unknown columns were ignored: {', '.join(ignored)}."] if ignored else []
 
 
 def other_columns(names: Sequence[str], used: Collection[str], source: Path) -> tuple[list[str], list[str]]:
-    """Those of group, split and time that a table of images holds beside its own columns, and a note on the rest.
+    """Return which of group, split and time a table of images has, and a note about unknown columns.
 
     Raises:
-        ValueError: a header stands for one of them in other case or with spaces.
+        ValueError: a header differs from one of them only by case or spaces.
     """
     rest = [name for name in names if name not in used]
     check_headers(rest, EXTRAS, source)
@@ -97,52 +96,52 @@ def other_columns(names: Sequence[str], used: Collection[str], source: Path) -> 
 
 
 def _advice(names: list[str]) -> str:
-    """What to do about columns that are not there: one name with another delimiter in it was not cut at it."""
+    """Return advice on missing columns: perhaps the file uses another delimiter."""
     found = next((sign for sign in ";\t|" if len(names) == 1 and sign in names[0]), None)
     if found is not None:
-        return f"Its cells seem to be divided by {found!r}: write it with commas."
-    return "Name them in its first line; rename or remove other columns of these names."
+        return f"Its cells seem to be separated by {found!r}: use commas."
+    return "Name them in its first line, and rename or remove duplicates."
 
 
 def _required(table: pa.Table, name: str, manifest: Path) -> list[str]:
-    """The cells of a column that each row must have."""
+    """Return the cells of a required column."""
     cells = column_texts(table[name], name, str(manifest))
     empty = [row for row, cell in enumerate(cells) if cell is None]
     if empty:
         raise ValueError(
-            f"every row of a manifest must have a {name}, however: {len(empty)} rows of {manifest} have none, the "
-            f"first is row {empty[0]} (counted from 0 after the header). Fill or remove them."
+            f"Every row of a manifest must have a {name}, but {len(empty)} rows of {manifest} have none; the first is "
+            f"row {empty[0]} (counted from 0 after the header). Fill in or remove them."
         )
     return [cell for cell in cells if cell is not None]
 
 
 def read_times(cells: Sequence[str | None], manifest: Path) -> list[str | None]:
-    """The times in the cells of a manifest; None where a cell is empty.
+    """Parse the times in the cells of a manifest; None for empty cells.
 
     Raises:
-        ValueError: a cell is no date or date-time.
+        ValueError: a cell is not a date or date-time.
     """
     times = [as_time(cell) if cell else None for cell in cells]
     wrong = [row for row, (cell, time) in enumerate(zip(cells, times, strict=True)) if cell and time is None]
     if wrong:
         raise ValueError(
-            f"times of a manifest must be written as ISO 8601, 2024-01-31 or 2024-01-31T10:20:30, however: row "
-            f"{wrong[0]} of {manifest} (counted from 0 after the header) has {cells[wrong[0]]!r}, and {len(wrong)} "
-            "rows in all are such. Rewrite them, or rename the column if it is something else."
+            f"Times in a manifest must be ISO 8601, 2024-01-31 or 2024-01-31T10:20:30, but row {wrong[0]} of "
+            f"{manifest} (counted from 0 after the header) has {cells[wrong[0]]!r}; {len(wrong)} rows are invalid. "
+            "Correct them, or rename the column if it contains something else."
         )
     return times
 
 
 def read_extras(table: pa.Table, there: Sequence[str], source: Path) -> tuple[list[Extras], list[str]]:
-    """Group, split and time of each row of a table, None where they are unknown, and notes for a person.
+    """Return group, split and time of each row of a table (None if unknown), and notes for the user.
 
     Args:
         table: the rows.
-        there: those of the three columns that it holds, and that mean this.
-        source: where the table is, for messages.
+        there: which of the three columns to use.
+        source: file of the table, for messages.
 
     Raises:
-        ValueError: a column holds neither text nor whole numbers, or a cell of `time` is no date or date-time.
+        ValueError: a column holds neither text nor integers, or a cell of `time` is not a date or date-time.
     """
     cells, notes = {name: list[str | None]([None]) * table.num_rows for name in EXTRAS}, list[str]()
     for name in there:
@@ -162,6 +161,6 @@ def _check_some_exist(items: list[Item], base: Path) -> None:
     looked_at = items[:LOOKED_AT]
     if looked_at and not any(item.path is not None and item.path.exists() for item in looked_at):
         raise ValueError(
-            f"the files of a manifest must exist, however: none of the first {len(looked_at)} does, for example "
-            f"{looked_at[0].path}. Relative paths were taken from {base}: give the right root."
+            f"The files of a manifest must exist, but none of the first {len(looked_at)} does, for example "
+            f"{looked_at[0].path}. Relative paths start at {base}: set the right root."
         )

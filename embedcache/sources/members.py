@@ -1,4 +1,4 @@
-"""Encoded images in a column of a Parquet file or of an Arrow stream: a few row groups are kept, to read each once."""
+"""Encoded images in a column of a Parquet file or Arrow stream, read through a cache of row groups."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -17,16 +17,16 @@ import pyarrow.parquet as pq
 from frostbench.embedcache.decode import DecodeError
 
 KEPT = 6
-"""Row groups in memory, and lists of their edges; threads that decode in the listing's order are in two or three."""
+"""Number of row groups in memory; decoding threads that follow the listing use two or three at a time."""
 
 
 def is_arrow(path: Path) -> bool:
-    """Whether a file is an Arrow stream, not Parquet."""
+    """Return whether a file is an Arrow stream rather than Parquet."""
     return path.suffix.lower() == ".arrow"
 
 
 def group_edges(path: Path) -> list[int]:
-    """The first row of each row group of a file, and behind them the number of rows; an Arrow stream is one group."""
+    """Return the first row of each row group, followed by the total number of rows; an Arrow stream is one group."""
     if is_arrow(path):
         return [0, open_stream(path).num_rows]
     metadata = pq.read_metadata(path)
@@ -34,7 +34,7 @@ def group_edges(path: Path) -> list[int]:
 
 
 def read_group(path: Path, column: str, group: int) -> pa.ChunkedArray:
-    """The encoded images of one row group: the column itself, or its field `bytes`."""
+    """Read the encoded images of one row group: the column itself, or its field `bytes`."""
     if is_arrow(path):
         images = open_stream(path).column(column)
     else:
@@ -44,16 +44,16 @@ def read_group(path: Path, column: str, group: int) -> pa.ChunkedArray:
 
 
 def open_stream(path: Path) -> pa.Table:
-    """The rows of an Arrow stream, which stay in the file until they are looked at."""
+    """Open an Arrow stream as a memory-mapped table."""
     with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
         return stream.read_all()
 
 
 def read_member(path: Path, column: str, row: int) -> bytes:
-    """The encoded image in a row of a .parquet file or of an .arrow file that Hugging Face datasets wrote.
+    """Read the encoded image in a row of a .parquet file, or of an .arrow file written by Hugging Face datasets.
 
     Raises:
-        DecodeError: the file is gone, damaged or has no such row, or the row holds no image.
+        DecodeError: the file is missing, damaged or has no such row, or the row has no image.
     """
     try:
         value = _groups().value(path, column, row)
@@ -68,12 +68,12 @@ def read_member(path: Path, column: str, row: int) -> bytes:
 
 @cache
 def _groups() -> "RowGroups":
-    """The row groups that all threads of this process share."""
+    """Return the row-group cache shared by all threads of this process."""
     return RowGroups(KEPT)
 
 
 class RowGroups:
-    """The image columns of the row groups that were read last, each read by one thread while others wait for it."""
+    """Cache of the image columns of recent row groups; each is read by one thread while others wait."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
@@ -81,7 +81,7 @@ class RowGroups:
         self._read: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
 
     def value(self, path: Path, column: str, row: int) -> bytes | None:
-        """The bytes of a row; None where it is null.
+        """Return the bytes of a row; None if it is null.
 
         Raises:
             IndexError: there is no such row.
@@ -98,7 +98,7 @@ class RowGroups:
         return found
 
     def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """What is kept under a key, made by the first who asks; what failed is not kept."""
+        """Return the cached value of a key, computing it once; failures are not cached."""
         with self._lock:
             future = self._read.get(key)
             is_first = future is None

@@ -1,4 +1,4 @@
-"""The bytes of an item's image, whether it is a file of its own or lies in one with many others."""
+"""Reading the bytes of an item's image, from its own file or from a file with many images."""
 
 from frostbench.embedcache.decode import DecodeError, read_image_file
 from frostbench.embedcache.items import Item
@@ -6,10 +6,10 @@ from frostbench.embedcache.sources.members import read_member
 
 
 def read_item(item: Item) -> bytes:
-    """The encoded image of an item; safe in many threads.
+    """Read the encoded image of an item; thread-safe.
 
     Raises:
-        DecodeError: its file is gone or cannot be read, or does not have its row, or that is empty.
+        DecodeError: its file is missing or unreadable, lacks its row, or the row is empty.
     """
     if item.path is None:
         raise DecodeError("no file is stated for it")

@@ -1,4 +1,4 @@
-"""Sources of images: folders, manifests, Parquet files with images in them, datasets of Hugging Face, and lists."""
+"""Listing a source of any kind: folders, manifests, Parquet files with images, Hugging Face datasets, image lists."""
 
 from pathlib import Path
 
@@ -20,25 +20,25 @@ def list_source(
     image_column: str | None = None,
     label_column: str | None = None,
 ) -> Listing:
-    """List images, whatever they lie in; docs/sources.md shows each kind.
+    """List the images of any source; docs/sources.md describes each kind.
 
     Args:
-        source: a .csv or .parquet manifest; a .parquet file that holds images, or a folder of such; a folder that
-            Hugging Face datasets saved; a folder of the ultra-fine-grained benchmark; or a folder of class folders.
-        root: where a manifest's relative paths start; by default at the manifest's folder.
-        group_regex: takes each image's group from its id.
-        time_regex: takes each image's time from its id.
-        image_column: the column of images, where the source has columns and several can be meant.
-        label_column: the column of labels, likewise.
+        source: a .csv or .parquet manifest; a .parquet file with images, or a folder of them; a folder saved by Hugging
+            Face datasets; a folder of the ultra-fine-grained benchmark; or a folder of class folders.
+        root: folder at which a manifest's relative paths start; default: the manifest's folder.
+        group_regex: regex that extracts each image's group from its id.
+        time_regex: regex that extracts each image's time from its id.
+        image_column: image column, if the source has columns and several qualify.
+        label_column: label column, likewise.
 
     Raises:
-        ValueError: the source cannot be listed, or an option does not belong to its kind.
+        ValueError: the source cannot be listed, or an option does not apply to its kind.
         ModuleNotFoundError: the source needs a package that is not installed.
     """
     if not source.exists():
         raise ValueError(
-            f"a source is a folder of class folders or a .csv or .parquet manifest, however: {source} does not exist. "
-            "Is the path right?"
+            f"A source is a folder of class folders or a .csv or .parquet manifest, but {source} does not exist. "
+            "Check the path."
         )
     kind = kind_of(source)
     given = {"root": root, "image_column": image_column, "label_column": label_column}
@@ -62,7 +62,7 @@ def list_source(
 
 
 def kind_of(source: Path) -> str:
-    """What kind of source a file or folder is, in words."""
+    """Return the kind of a source, in words."""
     if not source.is_dir():
         is_images = source.suffix.lower() == ".parquet" and holds_encoded_images(source)
         return "Parquet with images" if is_images else "manifest"
@@ -77,10 +77,10 @@ def _check_options(source: Path, kind: str, given: set[str]) -> None:
     columned = {"image_column", "label_column"} if kind in ("Parquet with images", "Hugging Face dataset") else set()
     unfit = sorted(given - ({"root"} if kind == "manifest" else columned))
     if "root" in unfit:
-        raise ValueError(f"a root belongs to a manifest, however: {source} is a {kind}. Leave the root out.")
+        raise ValueError(f"root applies only to manifests, but {source} is a {kind}. Leave it out.")
     if unfit:
         names, leave = ("name columns", "them") if unfit[1:] else ("names a column", "it")
         raise ValueError(
-            f"{' and '.join(unfit)} {names} of Parquet files with images and of Hugging Face datasets, however: "
-            f"{source} is a {kind}. Leave {leave} out; a manifest calls its columns path and label."
+            f"{' and '.join(unfit)} {names} of Parquet files with images and of Hugging Face datasets, but {source} is "
+            f"a {kind}. Leave {leave} out; the columns of a manifest are called path and label."
         )

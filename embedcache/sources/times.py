@@ -1,4 +1,4 @@
-"""When images were taken: ISO 8601 texts that sort as the times do."""
+"""Capture times as ISO 8601 text that sorts chronologically."""
 
 import re
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ _MOMENT = re.compile(rf"({_DATE.pattern})[T ]{_CLOCK}(Z|[+-][0-9]{{2}}:[0-9]{{2}
 
 
 def as_time(text: str) -> str | None:
-    """A date or a date with a time of day as text that sorts; None where it is neither.
+    """Convert a date or date-time to sortable text; None if it is neither.
 
-    Times with an offset become UTC.
+    Times with an offset are converted to UTC.
 
     >>> as_time("20240131"), as_time("2024-01-31 10:20"), as_time("2024-01-31T10:20:30+02:00")
     ('2024-01-31', '2024-01-31T10:20:00', '2024-01-31T08:20:30+00:00')
@@ -25,13 +25,13 @@ def as_time(text: str) -> str | None:
         if _MOMENT.fullmatch(text):
             moment = datetime.fromisoformat(text)
             return (moment if moment.tzinfo is None else moment.astimezone(UTC)).isoformat()
-    except (ValueError, OverflowError):  # the 30th of February, or before the year 1 in UTC
+    except (ValueError, OverflowError):  # 30 February, or before the year 1 in UTC
         return None
     return None
 
 
 def check_alike(times: Sequence[str]) -> None:
-    """Refuse times of which only some say how far from UTC they are, for these cannot be put in order.
+    """Check that all times have a UTC offset or none has, because mixed times cannot be ordered.
 
     Raises:
         ValueError: they are mixed.
@@ -40,6 +40,6 @@ def check_alike(times: Sequence[str]) -> None:
     if aware and len(aware) < len(times):
         naive = next(time for time in times if not time.endswith("+00:00"))
         raise ValueError(
-            f"times must all have an offset from UTC or all none, however: {len(aware)} of {len(times)} have one, and "
-            f"{naive} has none. Write them alike, for example all with Z at the end."
+            f"Either all times must have a UTC offset or none, but {len(aware)} of {len(times)} have one and {naive} "
+            "has none. Write them alike, for example all with Z at the end."
         )

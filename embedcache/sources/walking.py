@@ -1,4 +1,4 @@
-"""Image files in folders: what is found, in one order on every machine, and what is left out, with its reason."""
+"""Finding image files in folders, in the same order on every machine, and recording what is skipped and why."""
 
 import os
 from collections import Counter
@@ -15,19 +15,19 @@ LEFTOVERS = frozenset(
     | {"@eadir", "@recycle", "@tmp", "#recycle", "#snapshot"}
     | {"thumbs.db", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini", "icon\r"}
 )
-"""Files and folders that operating systems, archives and network drives leave behind, in lower case."""
+"""Files and folders created by operating systems, archives and network drives, in lower case."""
 UNREAD_SUFFIXES = frozenset(
     {".heic", ".heif", ".hif", ".jxl", ".psd", ".svg", ".eps", ".ai", ".pdf", ".ico", ".tga", ".exr", ".hdr"}
     | {".dng", ".raw", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf", ".pef", ".srw"}
     | {".dcm", ".nii", ".fits", ".fit", ".czi", ".nd2", ".lif", ".svs", ".ndpi", ".mrxs", ".vsi"}
     | {".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg"}
 )
-"""Pictures and films in formats that are not read here."""
+"""Extensions of unsupported image and video formats."""
 
 
 @dataclass
 class LeftOut:
-    """What a walk leaves out, to be reported once at the end."""
+    """Skipped files and folders, reported once at the end."""
 
     hidden: list[str] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
@@ -38,19 +38,19 @@ class LeftOut:
     unread: Counter[str] = field(default_factory=Counter)
 
     def sentences(self) -> list[str]:
-        """One warning for each kind of thing that was left out."""
+        """Return one warning per kind of skipped file."""
         kinds = (
             (self.hidden, "hidden file or folder was skipped", "hidden files or folders were skipped"),
             (
                 self.leftovers,
-                "file or folder that systems leave behind was skipped",
-                "files or folders that systems leave behind were skipped",
+                "system file or folder was skipped",
+                "system files or folders were skipped",
             ),
-            (self.dangling, "link that leads nowhere was skipped", "links that lead nowhere were skipped"),
+            (self.dangling, "broken link was skipped", "broken links were skipped"),
             (
                 self.loops,
-                "link that leads back into a folder above it was not followed",
-                "links that lead back into a folder above them were not followed",
+                "link into a parent folder was not followed",
+                "links into a parent folder were not followed",
             ),
             (
                 self.special,
@@ -62,47 +62,46 @@ class LeftOut:
         if self.unread:
             files = things(
                 self.unread.total(),
-                "file is of a format that is not read here and was skipped",
-                "files are of formats that are not read here and were skipped",
+                "file of an unsupported format was skipped",
+                "files of unsupported formats were skipped",
             )
             told.append(f"{files}: {_counts(self.unread)}. Convert to PNG, JPEG or TIFF.")
         if self.suffixes:
             files = things(
                 self.suffixes.total(),
-                "file without an image's extension was skipped",
-                "files without an image's extension were skipped",
+                "file without an image extension was skipped",
+                "files without an image extension were skipped",
             )
             told.append(f"{files}: {_counts(self.suffixes)}.")
         return told
 
     def add_file(self, name: str) -> None:
-        """Count a file that is no image that is read here."""
+        """Record a file that is not a supported image."""
         suffix = _suffix(name)
         (self.unread if suffix in UNREAD_SUFFIXES else self.suffixes)[suffix] += 1
 
 
 def find_images(folder: Path) -> tuple[list[Path], list[str]]:
-    """The image files in a folder and below, sorted, and what was left out, in sentences for a person.
+    """Return the sorted image files in a folder and its subfolders, and sentences about what was skipped.
 
-    Links are followed, except those that lead nowhere or back into a folder above them.
+    Links are followed, except broken ones and links into a parent folder.
 
     Raises:
         ValueError: there is no image.
-        OSError: a folder below cannot be read.
+        OSError: a subfolder cannot be read.
     """
     left = LeftOut()
     found = sorted(walk(folder, folder, (file_key(folder),), left))
     if not found:
         told = "".join(f" {sentence}" for sentence in left.sentences())
         raise ValueError(
-            f"a folder must hold images, also in folders below it, however: {folder} holds none. Is the path right?"
-            f"{told}"
+            f"A folder or its subfolders must contain images, but {folder} contains none. Check the path.{told}"
         )
     return found, left.sentences()
 
 
 def walk(folder: Path, root: Path, above: tuple[FileKey, ...], left: LeftOut) -> Iterator[Path]:
-    """The image files below a folder; `above` holds the folders on the way, by which loops of links are found."""
+    """Yield the image files below a folder; `above` holds the parent folders, to detect loops of links."""
     for entry in entries(folder, root, left):
         if followed(entry).is_dir():
             key = file_key(Path(entry.path))
@@ -117,7 +116,7 @@ def walk(folder: Path, root: Path, above: tuple[FileKey, ...], left: LeftOut) ->
 
 
 def entries(folder: Path, root: Path, left: LeftOut) -> Iterator[os.DirEntry[str]]:
-    """The visible files and folders of a folder in the order of their names, whatever the file system's order is."""
+    """Yield the visible files and folders of a folder, sorted by name."""
     with os.scandir(folder) as scan:
         found = sorted(scan, key=lambda entry: entry.name)
     for entry in found:
@@ -135,28 +134,28 @@ def entries(folder: Path, root: Path, left: LeftOut) -> Iterator[os.DirEntry[str
 
 
 def followed(entry: os.DirEntry[str]) -> os.DirEntry[str] | Path:
-    """The entry, or its path where it is a link, since `os.DirEntry.is_dir` raises for a link to itself."""
+    """Return the entry, or its path if it is a link, because `os.DirEntry.is_dir` raises for a link to itself."""
     return Path(entry.path) if entry.is_symlink() else entry
 
 
 def relative_name(path: Path, root: Path) -> str:
-    """The escaped POSIX path of a file from a folder above it."""
+    """Return the escaped POSIX path of a file relative to a parent folder."""
     return escape_name(path.relative_to(root).as_posix())
 
 
 def is_image(name: str) -> bool:
-    """Whether a file has the extension of a format that is read here."""
+    """Return whether a file has the extension of a supported format."""
     return _suffix(name) in IMAGE_SUFFIXES
 
 
 def file_key(path: Path) -> FileKey:
-    """What tells a folder from all others, by whatever way it is reached."""
+    """Return a key that identifies a folder however it is reached."""
     status = path.stat()
     return status.st_dev, status.st_ino
 
 
 def counted(names: list[str], one: str, many: str) -> str:
-    """A sentence with how many there are and the first three.
+    """Return a sentence with the number of names and the first three.
 
     >>> counted(["a"], "link was skipped", "links were skipped")
     '1 link was skipped: a.'
@@ -165,7 +164,7 @@ def counted(names: list[str], one: str, many: str) -> str:
 
 
 def things(number: int, one: str, many: str) -> str:
-    """A number with the words for one or for several."""
+    """Return a number with the singular or plural words."""
     return f"{number} {one if number == 1 else many}"
 
 

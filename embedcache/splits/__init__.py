@@ -1,1 +1,1 @@
-"""Which rows train, select, calibrate and test."""
+"""Splits: the rows for training, validation (select), calibration and test."""

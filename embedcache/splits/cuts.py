@@ -1,4 +1,4 @@
-"""Cutting rows into roles by whole groups: the arithmetic behind `frostbench.embedcache.splits.making`."""
+"""Dividing rows into roles without dividing groups; the algorithm behind `frostbench.embedcache.splits.making`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from frostbench.embedcache.storage.files import CacheError
 
 
 def merge_groups(groups: np.ndarray, content: np.ndarray) -> np.ndarray:
-    """Number the groups, taking groups that hold a byte-identical image as one.
+    """Number the groups, merging groups that share a byte-identical image.
 
     >>> merge_groups(np.array(["a", "b", "c", "c"]), np.array(["1", "1", "2", "3"])).tolist()
     [0, 0, 1, 1]
@@ -34,18 +34,18 @@ def cut_roles(
     seed: int,
     stated: bool,
 ) -> tuple[np.ndarray, set[int]]:
-    """Cut each share that no row has yet from the training rows.
+    """Take the share of each role that has no rows yet from the training rows.
 
     Args:
         labels: int [N].
-        groups: int [N], kept whole.
-        roles: str [N]; "train" where a row is free to be cut.
-        shares: by role, in the order of cutting, as shares of all N rows; 0 cuts nothing.
-        seed: of the first share; each further share uses the next number.
-        stated: whether the groups were stated; else only copies share one, and distinct images are cut one by one.
+        groups: int [N]; groups are not divided.
+        roles: str [N]; "train" for rows that may be assigned to another role.
+        shares: share of all N rows by role, in the order in which they are taken; 0 takes nothing.
+        seed: seed of the first share; each further share uses the next number.
+        stated: whether groups were given; otherwise only duplicates share a group, and distinct images are divided.
 
     Returns:
-        The roles, and the classes with fewer rows than a cut has folds.
+        The roles, and the classes with fewer rows than folds.
 
     Raises:
         CacheError: there are too few groups for a share.
@@ -72,13 +72,13 @@ def cut_roles(
 
 
 def _impossible(folds: int, labels: np.ndarray, groups: np.ndarray) -> str:
-    """Why rows cannot be cut into so many folds; empty where they can."""
+    """Return why rows cannot be divided into this many folds; empty if they can."""
     found = len(np.unique(groups))
     largest = np.unique(labels, return_counts=True)[1].max(initial=0)
     if folds >= 2 and found >= folds and largest >= folds:
         return ""
     return (
-        f"needs {max(folds, 2)} groups and a class of as many rows, however: {found} groups are left and the largest "
+        f"needs {max(folds, 2)} groups and a class with as many rows, but {found} groups are left and the largest "
         f"class has {largest}."
     )
 
@@ -86,16 +86,16 @@ def _impossible(folds: int, labels: np.ndarray, groups: np.ndarray) -> str:
 def keep_classes_in_train(
     labels: np.ndarray, groups: np.ndarray, roles: np.ndarray, movable: Sequence[str]
 ) -> tuple[np.ndarray, list[int]]:
-    """Move one whole group of each class that train lost back to train, out of the least costly role.
+    """Return one group of each class without training rows to training, from the role where it costs least.
 
     Args:
         labels: int [N].
         groups: int [N].
         roles: str [N].
-        movable: the roles that may give a group back.
+        movable: roles that may give a group back.
 
     Returns:
-        The roles, and the classes that were brought back.
+        The roles, and the classes that got training rows back.
     """
     roles = roles.copy()
     forced = []

@@ -1,4 +1,4 @@
-"""Split files as they lie in a cache, with their reports; needs no scikit-learn, which takes long to import."""
+"""Split files and their reports; does not import scikit-learn, which is slow to import."""
 
 import hashlib
 import json
@@ -18,33 +18,33 @@ SPLIT_KEY = b"embedcache.split"
 
 
 class SplitReport(BaseModel):
-    """What a reader must know of a split before trusting a number made with it."""
+    """Facts about a split that affect how its metrics can be read."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     counts: dict[str, int]
     """Rows by role."""
     groups: dict[str, int]
-    """Groups by role; groups that hold the same image count as one."""
+    """Groups by role; groups that share an image count as one."""
     missing: dict[str, tuple[str, ...]]
-    """Classes of the table without a row in a role, for each role that is used."""
+    """Classes without rows in a role, for each role that is used."""
     forced: tuple[str, ...]
-    """Classes of which a whole group went back to train, since every group of theirs had been cut away."""
+    """Classes of which one group was returned to training, because all their groups had been held out."""
     small: tuple[str, ...]
-    """Classes with too few rows to have one in every fold of a cut."""
+    """Classes with too few rows to have one in every fold."""
     warnings: tuple[str, ...]
-    """Sentences to show."""
+    """Sentences for the user."""
 
 
 def hash_roles(ids: np.ndarray, roles: np.ndarray, folds: np.ndarray | None = None) -> str:
-    """SHA-256 of a split: the ids, sorted, with their roles [N] and, where there are any, their folds [repeats, N]."""
+    """Compute the SHA-256 of a split: the sorted ids with their roles [N] and, if any, their folds [repeats, N]."""
     parts = (ids.tolist(), roles.tolist()) if folds is None else (ids.tolist(), roles.tolist(), folds.T.tolist())
     rows = sorted(zip(*parts, strict=True))
     return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
 
 
 def hash_facts(facts: Mapping[str, Any]) -> str:
-    """SHA-256 of what a split file states beside its rows: their hash, the settings and the report."""
+    """Compute the SHA-256 of a split file's metadata: the hash of its rows, the settings and the report."""
     told = {name: facts[name] for name in ("hash", "spec", "report")}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
@@ -52,23 +52,23 @@ def hash_facts(facts: Mapping[str, Any]) -> str:
 def read_split(
     path: Path, settings: Mapping[str, Any] | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, SplitReport]:
-    """The ids [N], roles [N], folds [repeats, N] (None where there are none) and report in a split file.
+    """Read the ids [N], roles [N], folds [repeats, N] (None if there are none) and report of a split file.
 
     Args:
-        path: of the file.
-        settings: what it must have been made with, as `SplitSpec.identity` says it; None asks for none.
+        path: the file.
+        settings: settings it must have been made with, as in `SplitSpec.identity`; None skips the check.
 
     Raises:
-        CacheError: the file is damaged, another program wrote it, its rows do not have the hash that it states, or it
-            was made with other settings.
+        CacheError: the file is damaged, was written by another program, does not match its hash, or was made with other
+            settings.
     """
     with reading(path):
         rows = pq.read_table(path, partitioning=None, page_checksum_verification=True)
         metadata = rows.schema.metadata or {}
         if SPLIT_KEY not in metadata:
             raise CacheError(
-                f"a split must stay as it was made, however: {path} was written by another program, and its hash and "
-                f"report are gone. {remedy(path)}"
+                f"A split must not be changed, but {path} was written by another program and has lost its hash and "
+                f"report. {remedy(path)}"
             )
         facts = json.loads(metadata[SPLIT_KEY])
         ids, roles = (np.array(rows[name].to_pylist(), dtype=str) for name in ("id", "role"))
@@ -78,8 +78,8 @@ def read_split(
         made_with = SplitSpec.model_validate(facts["spec"]).identity() if settings is not None else None
     if made_with != settings:
         raise CacheError(
-            f"a split has the settings of its name, however: {path} was made with others. Was it copied? {remedy(path)}"
+            f"A split must have the settings in its name, but {path} has others. Was it copied? {remedy(path)}"
         )
     if hash_roles(ids, roles, folds) != stated or not sealed:
-        raise CacheError(f"a split must stay as it was made, however: {path} was changed. {remedy(path)}")
+        raise CacheError(f"A split must not be changed, but {path} was. {remedy(path)}")
     return ids, roles, folds, report

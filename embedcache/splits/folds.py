@@ -1,4 +1,4 @@
-"""Folds of cross-validation: every row is held out once in each repeat, and groups stay whole."""
+"""Cross-validation folds: every row is held out once per repeat, and groups are not divided."""
 
 import warnings
 
@@ -8,73 +8,71 @@ from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.embedcache.storage.files import CacheError
 
 MOST_ADVISED = 5
-"""Folds that are advised where they are possible."""
+"""Recommended number of folds."""
 MOST_FOLDS = 1000
-"""Heads are fitted once for each fold; more folds than this are a mistake rather than a wish."""
+"""Maximum number of folds; every fold costs one fit."""
 
 
 def make_folds(labels: np.ndarray, groups: np.ndarray, spec: SplitSpec, stated: bool = True) -> np.ndarray:
-    """The fold of each row in each repeat.
+    """Assign each row to a fold in each repeat.
 
-    Repeat r is the split of scikit-learn's StratifiedGroupKFold with seed + 1 + r; tables without stated groups are cut
-    by StratifiedKFold over their distinct images. Where every group of a class with several came into one fold, one of
-    them moves to another, so that each fold's training part knows the class. A class of one group cannot be known
-    while it is held out.
+    Repeat r uses scikit-learn's StratifiedGroupKFold with seed + 1 + r; tables without given groups use StratifiedKFold
+    over their distinct images. If all groups of a class fall into one fold, one of them is moved, so that every
+    training part contains the class. A class with a single group is unknown while it is held out.
 
     Args:
-        labels: int [N] of the rows that are not kept for the test.
-        groups: int [N], with groups that hold the same image taken as one.
-        spec: with folds, or the rule leave_one_group_out.
-        stated: whether the groups were stated; else only copies share one.
+        labels: int [N] of the rows outside the test set.
+        groups: int [N]; groups that share an image are merged.
+        spec: split settings with folds, or the rule leave_one_group_out.
+        stated: whether groups were given; otherwise only duplicates share a group.
 
     Returns:
         Fold numbers from 0, int64 [repeats, N].
 
     Raises:
-        CacheError: there are too few groups, or so many that leaving out each would not end.
+        CacheError: there are too few groups, or too many to leave each out.
     """
     if spec.rule == "leave_one_group_out":
         return _one_group_each(groups)[None]
     found, largest = _limits(labels, groups, stated)
     if min(found, largest) < spec.folds:
         raise CacheError(
-            f"{spec.folds} folds need {spec.folds} groups and a class of as many rows beside the test rows, however: "
+            f"{spec.folds} folds need {spec.folds} groups and a class with as many rows outside the test set, but "
             f"{found} groups are left and the largest class has {largest}. {advice(labels, groups, spec.seed, stated)}"
         )
     folds = _repeated(labels, groups, spec, stated)
     fewest = min(len(np.unique(each)) for each in folds)
     if fewest < spec.folds:
         raise CacheError(
-            f"each of {spec.folds} folds needs rows, however: only {fewest} got some, for few groups hold most rows. "
+            f"Each of {spec.folds} folds needs rows, but only {fewest} got some, because few groups hold most rows. "
             f"{advice(labels, groups, spec.seed, stated)}"
         )
     return folds
 
 
 def _repeated(labels: np.ndarray, groups: np.ndarray, spec: SplitSpec, stated: bool) -> np.ndarray:
-    """The fold of each row in each repeat, [repeats, N]; some may have no rows."""
+    """Assign each row to a fold in each repeat, [repeats, N]; folds may be empty."""
     seeds = [(spec.seed + 1 + repeat) % 2**32 for repeat in range(spec.repeats)]
     return np.stack([_spread(labels, groups, cut(labels, groups, spec.folds, seed, stated)) for seed in seeds])
 
 
 def _limits(labels: np.ndarray, groups: np.ndarray, stated: bool) -> tuple[int, int]:
-    """How many groups there are, and how many rows (distinct images without stated groups) the largest class has."""
+    """Return the number of groups, and the rows (distinct images if no groups were given) of the largest class."""
     units = labels if stated else labels[np.unique(groups, return_index=True)[1]]
     return len(np.unique(groups)), int(np.unique(units, return_counts=True)[1].max(initial=0))
 
 
 def advice(labels: np.ndarray, groups: np.ndarray, seed: int, stated: bool, before: str = "") -> str:
-    """What to do where rows cannot be shared out as asked: the folds that these rows can be cut into.
+    """Return advice for rows that cannot be split as requested: a number of folds that is possible.
 
-    Some class has as many groups, so that it is both learnt and held out. The rows are cut to know it, for
-    advice that fails in its turn sends people in a circle.
+    The folds are actually made, so that the advice does not fail in turn.
 
     Args:
-        labels: int [N] of the rows that are not kept for the test.
+        labels: int [N] of the rows outside the test set.
         groups: int [N].
-        seed: of the split.
-        stated: whether the groups were stated.
-        before: what is to be set beside the folds, such as "test=0 and ".
+        seed: seed of the split.
+        stated: whether groups were given.
+        before: other settings needed, such as "test=0 and ".
     """
     pairs = np.unique(np.stack([labels, groups]), axis=1)[0]
     apart = int(np.bincount(pairs).max(initial=0))
@@ -82,14 +80,14 @@ def advice(labels: np.ndarray, groups: np.ndarray, seed: int, stated: bool, befo
         found = _repeated(labels, groups, SplitSpec(folds=folds, seed=seed), stated)
         if len(np.unique(found)) == folds:
             return f"Cross-validate: set {before}folds={folds} of the split. Or state finer groups, or add images."
-    return "No class has images of two groups, so nothing can be held out: state finer groups, or add images."
+    return "No class has images from two groups, so nothing can be held out. State finer groups, or add images."
 
 
 def cut(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int, stated: bool) -> np.ndarray:
-    """The fold of each row [N], by whole groups and evenly for each class.
+    """Assign rows to folds [N], without dividing groups and evenly within each class.
 
-    StratifiedGroupKFold holds a table of groups × classes and walks it in Python, which a million images without
-    groups do not allow. There each distinct image is a unit, and StratifiedKFold gives the same shares at once.
+    StratifiedGroupKFold loops in Python over a table of groups × classes, which is too slow for a million images
+    without groups. Those are divided as single images by StratifiedKFold, with the same shares.
     """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
@@ -98,7 +96,7 @@ def cut(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int, stated: b
     splitter = (StratifiedGroupKFold if stated else StratifiedKFold)(folds, shuffle=True, random_state=seed)
     found = np.zeros(len(units), dtype=np.int64)
     with warnings.catch_warnings():
-        # Classes smaller than the number of folds are listed in the report instead.
+        # The report lists classes smaller than the number of folds instead.
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         for fold, (_, held) in enumerate(splitter.split(units, labels[units], groups if stated else None)):
             found[held] = fold
@@ -106,7 +104,7 @@ def cut(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int, stated: b
 
 
 def single_groups(labels: np.ndarray, groups: np.ndarray) -> list[int]:
-    """Classes whose rows are all of one group: while it is held out nobody can learn them.
+    """Return the classes with a single group, which cannot be learned while it is held out.
 
     >>> single_groups(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 2]))
     [1]
@@ -115,12 +113,12 @@ def single_groups(labels: np.ndarray, groups: np.ndarray) -> list[int]:
 
 
 def small_classes(labels: np.ndarray, groups: np.ndarray, folds: int) -> list[int]:
-    """Classes with too few groups to have one in every fold."""
+    """Return the classes with too few groups to have one in every fold."""
     return _fewer_groups(labels, groups, folds)
 
 
 def unlearnt(labels: np.ndarray, groups: np.ndarray, folds: np.ndarray) -> list[int]:
-    """Classes of several groups that all lie in one fold [N], so that its training part does not know them."""
+    """Return the classes with several groups that are all in one fold, so its training part lacks the class."""
     there, where = np.unique(np.stack([labels, folds]), axis=1)[0], np.unique(np.stack([labels, groups]), axis=1)[0]
     of_folds, of_groups = (np.bincount(each, minlength=labels.max(initial=0) + 1) for each in (there, where))
     return np.flatnonzero((of_folds == 1) & (of_groups > 1)).tolist()
@@ -136,16 +134,16 @@ def _one_group_each(groups: np.ndarray) -> np.ndarray:
     count = int(found.max(initial=-1)) + 1
     if not 2 <= count <= MOST_FOLDS:
         raise CacheError(
-            f"leaving out one group at a time needs 2 to {MOST_FOLDS} groups, however: {count} are left beside the "
-            "test rows. State coarser groups, or give folds instead."
+            f"leave_one_group_out needs 2 to {MOST_FOLDS} groups outside the test set, got {count}. "
+            "State coarser groups, or set folds instead."
         )
     return np.asarray(found, dtype=np.int64)
 
 
 def _spread(labels: np.ndarray, groups: np.ndarray, folds: np.ndarray) -> np.ndarray:
-    """The folds [N] with single groups moved, so that as few classes of several groups as may be lie in one fold.
+    """Move single groups to other folds, to minimise the number of classes whose groups are all in one fold.
 
-    Each move leaves fewer of them; where none does, as can be where groups hold several classes, they stay.
+    Only moves that reduce this number are made; with groups of several classes there may be none.
     """
     folds, count = folds.copy(), int(folds.max(initial=0)) + 1
     while lost := unlearnt(labels, groups, folds):
@@ -160,6 +158,6 @@ def _spread(labels: np.ndarray, groups: np.ndarray, folds: np.ndarray) -> np.nda
 
 
 def _badness(labels: np.ndarray, groups: np.ndarray, folds: np.ndarray) -> tuple[int, int]:
-    """Classes that a fold does not know, then how uneven the folds are."""
+    """Return the number of classes unknown to some fold, then the imbalance of the folds."""
     sizes = np.bincount(folds)
     return len(unlearnt(labels, groups, folds)), int((sizes**2).sum())

@@ -1,4 +1,4 @@
-"""Roles that are given: by the split column of a listing, or by a file of ids and roles."""
+"""Given roles: from the split column of a listing, or from a file of ids and roles."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from frostbench.embedcache.table import FeatureTable
 
 
 def start_roles(table: FeatureTable, spec: SplitSpec) -> np.ndarray:
-    """The role of each row before anything is cut, str [N].
+    """Return the role of each row before shares are taken, str [N].
 
     Raises:
         CacheError: the given roles are missing, partial or unknown, or leave nothing to train.
@@ -31,48 +31,47 @@ def start_roles(table: FeatureTable, spec: SplitSpec) -> np.ndarray:
 def _of_column(table: FeatureTable) -> np.ndarray:
     if table.split is None:
         raise CacheError(
-            "a given split needs a split column in the manifest, however: this cache was made without one. "
-            "Use source grouped_stratified, or embed from a manifest with that column."
+            "source=given needs a split column in the manifest, but this cache was made without one. "
+            "Use source=grouped_stratified, or embed from a manifest with that column."
         )
-    return _as_roles(table.split.tolist(), "a given split", "Correct the split column of the manifest.")
+    return _as_roles(table.split.tolist(), "A given split", "Correct the split column of the manifest.")
 
 
 def _listed(ids: np.ndarray, spec: SplitSpec) -> np.ndarray:
-    """The roles [N] of rows as a file lists them."""
+    """Return the roles [N] listed in a file."""
     path = Path(spec.roles_from)
     named, given = read_roles(path)
-    roles = _as_roles(given, f"a file of roles ({path})", "Correct the column role.", trains=spec.unlisted == "train")
+    roles = _as_roles(given, f"A role file ({path})", "Correct the column role.", trains=spec.unlisted == "train")
     role_of = dict(zip(named, roles.tolist(), strict=True))
     unknown = sorted(role_of.keys() - set(ids.tolist()))
     if unknown or len(role_of) < len(named):
-        told = f"{len(unknown)} of its ids are not, such as {unknown[0]!r}" if unknown else "an id occurs twice"
+        problem = f"{len(unknown)} ids are not in it, such as {unknown[0]!r}" if unknown else "an id occurs twice"
         raise CacheError(
-            f"a file of roles names each row of the table once, however: in {path} {told}. The ids of the table look "
-            f"like {ids[0]!r}; correct the file. Images of the quarantine have no row."
+            f"A role file must list each row of the table once, but in {path} {problem}. The ids of the table look "
+            f"like {ids[0]!r}. Correct the file; quarantined images have no row."
         )
     unlisted = [one for one in ids.tolist() if one not in role_of]
     if unlisted and spec.unlisted == "none":
         raise CacheError(
-            f"a file of roles names each row of the table, however: {len(unlisted)} of {len(ids)} rows are not in "
-            f"{path}, such as {unlisted[0]!r}. Add them, or set `unlisted` to the role that they are to have."
+            f"A role file must list every row of the table, but {len(unlisted)} of {len(ids)} rows are not in "
+            f"{path}, such as {unlisted[0]!r}. Add them, or set `unlisted` to their role."
         )
     return np.array([role_of.get(one, spec.unlisted) for one in ids.tolist()], dtype="<U9")
 
 
 def read_roles(path: Path) -> tuple[list[str], list[str]]:
-    """The ids and the roles that a CSV or Parquet file lists, as text; "" where a cell is empty.
+    """Read the ids and roles in a CSV or Parquet file as text; "" for empty cells.
 
     Raises:
         CacheError: there is no such file, it cannot be read, or it lacks a column.
     """
     wanted, where = ("id", "role"), "Correct roles_from; relative paths start at the current folder."
     try:
-        table = read_text_table(path, wanted, "a file of roles", "id and role")
+        table = read_text_table(path, wanted, "a role file", "id and role")
         lacking = [name for name in wanted if name not in table.names]
         if lacking:
             raise ValueError(
-                f"a file of roles has the columns id and role, however: {path} has {table.names}. Name them in its "
-                "first line."
+                f"A role file must have the columns id and role, but {path} has {table.names}. Correct its header."
             )
         ids, roles = ([cell or "" for cell in column_texts(table.rows[n], n, str(path))] for n in wanted)
     except ValueError as error:
@@ -81,11 +80,11 @@ def read_roles(path: Path) -> tuple[list[str], list[str]]:
 
 
 def _as_roles(given: Sequence[str], what: str, remedy: str, trains: bool = False) -> np.ndarray:
-    """Given names as roles [N]; some row must train, unless others do."""
+    """Turn given names into roles [N]; at least one row must train, unless unlisted rows do."""
     roles = [role_called(name) for name in given]
     unknown = sorted({name for name, role in zip(given, roles, strict=True) if role is None})
     if unknown or not (trains or "train" in roles):
         raise CacheError(
-            f"{what} must name each row one of {sorted(ROLE_OF)}, and some train, however: {unknown[:5]} came. {remedy}"
+            f"{what} must give each row one of {sorted(ROLE_OF)}, and some train, got {unknown[:5]}. {remedy}"
         )
     return np.array(roles, dtype="<U9")

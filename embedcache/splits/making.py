@@ -1,4 +1,4 @@
-"""Which rows train, select, calibrate and test; made once, kept beside the cache, and loaded ever after."""
+"""Making a split once, storing it in the cache, and loading it from then on."""
 
 import hashlib
 import json
@@ -26,21 +26,21 @@ from frostbench.embedcache.storage.files import CacheError, write_parquet
 from frostbench.embedcache.storage.own import check_links
 from frostbench.embedcache.table import FeatureTable
 
-UNKEPT = "The cache cannot be written, so this split is not kept; another scikit-learn may cut other rows."
+UNKEPT = "The cache is not writable, so this split is not stored; another scikit-learn version may split differently."
 SPLITS = {"given": "The given split", "time": "The split by time", "grouped_stratified": "The split from the file"}
-"""What a split that may leave classes untrained is called; one that is drawn leaves none."""
+"""Names of splits that may leave classes without training rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The role of each row of a table, with its hash and its report.
+    """Role of each row of a table, with hash and report.
 
     Attributes:
         roles: str [N], in table order.
-        hash: of ids, roles and folds.
-        report: what a reader must know of it.
-        folds: of a cross-validated split, int64 [repeats, N]: the fold in which each row is held out, -1 for those of
-            test; all other rows have the role train. None where there is no cross-validation.
+        hash: hash of ids, roles and folds.
+        report: facts that affect how metrics can be read.
+        folds: int64 [repeats, N], the fold in which each row is held out, -1 for test rows; all other rows have the
+            role train. None without cross-validation.
     """
 
     roles: np.ndarray
@@ -50,30 +50,30 @@ class Split:
 
 
 def make_split(table: FeatureTable, spec: SplitSpec, near: np.ndarray | None = None) -> Split:
-    """Share out the rows of a table; the outcome does not depend on their order.
+    """Split the rows of a table; the result does not depend on their order.
 
-    Test is fold 0 of scikit-learn's StratifiedGroupKFold with round(1 / share) folds; selection and calibration are
-    cut in the same way from what is left. Groups that hold the same image count as one group. A table without stated
-    groups is cut by StratifiedKFold over its distinct images. A class of which every group was cut away gets a whole
-    group back.
+    Test rows are fold 0 of scikit-learn's StratifiedGroupKFold with round(1 / share) folds; validation and calibration
+    rows are then taken from the rest in the same way. Groups that share an image count as one. A table without given
+    groups uses StratifiedKFold over its distinct images. A class that lost all groups gets one back for training.
 
-    With source "given" the listing names train and test (and selection, where it names validation rows, and
-    calibration), as a file of roles does; only the roles that they do not name are cut, from their training rows. With
-    source "time" the newest groups are held out (`cut_by_time`). With cross-validation all rows that are not of test
-    are training rows, also those which are named otherwise, and `make_folds` says which fold holds each of them out.
+    With source "given" the listing states train and test (and possibly validation and calibration), as a role file
+    does; only roles that are not stated are taken from the training rows. With source "time" the newest groups are held
+    out (`cut_by_time`). With cross-validation all rows outside the test set are training rows, whatever was stated, and
+    `make_folds` assigns them to folds.
 
     Args:
-        table: its vectors count only where near-copies are to stay together.
-        spec: how to share its rows out.
-        near: int [N], the group of near-copies of each row, where the spec asks for them; of the table's first column
-            if left out.
+        table: the table; its vectors are read only if near-duplicates must stay together.
+        spec: settings of the split.
+        near: int [N], group of near-duplicates of each row, if the spec needs them; default: computed from the table's
+            first column.
 
     Raises:
-        CacheError: the table is empty, groups are too few for a share or the folds, or roles or times are missing.
+        CacheError: the table is empty, there are too few groups for a share or the folds, or roles or times are
+            missing.
     """
     if len(table.ids) == 0:
         raise CacheError(
-            "a split needs rows, however: this table has none. Mend what the quarantine names, and embed again."
+            "A split needs rows, but this table has none. Fix the reasons given in the quarantine, and embed again."
         )
     order = np.argsort(table.ids, kind="stable")
     labels = table.labels[order]
@@ -94,7 +94,7 @@ def make_split(table: FeatureTable, spec: SplitSpec, near: np.ndarray | None = N
 def _groups(
     table: FeatureTable, spec: SplitSpec, near: np.ndarray | None, order: np.ndarray
 ) -> tuple[np.ndarray, list[str]]:
-    """The number of each row's group, in an order of the rows, and what is to be said of near-copies."""
+    """Return the group number of each row, in the given row order, and notes on near-duplicates."""
     groups = merge_groups(table.groups[order], table.content[order])
     if spec.duplicates is None:
         return groups, []
@@ -109,7 +109,7 @@ def _groups(
 def _cut(
     labels: np.ndarray, groups: np.ndarray, start: np.ndarray, spec: SplitSpec, stated: bool
 ) -> tuple[np.ndarray, tuple[list[int], list[int]]]:
-    """The roles [N] by group and class, and the classes that were brought back to train and that are small."""
+    """Return the roles [N], the classes returned to training, and the classes that are too small."""
     shares = spec.shares
     roles, small = cut_roles(labels, groups, start, shares, spec.seed, stated)
     movable = [role for role in ROLES if role not in set(start)]
@@ -118,31 +118,31 @@ def _cut(
     if empty:
         pool, beside = roles != "test", "test=0 and " if "test" in empty else ""
         told = advice(labels[pool], groups[pool], spec.seed, stated, before=beside)
-        raise CacheError(f"each share above 0 needs rows, however: {empty} got none. {told}")
+        raise CacheError(f"Each share above 0 needs rows, but {empty} got none. {told}")
     return roles, (forced, sorted(small))
 
 
 def _cross_validated(
     table: FeatureTable, labels: np.ndarray, groups: np.ndarray, roles: np.ndarray, spec: SplitSpec, report: SplitReport
 ) -> tuple[np.ndarray, SplitReport]:
-    """The folds [repeats, N] of the rows that are not of test, and the report with what is to be said of them."""
+    """Return the folds [repeats, N] of the rows outside the test set, and the report."""
     pool = roles != "test"
     own, units = labels[pool], groups[pool]
     found = make_folds(own, units, spec, table.has_groups)
     folds = np.full((len(found), len(roles)), -1, dtype=np.int64)
     folds[:, pool] = found
     count, names = int(found.max()) + 1, np.array(table.class_names)
-    times = f", cut anew {spec.repeats} times" if spec.repeats > 1 else ""
-    notes = [f"Cross-validated, {count} folds{times}: rows called select were predicted by heads that never saw them."]
+    times = f", {spec.repeats} repeats" if spec.repeats > 1 else ""
+    notes = [f"Cross-validated, {count} folds{times}: validation metrics are computed on out-of-fold predictions."]
     single = names[single_groups(own, units)].tolist()
     if single:
         notes.append(
-            f"{len(single)} classes have one group, so nothing is left to learn them from while it is held out, and "
-            f"its rows count as errors: {', '.join(single[:10])}{' …' if len(single) > 10 else '.'}"
+            f"{len(single)} classes have one group, so they cannot be learned while it is held out, and its rows count "
+            f"as errors: {', '.join(single[:10])}{' …' if len(single) > 10 else '.'}"
         )
     apart = sorted({label for each in found for label in unlearnt(own, units, each)})
     if apart:
-        notes.append(f"All groups of these classes had to stay in one fold: {', '.join(names[apart][:10].tolist())}.")
+        notes.append(f"All groups of these classes are in one fold: {', '.join(names[apart][:10].tolist())}.")
     small = {*report.small, *(names[small_classes(own, units, spec.folds)].tolist())}
     ordered = tuple(name for name in names.tolist() if name in small)
     return folds, report.model_copy(update={"warnings": (*report.warnings, *notes), "small": ordered})
@@ -169,11 +169,11 @@ def _report(
     missing = {role: sorted(there - set(labels[roles == role].tolist())) for role in used}
     notes = []
     if not table.has_groups and spec.duplicates is None:
-        notes.append("No groups are stated: near-copies of one object may be in train and in test. State groups.")
+        notes.append("No groups are given: images of the same object may be in both train and test. State groups.")
     per_group = np.unique(np.stack([groups, np.unique(roles, return_inverse=True)[1]]), axis=1).shape[1]
     straddling = per_group - len(np.unique(groups))
     if straddling:
-        notes.append(f"{SPLITS[spec.source]} puts {straddling} groups or identical images into more than one role.")
+        notes.append(f"{SPLITS[spec.source]} divides {straddling} groups or identical images between roles.")
     if missing["train"]:
         notes.append(f"{SPLITS[spec.source]} leaves {len(missing['train'])} classes without a training row.")
     return SplitReport(
@@ -187,12 +187,12 @@ def _report(
 
 
 def split_path(cache_dir: Path, table: FeatureTable, spec: SplitSpec) -> Path:
-    """Where the split of these rows under this spec is kept.
+    """Return the path of the split of these rows with this spec.
 
-    Vectors and their recipes play no part, unless near-copies are to stay together: then the cache's first column does.
+    It does not depend on the vectors, except on the cache's first column if near-duplicates must stay together.
 
     Raises:
-        CacheError: there is no such file of roles.
+        CacheError: the role file does not exist.
     """
     choice: dict[str, Any] = spec.identity()
     if spec.spec_version != 1:
@@ -205,7 +205,7 @@ def split_path(cache_dir: Path, table: FeatureTable, spec: SplitSpec) -> Path:
 
 
 def _outside(table: FeatureTable, spec: SplitSpec) -> Any:
-    """What decides a split beside its settings and what a table's hash knows."""
+    """Return what determines a split besides its settings and the table's hash."""
     if spec.roles_from:
         read_roles(Path(spec.roles_from))
         return file_sha256(Path(spec.roles_from))
@@ -214,20 +214,20 @@ def _outside(table: FeatureTable, spec: SplitSpec) -> Any:
 
 
 def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec, store: Path | None = None) -> Split:
-    """The split kept in the cache for these rows and this spec; made and written if there is none yet.
+    """Load the stored split of these rows and this spec, or make and store it.
 
-    A kept split is never computed again: another scikit-learn may cut other rows with the same seed. Where the cache
-    cannot be written, as on a read-only disk, it is kept in the run store; without one the report warns that it is not
-    kept at all.
+    A stored split is never computed again, because another scikit-learn version may split differently with the same
+    seed. If the cache is not writable, for example on a read-only disk, the split is stored in the run store; without
+    one, the report warns that it is not stored.
 
     Args:
         cache_dir: the cache.
         table: its rows.
-        spec: how to share them out.
-        store: folder of a run store, which keeps the splits of caches that cannot be written in its folder `splits`.
+        spec: settings of the split.
+        store: folder of a run store, whose folder `splits` stores the splits of caches that are not writable.
 
     Raises:
-        CacheError: as `make_split`, the kept file was changed, or the folder of splits is a link.
+        CacheError: see `make_split`; or the stored file was changed, or the folder of splits is a link.
     """
     path = split_path(cache_dir, table, spec)
     places = [path] if store is None else [path, store / "splits" / path.name]
@@ -252,7 +252,7 @@ def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec, st
 
 
 def _is_kept(rows: pa.Table, path: Path) -> bool:
-    """Write a split; whether that is allowed there."""
+    """Write a split; return whether the folder is writable."""
     try:
         write_parquet(path, rows)
     except OSError as error:
@@ -266,6 +266,6 @@ def _load(path: Path, table: FeatureTable, spec: SplitSpec) -> Split:
     ids, roles, folds, report = read_split(path, spec.identity())
     place = {name: i for i, name in enumerate(ids.tolist())}
     if set(place) != set(table.ids.tolist()):
-        raise CacheError(f"a split must name the rows of its table, however: {path.name} names others. Delete it.")
+        raise CacheError(f"A split must list the rows of its table, but {path.name} lists others. Delete it.")
     order = np.array([place[name] for name in table.ids.tolist()])
     return _finish(table.ids, roles[order].astype("<U9"), None if folds is None else folds[:, order], report)

@@ -1,4 +1,4 @@
-"""Near-copies of a split: images that look the same to a backbone, which must not be on both of its sides."""
+"""Near-duplicates, images that look the same to a backbone, which a split must not divide."""
 
 from pathlib import Path
 
@@ -9,20 +9,20 @@ from frostbench.embedcache.table import FeatureTable, read_state, read_table
 
 
 def with_near_copies(groups: np.ndarray, near: np.ndarray, threshold: float) -> tuple[np.ndarray, str]:
-    """Groups [N] joined where they share near-copies [N], and a sentence that says how many those are."""
+    """Merge groups [N] that share near-duplicates [N]; also return a sentence with their number."""
     from frostbench.embedcache.index.groups import joined_groups
 
     counts = np.unique(near, return_counts=True)[1]
     several = counts[counts > 1]
     note = (
-        f"Images with a cosine of {threshold:g} and more are kept on one side: {len(several)} groups of copies and "
-        f"near-copies with {several.sum()} rows."
+        f"Images with a cosine of at least {threshold:g} stay together: {len(several)} groups of near-duplicates with "
+        f"{several.sum()} rows."
     )
     return joined_groups(groups, near), note
 
 
 def near_column(cache_dir: Path) -> tuple[str, str]:
-    """The column by which near-copies are found, with its recipe: the same one, whatever columns a table was read with.
+    """Return the column used to find near-duplicates, and its recipe; it does not depend on the columns read.
 
     Raises:
         CacheError: the cache holds tokens only.
@@ -31,14 +31,14 @@ def near_column(cache_dir: Path) -> tuple[str, str]:
     plain = sorted(name for name, column in columns.items() if column.get("tokens") is None)
     if not plain:
         raise CacheError(
-            "near-copies are found in a column with one vector for each image, however: this cache has "
-            f"{sorted(columns)}, which hold tokens. Leave `duplicates` out, or embed with a pooling such as avg."
+            "Finding near-duplicates needs a column with one vector per image, but this cache has only token columns "
+            f"({sorted(columns)}). Leave out `duplicates`, or embed with a pooling such as avg."
         )
     return plain[0], columns[plain[0]]["recipe_hash"]
 
 
 def near_in_cache(cache_dir: Path, table: FeatureTable, threshold: float) -> np.ndarray:
-    """The group of copies and near-copies of each row of a cache [N], whose vectors are read from disk.
+    """Return the group of near-duplicates of each row of a cache [N], reading its vectors from disk.
 
     Raises:
         CacheError: the table has other rows than the cache.
@@ -47,5 +47,5 @@ def near_in_cache(cache_dir: Path, table: FeatureTable, threshold: float) -> np.
 
     whole = read_table(cache_dir, [near_column(cache_dir)[0]], stored=True)
     if whole.ids.tolist() != table.ids.tolist():
-        raise CacheError(f"a split is one of all rows of its cache, however: {cache_dir} has others. Read it again.")
+        raise CacheError(f"A split must cover all rows of its cache, but {cache_dir} has others. Read the table again.")
     return near_groups(whole, threshold)

@@ -1,4 +1,4 @@
-"""The roles of rows, and what people call them in split columns and folders."""
+"""Roles of rows, and their common names in split columns and folders."""
 
 ROLES = ("train", "select", "calibrate", "test")
 GIVEN_NAMES = {
@@ -11,7 +11,7 @@ ROLE_OF = {name: role for role, names in GIVEN_NAMES.items() for name in names}
 
 
 def role_called(name: str) -> str | None:
-    """The role that a name stands for; None where it stands for none.
+    """Return the role that a name stands for, or None.
 
     >>> role_called("Valid "), role_called("holdout")
     ('select', None)

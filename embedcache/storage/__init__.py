@@ -1,1 +1,1 @@
-"""The files of a cache: how they are laid out, written, locked and read."""
+"""The files of a cache: layout, writing, locking and reading."""

@@ -1,4 +1,4 @@
-"""Telling of a damaged cache: whatever reading one of its files raises becomes one CacheError with what to do."""
+"""Errors for damaged caches: any exception raised while reading a file becomes a CacheError that states the repair."""
 
 import json
 from collections.abc import Iterator
@@ -14,47 +14,47 @@ MISREAD = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError),
     *(pa.ArrowException, RecursionError, OverflowError),
 )
-"""What reading a file raises that is gone, cut short, or holds other things than it should."""
+"""Exceptions raised by reading a file that is missing, truncated or has unexpected content."""
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Read one file of a cache; keep other work out of the block, for its errors would be told as damage.
+    """Turn the errors of reading one cache file into CacheError; keep other work out of the block.
 
     Raises:
-        CacheError: the file is gone, unreadable, or does not hold what a file of this name holds.
+        CacheError: the file is missing, unreadable, or has unexpected content.
     """
     try:
         yield
     except CacheError:
         raise
     except FileNotFoundError as error:
-        raise CacheError(f"a cache must hold {path.name}, however: {path} is missing. {remedy(path)}") from error
+        raise CacheError(f"A cache must contain {path.name}, but {path} is missing. {remedy(path)}") from error
     except MISREAD as error:
         raise CacheError(
-            f"{path.name} must be as it was written, however: {path} is damaged ({_sentence(error)}). {remedy(path)}"
+            f"{path.name} must be as it was written, but {path} is damaged ({_sentence(error)}). {remedy(path)}"
         ) from error
 
 
 def remedy(path: Path) -> str:
-    """What the owner of a cache can do about a damaged file; images can be embedded again, imports cannot."""
+    """Return advice on repairing a damaged file: images can be embedded again, imported vectors cannot."""
     if path.parent.name == "splits":
-        return "Delete it: the next run cuts a new split, and earlier results must not be compared with its results."
+        return "Delete it. The next run makes a new split, whose results must not be compared with earlier ones."
     in_shard = path.parent.name == "shards"
     imported = is_imported(path.parent.parent if in_shard else path.parent)
     if imported is None:
-        return "Embed the images, or import the vectors, again into a new folder."
+        return "Embed the images or import the vectors again, into a new folder."
     if imported:
         return "Import the vectors again, into a new folder."
     if in_shard:
-        return "Delete this shard and manifest.json, and run the embed command again: it makes this shard anew."
+        return "Delete this shard and manifest.json, then run the embed command again to recreate the shard."
     if path.name == "manifest.json":
-        return "Delete it and run the embed command again: it counts the shards anew."
+        return "Delete it and run the embed command again to recreate it."
     return "Embed the images again, into a new folder."
 
 
 def is_imported(cache_dir: Path) -> bool | None:
-    """Whether cache.json says that the vectors were imported; None where it is too damaged to say."""
+    """Return whether the vectors were imported, according to cache.json; None if it is unreadable."""
     try:
         tree = json.loads((cache_dir / "cache.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -64,10 +64,10 @@ def is_imported(cache_dir: Path) -> bool | None:
 
 
 def _sentence(error: Exception) -> str:
-    """An error in one line; of pydantic's list the first entry."""
+    """Format an error as one line; for pydantic errors, the first entry."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        told = "should be a JSON object {…}" if first["type"] == "model_type" else first["msg"]
-        return f"{'.'.join(map(str, first['loc'])) or 'the whole of it'}: {told}"
+        message = "should be a JSON object {…}" if first["type"] == "model_type" else first["msg"]
+        return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {message}"
     text = " ".join(str(error).split()).rstrip(".")
     return f"{type(error).__name__}: {text}" if isinstance(error, LookupError) else text

@@ -1,4 +1,4 @@
-"""Whether files are as they were written: their SHA-256, compared at each opening and computed once while they stay."""
+"""SHA-256 checks of cache files at every opening; each digest is computed once while the file is unchanged."""
 
 import os
 import time
@@ -13,14 +13,14 @@ from frostbench.embedcache.storage.damage import reading, remedy
 from frostbench.embedcache.storage.files import CacheError
 
 SETTLED_NS = 2_000_000_000
-"""A file that was written less than this long ago is not remembered: its next change may bear the same times."""
+"""Digests of files written more recently than this are not cached: another write could leave the same timestamps."""
 
 
 def sha256_now(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex; not read again while size, inode and times of change are what they were.
+    """Return the SHA-256 of a file in hex; the file is read again only if its size, inode or timestamps changed.
 
     Raises:
-        OSError: the file is gone or cannot be read.
+        OSError: the file is missing or cannot be read.
     """
     found = path.stat()
     if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < SETTLED_NS:
@@ -34,25 +34,25 @@ def _remembered(path: Path, *_identity: int) -> str:
 
 
 def check_digest(path: Path, stated: str) -> None:
-    """Refuse a file of a cache whose bytes do not have the SHA-256 that its manifest states.
+    """Check that a cache file has the SHA-256 stated in the manifest.
 
     Raises:
-        CacheError: it is gone, or has other bytes.
+        CacheError: it is missing or has different bytes.
     """
     with reading(path):
         found = sha256_now(path)
     if found != stated:
         raise CacheError(
-            f"{path.name.split('.')[0]} must have the SHA-256 {stated[:12]}… of the manifest, however: {path} has "
-            f"{found[:12]}…: other bytes than were written. {remedy(path)}"
+            f"{path.name.split('.')[0]} must have the SHA-256 {stated[:12]}… stated in the manifest, but {path} has "
+            f"{found[:12]}…, so it changed since it was written. {remedy(path)}"
         )
 
 
 def check_digests(paths: Sequence[Path], stated: Sequence[str]) -> None:
-    """As `check_digest` for several files, as many at a time as there are cores.
+    """Run `check_digest` on several files in parallel.
 
     Raises:
-        CacheError: one is gone, or has other bytes.
+        CacheError: a file is missing or has different bytes.
     """
     with ThreadPoolExecutor(max(1, min(len(paths), _cores())), thread_name_prefix="digest") as pool:
         for _ in pool.map(check_digest, paths, stated):
@@ -64,5 +64,5 @@ def _cores() -> int:
 
 
 def digests_of(manifest: Mapping[str, Any]) -> list[str]:
-    """The SHA-256 of each shard, as a manifest states them."""
+    """Return the SHA-256 of each shard stated in a manifest."""
     return [shard["sha256"] for shard in manifest["shards"]]

@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves the old one or the new one, and equal content gives equal bytes."""
+"""Atomic, deterministic writing of JSON and Parquet files."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ ROWS_PER_GROUP = 32_768
 
 
 class CacheError(ValueError):
-    """A cache on disk is unfinished, damaged, of another format, or does not hold what was asked for."""
+    """A cache on disk is incomplete, damaged, of another format, or does not contain what was requested."""
 
 
 def write_json(path: Path, tree: Any) -> None:
@@ -33,11 +33,13 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise CacheError(f"{path} must hold JSON, however: {error}. Was it edited by hand? Restore it.") from error
+        raise CacheError(
+            f"{path} must be JSON, but cannot be parsed: {error}. Restore it if it was edited by hand."
+        ) from error
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write a table atomically in the plain layout: no compression, dictionary or statistics; page checksums."""
+    """Write a table atomically, without compression, dictionary or statistics, with page checksums."""
     with new_file(path) as partial:
         pq.write_table(
             table,

@@ -1,4 +1,4 @@
-"""Which items of the listing lie in which shard."""
+"""Assignment of listed items to shards."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from frostbench.embedcache.storage.files import CacheError
 
 
 def cut(n: int, shard_rows: int) -> list[int]:
-    """The sizes of the shards of n items in a cache that was made at once.
+    """Return the shard sizes of a new cache with n items.
 
     >>> cut(7, 3)
     [3, 3, 1]
@@ -20,22 +20,22 @@ def cut(n: int, shard_rows: int) -> list[int]:
 
 
 def shard_sizes(cache: Mapping[str, Any], n_listed: int, cache_dir: Path) -> list[int]:
-    """How many listed items each shard has, as cache.json says it of n_listed items.
+    """Return the number of listed items per shard, as stated in cache.json.
 
     Raises:
-        CacheError: the sizes that it states do not add up.
+        CacheError: the sizes do not add up to n_listed.
     """
     sizes: list[int] = cache.get("shard_sizes", cut(n_listed, cache["shard_rows"]))
     if sum(sizes) != n_listed:
         raise CacheError(
-            f"the shard_sizes of cache.json must add up to the {n_listed} listed items, however: those of {cache_dir} "
-            f"add up to {sum(sizes)}. Was cache.json or items.parquet edited? Put the old file back."
+            f"The shard_sizes in cache.json must add up to the {n_listed} listed items, but those of {cache_dir} "
+            f"add up to {sum(sizes)}. If cache.json or items.parquet was edited, restore it."
         )
     return sizes
 
 
 def bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """The first listing row of each shard, and the row after its last.
+    """Return the range [start, stop) of listing rows of each shard.
 
     >>> bounds([3, 0, 2])
     [(0, 3), (3, 3), (3, 5)]
@@ -45,26 +45,26 @@ def bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Layout:
-    """The items of a cache in stored order, shard by shard."""
+    """Items of a cache in stored order, by shard."""
 
     shards: tuple[tuple[Item, ...], ...]
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """All items in order, as in items.parquet."""
+        """All items, in the order of items.parquet."""
         return tuple(item for shard in self.shards for item in shard)
 
     @property
     def sizes(self) -> list[int]:
-        """Listed items of each shard."""
+        """Number of listed items per shard."""
         return [len(shard) for shard in self.shards]
 
     @property
     def n_listed(self) -> int:
-        """Items in all shards."""
+        """Total number of listed items."""
         return sum(self.sizes)
 
 
 def lay_out(items: Sequence[Item], sizes: Sequence[int]) -> Layout:
-    """Items in stored order, divided into shards of these sizes."""
+    """Divide items in stored order into shards of the given sizes."""
     return Layout(tuple(tuple(items[start:stop]) for start, stop in bounds(sizes)))

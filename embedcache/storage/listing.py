@@ -1,4 +1,4 @@
-"""items.parquet: what was asked to be embedded, in order, with labels, groups, given splits and times."""
+"""items.parquet: the listed items in order, with labels, groups, given splits and times."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,14 +25,14 @@ ITEMS_SCHEMA = pa.schema(
     ]
 )
 LATER = ("time", "member", "column")
-"""Columns that listings of format 1 do not have."""
+"""Columns missing from listings of format 1."""
 
 
 def write_items(cache_dir: Path, items: Sequence[Item]) -> None:
     """Write the listing, in order, to items.parquet.
 
     Raises:
-        CacheError: two items share an id, or a text is not valid UTF-8.
+        CacheError: two items have the same id, or a text is not valid UTF-8.
     """
     ids = [item.id for item in items]
     check_unique(ids, "items")
@@ -41,7 +41,9 @@ def write_items(cache_dir: Path, items: Sequence[Item]) -> None:
     )
     bad = next((word for word in words if not _is_utf8(word)), None)
     if bad is not None:
-        raise CacheError(f"ids, labels and groups must be UTF-8 text, however: {bad!a} is not. Escape its odd bytes.")
+        raise CacheError(
+            f"Ids, labels and groups must be valid UTF-8, got {bad!a}. Rename it or escape the invalid bytes."
+        )
     rows = {
         "id": ids,
         "path": [None if item.path is None else os.fsencode(item.path) for item in items],
@@ -64,18 +66,18 @@ def _is_utf8(text: str) -> bool:
 
 
 def read_items(cache_dir: Path, known: Iterable[Item] = ()) -> tuple[Item, ...]:
-    """The listing of a cache, in order, whether or not its images could be embedded.
+    """Read the complete listing of a cache, including items that could not be embedded.
 
     Args:
         cache_dir: the cache.
-        known: items whose paths are taken over where they are the same; making a path anew takes most of the time.
+        known: items whose Path objects are reused for equal paths, because creating them takes most of the time.
     """
     paths = {os.fsencode(item.path): item.path for item in known if item.path is not None}
     return _as_items(pq.read_table(cache_dir / "items.parquet", partitioning=None), paths)
 
 
 def read_items_between(cache_dir: Path, start: int, stop: int) -> tuple[Item, ...]:
-    """The rows start..stop-1 of a listing; other row groups of the file are not read."""
+    """Read the rows start..stop-1 of a listing, without reading other row groups."""
     with pq.ParquetFile(cache_dir / "items.parquet") as file:
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         first = [0, *accumulate(sizes)]
@@ -98,20 +100,20 @@ def _as_items(table: pa.Table, paths: Mapping[bytes, Path]) -> tuple[Item, ...]:
 
 
 def check_unique(ids: Sequence[str], what: str, repair: str = "Drop or rename one.") -> None:
-    """Refuse a repeated id, naming the first one.
+    """Check that all ids are different.
 
     Raises:
-        CacheError: an id occurs twice.
+        CacheError: an id occurs twice; the message names the first.
     """
     seen: set[str] = set()
     for one in ids:
         if one in seen:
-            raise CacheError(f"ids must be unique among the {what}, however: {one!r} occurs twice. {repair}")
+            raise CacheError(f"Ids of {what} must be unique, but {one!r} occurs twice. {repair}")
         seen.add(one)
 
 
 def read_item_columns(cache_dir: Path) -> dict[str, list[Any]]:
-    """The columns id, label, group, split and time of a listing: for a million rows much faster than `read_items`."""
+    """Read the columns id, label, group, split and time of a listing; much faster than `read_items` for many rows."""
     path = cache_dir / "items.parquet"
     there = pq.read_schema(path).names
     names = [name for name in ITEMS_SCHEMA.names if name not in ("path", "member", "column")]
@@ -121,22 +123,22 @@ def read_item_columns(cache_dir: Path) -> dict[str, list[Any]]:
 
 
 def rows_of(listed: Sequence[str], ids: Sequence[str]) -> list[int]:
-    """The listing row of each id.
+    """Return the listing row of each id.
 
     Raises:
-        CacheError: an id is not in the listing.
+        CacheError: an id is not listed.
     """
     row_of = {one: row for row, one in enumerate(listed)}
     lost = next((one for one in ids if one not in row_of), None)
     if lost is not None:
         raise CacheError(
-            f"every row must be listed in items.parquet, however: {lost!r} is not. Is a shard from another cache?"
+            f"Every row must be listed in items.parquet, but {lost!r} is not. Is one of the shards from another cache?"
         )
     return [row_of[one] for one in ids]
 
 
 def effective_groups(groups: Sequence[str | None], content: Sequence[str]) -> list[str]:
-    """The group of each row; a row without one is grouped with its byte-identical copies.
+    """Return the group of each row; a row without a group is grouped with its byte-identical copies.
 
     >>> effective_groups(["g", None], ["f00d", "beef"])
     ['g', 'beef']

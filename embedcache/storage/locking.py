@@ -1,4 +1,4 @@
-"""Who writes a cache: one process alone, or several parts at once; locks end with their process, however that ends."""
+"""Write locks of a cache: one process, or several parts at once. Locks are released when their process ends."""
 
 import json
 import os
@@ -24,19 +24,19 @@ from frostbench.embedcache.storage.own import (
 )
 
 PATIENCE = 5
-"""Seconds that a part waits for a process that does not say that it will be brief."""
+"""Seconds that a part waits for a process whose lock.json lacks `brief`."""
 
 
 @contextmanager
 def write_lock(cache_dir: Path) -> Iterator[None]:
-    """Be the only one who writes a cache; its folder is made if needed. Readers take no lock.
+    """Hold the exclusive write lock of a cache, creating its folder if needed. Readers take no lock.
 
-    The lock is the operating system's on the empty file `lock`, which stays there: removing it would let a process that
-    waits for the old file and one that makes a new one both go on. `lock.json` says who holds it.
+    This is an operating-system lock on the empty file `lock`, which is never removed: otherwise a process waiting for
+    the old file and one creating a new file could both proceed. `lock.json` names the holder.
 
     Raises:
-        CacheError: another process, or another extraction of this process, is writing there; or the folder holds what
-            is not ours where we write and delete (`own.check_own`).
+        CacheError: another process, or another extraction in this process, is writing there; or the folder contains
+            foreign files where Frostbench writes and deletes (`own.check_own`).
     """
     lock = _lock(cache_dir)
     try:
@@ -47,19 +47,19 @@ def write_lock(cache_dir: Path) -> Iterator[None]:
         _remove_ended(cache_dir)
         if busy := busy_parts(cache_dir):
             raise CacheError(
-                f"a cache is written by one process, or by parts of it, however: {_listed(cache_dir, busy)} "
-                f"{'is' if len(busy) == 1 else 'are'} writing {cache_dir}. Wait for their end, or stop them, and run "
-                "the command again: it goes on from there."
+                f"A cache is written either by one process or in parts, but {_listed(cache_dir, busy)} "
+                f"{'is' if len(busy) == 1 else 'are'} writing {cache_dir}. Wait until they end or stop them, then run "
+                "the command again; it resumes where they stopped."
             )
         yield
 
 
 @contextmanager
 def gate(cache_dir: Path) -> Iterator[None]:
-    """Be the only part that begins, tidies or ends a cache, after waiting for other parts that do.
+    """Hold the lock briefly, to begin, clean up or finish a cache written in parts; wait for other parts that do so.
 
     Raises:
-        CacheError: a process is there that writes the whole cache.
+        CacheError: a process is writing the whole cache.
     """
     lock, refused = _lock(cache_dir), 0
     while not lock.is_locked:
@@ -75,17 +75,17 @@ def gate(cache_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def part_lock(cache_dir: Path, name: str) -> Iterator[None]:
-    """Be the only one who writes a part of a cache, beside others who write other parts of as many.
+    """Hold the write lock of one part of a cache, while other processes write other parts of the same total.
 
-    `parts/NAME.lock` is locked, and `parts/NAME.json` says by whom. Such files are made and removed only by who holds
-    `lock`, so nobody waits for a file that is gone.
+    `parts/NAME.lock` is locked and `parts/NAME.json` names the holder. Both are created and removed only by the holder
+    of `lock`, so no process waits for a deleted file.
 
     Args:
-        cache_dir: the cache; its folder is made if needed.
-        name: such as 0-of-3.
+        cache_dir: the cache; its folder is created if needed.
+        name: for example 0-of-3.
 
     Raises:
-        CacheError: the part is being written, or parts of another number are, or the whole cache is.
+        CacheError: the part, parts of another total, or the whole cache are being written.
     """
     with gate(cache_dir):
         _remove_ended(cache_dir)
@@ -102,13 +102,13 @@ def part_lock(cache_dir: Path, name: str) -> Iterator[None]:
 
 
 def busy_parts(cache_dir: Path) -> list[str]:
-    """The parts that are being written; to be asked by who holds the gate or the whole cache."""
+    """Return the parts that are being written. The caller must hold `gate` or `write_lock`."""
     names = _part_names(cache_dir, ".lock")
     return [name for name in names if is_lock(_part_file(cache_dir, name)) and _is_taken(_part_file(cache_dir, name))]
 
 
 def holder(cache_dir: Path) -> str:
-    """Who says that it writes a cache, in words."""
+    """Describe the process that is writing a cache, according to lock.json."""
     parts = _part_names(cache_dir, ".json")
     if parts and not (cache_dir / HOLDER).exists():
         return _listed(cache_dir, parts)
@@ -116,7 +116,7 @@ def holder(cache_dir: Path) -> str:
 
 
 def is_locked(cache_dir: Path) -> bool:
-    """Whether somebody writes a cache now, or a part of it."""
+    """Return whether the cache or a part of it is being written."""
     if not is_lock(cache_dir / LOCK):
         return False
     lock = FileLock(cache_dir / LOCK, thread_local=False)
@@ -125,7 +125,7 @@ def is_locked(cache_dir: Path) -> bool:
     except Timeout:
         return True
     except OSError as error:
-        # Who may not write here cannot ask; the cache of somebody else is looked at as it is.
+        # Without write permission the lock cannot be tested; treat the cache as not being written.
         if is_refused(error):
             return False
         raise
@@ -138,23 +138,23 @@ def is_locked(cache_dir: Path) -> bool:
 def _lock(cache_dir: Path) -> FileLock:
     check_links(cache_dir)
     if not is_lock(cache_dir / LOCK):
-        # No process of ours is there, so what is looked at stands still. Others wait until they hold the lock.
+        # Nobody holds the lock, so the files are not changing; others wait until they hold it.
         check_own(cache_dir)
     try:
         cache_dir.mkdir(parents=True, exist_ok=True)
         os.close(os.open(cache_dir / LOCK, os.O_CREAT | os.O_RDWR, 0o644))
     except OSError as error:
         raise CacheError(
-            f"a cache is changed where files can be written, however: {cache_dir} cannot be ({error.strerror}). Change "
-            "who may write there, or name another folder; reading and training need no writing."
+            f"Changing a cache needs write permission, but {cache_dir} is not writable ({error.strerror}). Change the "
+            "permissions or use another folder. Reading and training need no write permission."
         ) from error
-    # An extraction is a generator, and may be closed by another thread than it was begun by.
+    # Not thread-local: an extraction is a generator, which another thread may close.
     return FileLock(cache_dir / LOCK, thread_local=False)
 
 
 @contextmanager
 def _held(lock: FileLock, cache_dir: Path, brief: bool) -> Iterator[None]:
-    """Say who holds a lock that was taken, and give it back at the end."""
+    """Record the holder of an acquired lock in lock.json, and release it at the end."""
     try:
         check_own(cache_dir)
     except CacheError:
@@ -181,8 +181,8 @@ def _is_brief(cache_dir: Path) -> bool:
 
 def _refusal(cache_dir: Path) -> CacheError:
     return CacheError(
-        f"one process at a time may write a cache, however: {holder(cache_dir)} is writing {cache_dir}. Wait for "
-        "its end, or stop it, and run the command again: it goes on from there."
+        f"Only one process at a time may write a cache, but {holder(cache_dir)} is writing {cache_dir}. Wait until it "
+        "ends or stop it, then run the command again; it resumes where the other stopped."
     )
 
 
@@ -207,9 +207,9 @@ def _check_beside(cache_dir: Path, name: str, busy: list[str]) -> None:
     others = [one for one in busy if one == name or one.partition("-of-")[2] != name.partition("-of-")[2]]
     if others:
         raise CacheError(
-            f"parts that are written at once must be different ones of the same number, however: {name} was to be "
-            f"written and {_listed(cache_dir, others)} is writing {cache_dir}. Was a job started twice? Give each "
-            "process a number of its own, or wait for the end of the others."
+            f"Parts written at the same time must be different parts of the same total: cannot write {name} while "
+            f"{_listed(cache_dir, others)} is writing {cache_dir}. Was a job started twice? Give each process its own "
+            "number, or wait until the others end."
         )
 
 
@@ -224,18 +224,18 @@ def _is_taken(path: Path) -> bool:
 
 
 def _part_names(cache_dir: Path, ending: str) -> list[str]:
-    """The parts that have a file of this ending."""
+    """Return the parts that have a file with this suffix."""
     found = (name.removeprefix(f"{PARTS}/") for name, kind in entries(cache_dir, PARTS) if kind == "file")
     return sorted(name.removesuffix(ending) for name in found if PART_FILE.fullmatch(name) and name.endswith(ending))
 
 
 def _remove_ended(cache_dir: Path) -> None:
-    """Delete the files of parts that are not written any more; only who holds `lock` may."""
+    """Delete the files of parts that are no longer being written. The caller must hold `lock`."""
     remove_passing(cache_dir, PARTS, busy_parts(cache_dir))
 
 
 def _tidy(cache_dir: Path) -> None:
-    """Delete the files of ended parts, unless others are at it: then the next one does."""
+    """Delete the files of finished parts, unless another process holds the lock; then the next one does."""
     lock = _lock(cache_dir)
     try:
         lock.acquire(timeout=0)

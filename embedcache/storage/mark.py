@@ -1,4 +1,4 @@
-"""The mark by which a folder is known as a cache, without which nothing in it is deleted: a whole cache.json."""
+"""Recognising a folder as a cache by its readable cache.json; nothing is deleted in other folders."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from frostbench.embedcache.storage.state import read_cache
 
 
 def is_cache(cache_dir: Path) -> bool:
-    """Whether a folder holds a cache.json that a cache can have, or an update that is about to put one there."""
+    """Return whether a folder contains a valid cache.json, or a committed update that is about to put one there."""
     if is_committed(cache_dir) and _is_described(staged(cache_dir)):
         return "cache.json" in committed_names(cache_dir)
     return _is_described(cache_dir)
 
 
 def remove_partial(cache_dir: Path) -> None:
-    """Delete what a killed run left half-written, if the folder is a cache."""
+    """Delete half-written files of a killed run, if the folder is a cache."""
     if is_cache(cache_dir):
         for path in partial_files(cache_dir):
             remove_abandoned(path)

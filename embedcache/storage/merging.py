@@ -1,4 +1,4 @@
-"""Shards made of rows that are stored already: some taken out, others put in, without embedding them again."""
+"""Rewriting shards with rows removed or replaced, without embedding the other rows again."""
 
 import json
 import os
@@ -18,10 +18,7 @@ Bad = list[dict[str, Any]]
 
 
 def stage_kept(cache_dir: Path, i: int, kept: Sequence[Item]) -> None:
-    """Stage shard i with no other rows than those of these items, and the paths that these have now.
-
-    Files that stay as they are, are not staged.
-    """
+    """Stage shard i reduced to the given items, with their current paths. Unchanged files are not staged."""
     there, bad = {item.id for item in kept}, read_bad(cache_dir, i)
     stays = [one in there for one in read_keys(cache_dir, i)[0]]
     if not all(stays):
@@ -35,23 +32,23 @@ def stage_kept(cache_dir: Path, i: int, kept: Sequence[Item]) -> None:
 def replace_rows(
     cache_dir: Path, i: int, listed: Sequence[Item], again: Collection[Item], write: Callable[[Path, int], None]
 ) -> tuple[int, int]:
-    """Put newly embedded rows into shard i, keeping the bytes of the others.
+    """Replace re-embedded rows of shard i and keep the bytes of the others.
 
     Args:
         cache_dir: the cache.
-        i: the shard.
+        i: number of the shard.
         listed: its items, in order.
-        again: those that were embedded anew.
-        write: writes their rows and quarantine as shard i of another folder.
+        again: the items that were embedded again.
+        write: function that writes their rows and quarantine as shard i of another folder.
 
     Returns:
-        Rows, and quarantined items, in the shard.
+        Numbers of rows and of quarantined items in the shard.
     """
     write(scratch(cache_dir), i)
     fresh, old = _read_rows(scratch(cache_dir), i), _read_rows(cache_dir, i)
     anew, place = {item.id for item in again}, {item.id: row for row, item in enumerate(listed)}
     kept = _only(old, [one not in anew for one in old["id"].to_pylist()])
-    # The newly written schema is the present one; the stored one may be of an earlier version.
+    # The new rows have the current schema; the stored ones may have an older one.
     rows = pa.concat_tables([kept.select(fresh.column_names).cast(fresh.schema), fresh]).combine_chunks()
     places = [place[one] for one in rows["id"].to_pylist()]
     rows = rows.take(pa.array(sorted(range(len(places)), key=places.__getitem__), pa.int64()))
@@ -72,7 +69,7 @@ def _only(rows: pa.Table, mask: Sequence[bool]) -> pa.Table:
 
 
 def _counted(rows: pa.Table) -> pa.Table:
-    """The rows in one piece, with their number where a shard states it."""
+    """Combine the chunks, and update the row count in the shard's metadata."""
     metadata = dict(rows.schema.metadata)
     about = json.loads(metadata[METADATA_KEY]) | {"n": rows.num_rows}
     metadata[METADATA_KEY] = json.dumps(about, sort_keys=True).encode()

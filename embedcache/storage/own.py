@@ -1,7 +1,7 @@
-"""Which files of a cache's folder are of our own making: a closed list of names. Nothing else is ever deleted.
+"""The closed list of file names that Frostbench writes in a cache. No other file is ever deleted.
 
-A name counts only where it is a regular file in real folders: a symbolic link is somebody's, whatever it is called, and
-what lies behind it is never touched.
+A name counts only if it is a regular file in real folders: symbolic links are treated as foreign whatever their name,
+and their targets are never touched.
 """
 
 import json
@@ -18,7 +18,7 @@ HOLDER = "lock.json"
 PARTS = "parts"
 UPDATE = "update"
 FOLDERS = ("shards", "splits", "maps", "views", PARTS, UPDATE)
-"""The folders in that of a cache; each is a real one."""
+"""Folders inside a cache; each must be a real folder."""
 
 Kind = Literal["file", "folder", "other"]
 
@@ -32,33 +32,33 @@ _PASSING = rf"(?:lock\.json|parts/{_PART}\.(?:lock|json)|{_UPDATE})"
 _TMP = r"\.[0-9]+(?:-[0-9a-f]{8})?\.tmp"
 
 MOST_BYTES = 2000
-"""Of a file that says who writes."""
+"""Maximum size of a file that names the writing process."""
 STAGED = re.compile(_STAGED)
-"""What an update may put into place."""
+"""Files that an update may put into place."""
 PART_FILE = re.compile(rf"{_PART}\.(?:lock|json)")
 SHARD_FILE = re.compile(r"part-([0-9]{5}|[1-9][0-9]{5,})\.parquet")
 PARTIAL = re.compile(rf"(?:{_KEPT}|{_PASSING}){_TMP}")
-"""What a killed process left half-written."""
+"""Half-written files of a killed process."""
 PASSING = re.compile(rf"{_PASSING}(?:{_TMP})?")
-"""What is there only while a cache is written."""
+"""Files that exist only while a cache is being written."""
 _INNER = re.compile(r"update/(?:ready|scratch)(?:/shards)?")
 
 
 def is_plain(path: Path) -> bool:
-    """Whether a path is a regular file, and no link to one."""
+    """Return whether a path is a regular file and not a link."""
     return path.is_file() and not path.is_symlink()
 
 
 def is_real_folder(path: Path) -> bool:
-    """Whether a path is a folder, and no link to one."""
+    """Return whether a path is a folder and not a link."""
     return path.is_dir() and not path.is_symlink()
 
 
 def entries(folder: Path, within: str = "", deep: bool = True) -> Iterator[tuple[str, Kind]]:
-    """The names in a folder, or in one within it, relative to it, and what each is.
+    """Yield the names in a folder or a subfolder, relative to the folder, with their kind.
 
-    A link is neither file nor folder, and not followed. Behind a folder comes what lies in it, if asked for; a folder
-    that is missing has no names.
+    Links are neither files nor folders and are not followed. With `deep`, the content of each folder follows it. A
+    missing folder yields nothing.
     """
     if not is_real_folder(folder / within):
         return
@@ -72,39 +72,39 @@ def entries(folder: Path, within: str = "", deep: bool = True) -> Iterator[tuple
 
 
 def check_own(cache_dir: Path) -> None:
-    """Refuse a folder in which writing a cache would follow a link, or empty a folder that holds files of others.
+    """Check that writing a cache follows no links and deletes no foreign files.
 
     Raises:
-        CacheError: a folder of a cache is a link; `parts` or `update` hold something else than we put there; or `lock`
-            or `lock.json` are not ours.
+        CacheError: a folder inside the cache is a link; `parts` or `update` contain foreign files; or `lock` or
+            `lock.json` are foreign.
     """
     check_links(cache_dir)
     strange = next(foreign_passing(cache_dir), None)
     if strange is not None:
         raise CacheError(
-            f"a cache is written only where nothing of others can be lost, however: {cache_dir / strange} is not ours, "
-            "and lies where we write and delete. Move it elsewhere, or choose another folder for the cache."
+            f"A cache is written only where no foreign file can be lost, but {cache_dir / strange} was not written by "
+            "Frostbench and is in the way. Move it elsewhere, or choose another folder for the cache."
         )
 
 
 def check_links(cache_dir: Path) -> None:
-    """Refuse a cache of which a folder is a symbolic link: what is written or deleted behind it may be of others.
+    """Check that no folder inside a cache is a symbolic link, behind which foreign files could be overwritten.
 
     Raises:
-        CacheError: one is.
+        CacheError: a folder is a link.
     """
     linked = next((name for name in FOLDERS if (cache_dir / name).is_symlink()), None)
     if linked is not None:
         raise CacheError(
-            f"the folders in a cache must be real ones, however: {cache_dir / linked} is a link to "
-            f"{(cache_dir / linked).readlink()}. Put a folder in its place; the cache as a whole may lie behind a link."
+            f"Folders inside a cache must not be links, but {cache_dir / linked} is a link to "
+            f"{(cache_dir / linked).readlink()}. Replace it by a folder. The cache as a whole may be behind a link."
         )
 
 
 def foreign_passing(cache_dir: Path) -> Iterator[str]:
-    """What lies in the way of writing a cache: names in `parts` and `update`, `lock` and `lock.json` that are not ours.
+    """Yield foreign files that block writing: names in `parts` and `update`, `lock` and `lock.json`.
 
-    To be asked where no other process writes, for there files come and go.
+    Call it only while no other process writes, because files come and go then.
     """
     for name, is_ours in ((LOCK, is_lock), (HOLDER, names_a_process)):
         if os.path.lexists(cache_dir / name) and not is_ours(cache_dir / name):
@@ -118,12 +118,12 @@ def foreign_passing(cache_dir: Path) -> Iterator[str]:
 
 
 def is_lock(path: Path) -> bool:
-    """Whether a file can be a lock of ours: a regular one, and empty."""
+    """Return whether a file can be Frostbench's lock: regular and empty."""
     return is_plain(path) and path.stat().st_size == 0
 
 
 def names_a_process(path: Path) -> bool:
-    """Whether a file says who writes, as `lock.json` and those in `parts` do, and nothing else."""
+    """Return whether a file names the writing process, as `lock.json` and the files in `parts` do, and nothing else."""
     if not is_plain(path) or path.stat().st_size > MOST_BYTES:
         return False
     try:
@@ -134,7 +134,7 @@ def names_a_process(path: Path) -> bool:
 
 
 def remove_passing(cache_dir: Path, top: str, kept: Collection[str] = ()) -> None:
-    """Delete what we put into `parts` or `update`, and the folder; what is not ours stays, and the folder with it.
+    """Delete Frostbench's files in `parts` or `update`, and the folder if nothing else is in it.
 
     Args:
         cache_dir: the cache, locked by the caller.
@@ -142,7 +142,7 @@ def remove_passing(cache_dir: Path, top: str, kept: Collection[str] = ()) -> Non
         kept: parts that are being written.
     """
     inside = list(entries(cache_dir, top))
-    # The list of a committed update goes first: without it what is left over is only dropped.
+    # Delete the list of a committed update first: without it the remaining files are merely discarded.
     for name, kind in sorted(inside, key=lambda one: one[0] != f"{UPDATE}/commit.json"):
         if kind == "file" and _is_ours(cache_dir, name) and Path(name).name.partition(".")[0] not in kept:
             (cache_dir / name).unlink()
@@ -152,14 +152,14 @@ def remove_passing(cache_dir: Path, top: str, kept: Collection[str] = ()) -> Non
 
 
 def partial_files(cache_dir: Path) -> list[Path]:
-    """What a killed run left half-written, by the names that are written here; other files are the user's."""
+    """Return half-written files of a killed run, recognised by name; all other files belong to the user."""
     tops = ("", *(name for name in FOLDERS if name != "views"))
     found = [name for top in tops for name, kind in entries(cache_dir, top, deep=bool(top)) if kind == "file"]
     return sorted(cache_dir / name for name in found if PARTIAL.fullmatch(name))
 
 
 def _is_ours(cache_dir: Path, name: str) -> bool:
-    """Whether a file in `parts` or `update` has a name and, where we can tell, a content of our own making."""
+    """Return whether a file in `parts` or `update` has a name and, where it can be checked, content of Frostbench."""
     if not PASSING.fullmatch(name):
         return False
     if name.startswith(f"{PARTS}/") and not name.endswith(".tmp"):

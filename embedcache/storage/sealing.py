@@ -1,4 +1,4 @@
-"""The manifest's digests of the files beside the shards: written with it, and compared at each opening."""
+"""Digests, stored in the manifest, of the files beside the shards; compared at every opening."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,44 +11,44 @@ from frostbench.embedcache.storage.digests import sha256_now
 from frostbench.embedcache.storage.files import CacheError, read_json, write_json
 
 SEALED: Mapping[str, str] = MappingProxyType({"cache.json": "cache_sha256", "views.parquet": "views_sha256"})
-"""Files whose SHA-256 stands in the manifest, and under which key; manifests of earlier versions lack them."""
+"""Files whose SHA-256 is in the manifest, and its key; older manifests lack them."""
 
 
 def seals_of(cache_dir: Path) -> dict[str, str]:
-    """The SHA-256 of cache.json and, in a view set, of views.parquet, under their keys of the manifest."""
+    """Compute the SHA-256 of cache.json and, in a view set, of views.parquet, by manifest key."""
     there = {key: cache_dir / name for name, key in SEALED.items() if (cache_dir / name).is_file()}
     return {key: file_sha256(path) for key, path in there.items()}
 
 
 def seal(cache_dir: Path) -> None:
-    """Write the SHA-256 of cache.json and views.parquet, as they are now, into a manifest that is there."""
+    """Add the current SHA-256 of cache.json and views.parquet to an existing manifest."""
     path = cache_dir / "manifest.json"
     write_json(path, read_json(path) | seals_of(cache_dir))
 
 
 def check_unchanged(cache_dir: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse a cache.json or views.parquet that is not the one its manifest was written for.
+    """Check that cache.json and views.parquet are unchanged since the manifest was written.
 
-    Manifests of earlier versions state neither; `frostbench cache doctor --repair` adds what is missing.
+    Older manifests lack these digests; `frostbench cache doctor --repair` adds them.
 
     Raises:
-        CacheError: one was changed.
+        CacheError: a file was changed.
     """
     for name, key in SEALED.items():
         stated, path = manifest.get(key), cache_dir / name
-        # A view set without views.parquet is unfinished, which whoever reads it tells.
+        # A view set without views.parquet is incomplete; its reader reports that.
         if stated is not None and path.exists():
             with reading(path):
                 found = sha256_now(path)
             if found != stated:
                 raise CacheError(
-                    f"{name} must be as it was written, however: that of {cache_dir} was changed since. {undo(path)}"
+                    f"{name} must be unchanged since it was written, but that of {cache_dir} was changed. {undo(path)}"
                 )
 
 
 def undo(path: Path) -> str:
-    """What the owner of a cache can do about a file that was edited or damaged and can be read."""
+    """Return advice on a readable file that was edited or damaged."""
     if path.name == "views.parquet":
-        return "Put the old file back, or delete this view set and make it again."
+        return "Restore the old file, or delete this view set and make it again."
     again = "import the vectors" if is_imported(path.parent) else "embed the images"
-    return f"Put the old file back, or {again} again into a new folder."
+    return f"Restore the old file, or {again} again into a new folder."

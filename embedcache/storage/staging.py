@@ -1,4 +1,4 @@
-"""Replacing several files of a cache at once: staged in its folder `update`, committed, then moved, whatever dies."""
+"""Crash-safe replacement of several cache files: stage them in `update`, commit, then move them into place."""
 
 from pathlib import Path
 
@@ -10,20 +10,20 @@ _BY_HAND = "Delete {} by hand, and run the embed command again."
 
 
 def staged(cache_dir: Path) -> Path:
-    """The folder that holds new files of a cache under the names that they will have, until `commit`."""
+    """Return the folder for new files under their final names, until `commit`."""
     return cache_dir / UPDATE / "ready"
 
 
 def scratch(cache_dir: Path) -> Path:
-    """A folder for what is needed only until `commit`."""
+    """Return a folder for temporary files that are needed until `commit`."""
     return cache_dir / UPDATE / "scratch"
 
 
 def commit(cache_dir: Path) -> None:
-    """Put every staged file into its place.
+    """Move all staged files into place.
 
-    The list of them is written first. A process that dies before it is complete leaves the old cache; one that dies
-    after it leaves a cache that `finish_update` makes the new one.
+    A list of them is written first. If the process dies before the list is complete, the old cache remains; if it dies
+    later, `finish_update` completes the update.
     """
     ready = staged(cache_dir)
     names = sorted(name for name, kind in entries(ready) if kind == "file" and STAGED.fullmatch(name))
@@ -34,23 +34,23 @@ def commit(cache_dir: Path) -> None:
 
 
 def is_committed(cache_dir: Path) -> bool:
-    """Whether an update was left over that only has to be moved into place."""
+    """Return whether there is a committed update that only has to be moved into place."""
     return is_plain(cache_dir / UPDATE / COMMIT)
 
 
 def finish_update(cache_dir: Path) -> None:
-    """Finish an update that was committed, and drop one that was not; nothing happens where there is none.
+    """Finish a committed update, or discard an uncommitted one, if there is any.
 
     Raises:
-        CacheError: `update` holds files of others, or its list names what no update puts into place. Nothing was
-            touched then.
+        CacheError: `update` contains foreign files, or its list names files that no update writes. In that case nothing
+            was touched.
     """
     if not (cache_dir / UPDATE).exists():
         return
     check_own(cache_dir)
     if is_committed(cache_dir):
         names = committed_names(cache_dir)
-        # Without a manifest the cache is unfinished, so nobody reads it while its files are of two ages.
+        # Without a manifest the cache is incomplete, so nobody reads it while it mixes old and new files.
         (cache_dir / "manifest.json").unlink(missing_ok=True)
         sync(cache_dir)
         for name in names:
@@ -60,26 +60,26 @@ def finish_update(cache_dir: Path) -> None:
 
 
 def committed_names(cache_dir: Path) -> list[str]:
-    """The files that a committed update puts into place, each a name of our own making inside the cache.
+    """Return the files that a committed update moves into place; each is a known name inside the cache.
 
     Raises:
-        CacheError: the list holds anything else.
+        CacheError: the list contains anything else.
     """
     path = cache_dir / UPDATE / COMMIT
     names = read_json(path)
     if not isinstance(names, list):
-        raise CacheError(f"{path} must hold a list of files, however: it does not. {_BY_HAND.format(path.parent)}")
+        raise CacheError(f"{path} must be a list of files, but is not. {_BY_HAND.format(path.parent)}")
     odd = next((name for name in names if not (isinstance(name, str) and STAGED.fullmatch(name))), None)
     if odd is not None:
         raise CacheError(
-            f"an update puts files of a cache into place, however: {path} names {odd!r:.200}. Was it edited? "
+            f"An update moves only files of a cache into place, but {path} names {odd!r:.200}. Was it edited? "
             f"{_BY_HAND.format(path.parent)}"
         )
     return names
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move a file unless that was done before."""
+    """Move a file unless it was moved already."""
     if source.exists():
         target.parent.mkdir(exist_ok=True)
         source.replace(target)

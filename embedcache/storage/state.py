@@ -1,4 +1,4 @@
-"""Reading the JSON and the keys of a cache, checked, so that what reads them can rely on what they hold."""
+"""Reading and validating the JSON files and row keys of a cache."""
 
 import json
 from pathlib import Path
@@ -28,9 +28,9 @@ class _Column(_Strict):
 
     @model_validator(mode="after")
     def _fits_a_cell(self) -> "_Column":
-        # Parquet counts the bytes of a fixed-size value in 32 bits.
+        # Parquet stores the size of a fixed-size value in 32 bits.
         if 2 * self.dim * (self.tokens or 1) >= 2**31:
-            raise ValueError("a row of a column takes less than 2 GiB")
+            raise ValueError("a row of a column must have less than 2 GiB")
         return self
 
 
@@ -76,27 +76,27 @@ _QUARANTINE = TypeAdapter(list[_Failed])
 
 
 def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """cache.json and manifest.json of a finished cache of this format, with every key that a reader needs.
+    """Read and validate cache.json and manifest.json of a complete cache.
 
     Raises:
-        CacheError: there is no cache, it is unfinished, of another format, damaged, or cache.json, its listing or its
-            `views.parquet` was changed since.
+        CacheError: there is no cache; it is incomplete, damaged or of another format; or cache.json, the listing or
+            `views.parquet` was changed.
     """
     cache = read_cache(cache_dir / "cache.json")
     path = cache_dir / "manifest.json"
     if not path.is_file():
-        resumes = "Was it stopped on the way? Run the same embed command again: it resumes where it stopped."
+        resumes = "If extraction was interrupted, run the same embed command again; it resumes where it stopped."
         raise CacheError(
-            f"a finished cache holds manifest.json, however: {cache_dir} does not. "
+            f"A complete cache contains manifest.json, but {cache_dir} does not. "
             f"{remedy(path) if is_imported(cache_dir) else resumes}"
         )
     manifest = read_manifest(path)
     n, sizes = manifest["n_listed"], cache.get("shard_sizes")
-    # Counted, for a damaged number would make a list that fills the memory.
+    # Compare counts, because expanding a damaged number into a list could exhaust memory.
     wanted = -(-n // cache["shard_rows"]) if sizes is None else len(shard_sizes(cache, n, cache_dir))
     if len(manifest["shards"]) != wanted:
         raise CacheError(
-            f"a manifest of {manifest['n_listed']} items must name {wanted} shards, however: {path} names "
+            f"A manifest of {manifest['n_listed']} items must name {wanted} shards, but {path} names "
             f"{len(manifest['shards'])}. {remedy(path)}"
         )
     _check_listing(cache_dir, manifest["items_sha256"])
@@ -105,10 +105,10 @@ def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """A manifest.json with every key that a reader needs.
+    """Read and validate a manifest.json.
 
     Raises:
-        CacheError: it is gone or damaged.
+        CacheError: it is missing or damaged.
     """
     manifest: dict[str, Any]
     with reading(path):
@@ -116,35 +116,37 @@ def read_manifest(path: Path) -> dict[str, Any]:
         _Manifest.model_validate(manifest)
         names = [shard["name"] for shard in manifest["shards"]]
         if odd := [name for i, name in enumerate(names) if name != store.shard_name(i)]:
-            raise ValueError(f"a shard is called {odd[0]!r:.100}, which is not the name of one")
+            raise ValueError(f"{odd[0]!r:.100} is not the name of a shard")
     return manifest
 
 
 def read_cache(path: Path) -> dict[str, Any]:
-    """A cache.json of a known format, with every key that a reader needs.
+    """Read and validate a cache.json.
 
     Raises:
-        CacheError: it is gone, damaged or of another format.
+        CacheError: it is missing, damaged or of another format.
     """
     if not path.parent.exists():
-        raise CacheError(f"a cache is a folder, however: {path.parent} does not exist. Is the path right?")
+        raise CacheError(f"A cache must be an existing folder, but {path.parent} does not exist. Check the path.")
     if not path.is_file():
-        raise CacheError(f"a cache holds cache.json, however: {path.parent} does not. Is this the cache's own folder?")
+        raise CacheError(
+            f"A cache contains cache.json, but {path.parent} does not. Check that this is the folder of the cache."
+        )
     cache: dict[str, Any]
     with reading(path):
         cache = json.loads(path.read_text(encoding="utf-8"))
         found = cache.get("format_version", store.FORMAT_VERSION) if isinstance(cache, dict) else store.FORMAT_VERSION
         if found not in store.READABLE_VERSIONS:
             raise CacheError(
-                f"this program reads the cache formats {store.READABLE_VERSIONS}, however: {path.parent} has format "
-                f"{found}. Read it with the version that wrote it, or make it anew."
+                f"This version reads the cache formats {store.READABLE_VERSIONS}, but {path.parent} has format "
+                f"{found}. Read it with the version that wrote it, or make the cache again."
             )
         _Cache.model_validate(cache)
     return cache
 
 
 def _check_listing(cache_dir: Path, stated: str) -> None:
-    """Tell a listing that is gone or unreadable from one that can be read but is another one."""
+    """Check the listing's digest; raise different errors for an unreadable and for a changed listing."""
     path = cache_dir / "items.parquet"
     with reading(path):
         if sha256_now(path) == stated:
@@ -152,13 +154,13 @@ def _check_listing(cache_dir: Path, stated: str) -> None:
         read_item_columns(cache_dir)
     again = "import" if is_imported(cache_dir) else "embed"
     raise CacheError(
-        f"items.parquet must be the listing that was embedded, however: that of {cache_dir} was changed since. "
-        f"Put the old file back, or {again} the changed listing into a new folder."
+        f"items.parquet must be the listing that was embedded, but that of {cache_dir} was changed. "
+        f"Restore the old file, or {again} the changed listing into a new folder."
     )
 
 
 def read_shard_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
-    """As `store.read_keys`.
+    """Run `store.read_keys` with checks.
 
     Raises:
         CacheError: the shard is missing or damaged.
@@ -169,7 +171,7 @@ def read_shard_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
 
 
 def read_shard(cache_dir: Path, i: int) -> tuple[list[str], list[str], dict[str, Any]]:
-    """The ids and digests of the rows of shard i, and what it says of its columns; the file is opened once.
+    """Read the ids and digests of the rows of shard i, and its column metadata, opening the file once.
 
     Raises:
         CacheError: the shard is missing, damaged, or was written by another program.
@@ -180,7 +182,7 @@ def read_shard(cache_dir: Path, i: int) -> tuple[list[str], list[str], dict[str,
 
 
 def read_shard_columns(cache_dir: Path, i: int) -> dict[str, Any]:
-    """What shard i says of its columns, {name: {recipe, recipe_hash, dim}}, to be compared with cache.json.
+    """Read the column metadata of shard i, {name: {recipe, recipe_hash, dim}}, for comparison with cache.json.
 
     Raises:
         CacheError: the shard is missing, damaged, or was written by another program.
@@ -192,7 +194,7 @@ def read_shard_columns(cache_dir: Path, i: int) -> dict[str, Any]:
 
 
 def read_shard_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:
-    """As `store.read_bad`, checked: {id, path, reason} of each row of the shard that did not embed.
+    """Run `store.read_bad` with checks: {id, path, reason} of each row of the shard that was not embedded.
 
     Raises:
         CacheError: the file is missing or damaged.
@@ -205,10 +207,10 @@ def read_shard_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:
 
 
 def read_quarantine(cache_dir: Path) -> list[dict[str, Any]]:
-    """The images of a finished cache that could not be embedded, in listing order: {id, path, reason}.
+    """Read {id, path, reason} of the images of a complete cache that could not be embedded, in listing order.
 
     Raises:
-        CacheError: the cache is unfinished, of another format, or damaged.
+        CacheError: the cache is incomplete, damaged or of another format.
     """
     shards = read_state(cache_dir)[1]["shards"]
     rows = []
@@ -216,7 +218,7 @@ def read_quarantine(cache_dir: Path) -> list[dict[str, Any]]:
         path, found = store.bad_path(cache_dir, i), read_shard_bad(cache_dir, i)
         if len(found) != shard["bad"]:
             raise CacheError(
-                f"{path.name} must hold {shard['bad']} images as the manifest says, however: {path} holds "
+                f"{path.name} must hold {shard['bad']} images as stated in the manifest, but {path} holds "
                 f"{len(found)}. {remedy(path)}"
             )
         rows += found
@@ -224,29 +226,29 @@ def read_quarantine(cache_dir: Path) -> list[dict[str, Any]]:
 
 
 def read_recipe(cache_dir: Path, name: str, column: dict[str, Any]) -> Recipe:
-    """The recipe of one column of cache.json.
+    """Parse the recipe of one column of cache.json.
 
     Raises:
-        CacheError: it is no recipe, or does not have the hash stated beside it.
+        CacheError: it is not a valid recipe, or does not match the hash stored with it.
     """
     path = cache_dir / "cache.json"
     with reading(path):
         recipe = Recipe.model_validate(column["recipe"])
     if recipe.hash != column["recipe_hash"]:
         raise CacheError(
-            f"the recipe of column {name!r} must have the hash {column['recipe_hash']}, however: it has {recipe.hash}. "
-            f"{path} was edited, or a version with other recipe fields wrote it. {remedy(path)}"
+            f"The recipe of column {name!r} must have the hash {column['recipe_hash']}, but has {recipe.hash}. {path} "
+            f"was edited, or written by a version with other recipe fields. {remedy(path)}"
         )
     return recipe
 
 
 def same_columns(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether two descriptions of columns say the same, though one may have been written before a field was added."""
+    """Return whether two column descriptions are equal, ignoring neutral fields that an older one lacks."""
     if first == second:
         return True
     try:
         return _parsed(first) == _parsed(second)
-    except (ValueError, LookupError, TypeError, AttributeError):  # what cannot be read is not the same
+    except (ValueError, LookupError, TypeError, AttributeError):  # unreadable descriptions are not equal
         return False
 
 

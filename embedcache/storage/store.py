@@ -1,7 +1,7 @@
-"""The files of a cache: written once, each by write-then-rename, and the manifest last.
+"""Writing and reading the files of a cache. Each is written once and renamed; the manifest comes last.
 
-docs/cache_format.md describes every file. Nothing here holds a time or a path of the machine that wrote it (except
-where the images were), so a run that was killed and resumed leaves the same bytes as one that was not.
+docs/cache_format.md describes every file. No file contains a time, or a path other than those of the images, so a run
+that was killed and resumed leaves the same bytes as an uninterrupted one.
 """
 
 import json
@@ -38,14 +38,14 @@ FILES = frozenset(
     {"cache.json", "items.parquet", "manifest.json", "lock", "lock.json"}
     | {"shards", "splits", "maps", "views", "views.parquet", "parts", "update"}
 )
-"""All that lies in the folder of a cache; `views.parquet` in that of a view set."""
+"""Names of all files and folders in a cache; `views.parquet` exists only in a view set."""
 NO_TOKENS: Mapping[str, int] = MappingProxyType({})
 RESERVED = ("id", "sha256", "label", "group")
 DECODER = "numpy.frombuffer(b''.join(values), {kind!r}).reshape(-1, dim)"
 
 
 def shard_name(i: int) -> str:
-    """The name of shard i.
+    """Return the name of shard i.
 
     >>> shard_name(7)
     'part-00007'
@@ -54,19 +54,19 @@ def shard_name(i: int) -> str:
 
 
 def shard_path(cache_dir: Path, i: int) -> Path:
-    """The Parquet file of shard i."""
+    """Return the path of shard i's Parquet file."""
     return cache_dir / "shards" / f"{shard_name(i)}.parquet"
 
 
 def bad_path(cache_dir: Path, i: int) -> Path:
-    """The quarantine of shard i: what was listed there and could not be embedded, with the reason."""
+    """Return the path of shard i's quarantine: listed items that could not be embedded, with reasons."""
     return cache_dir / "shards" / f"{shard_name(i)}.bad.json"
 
 
 def describe_columns(
     columns: Mapping[str, Recipe], dims: Mapping[str, int], tokens: Mapping[str, int] = NO_TOKENS
 ) -> dict[str, Any]:
-    """The `columns` part of cache.json and of every shard: recipe, its hash, the length of a vector, and tokens."""
+    """Return the `columns` entry of cache.json and of every shard: recipe, its hash, dimension and tokens."""
     return {
         name: {"recipe": recipe.model_dump(mode="json"), "recipe_hash": recipe.hash, "dim": dims[name]}
         | ({"tokens": tokens[name]} if name in tokens else {})
@@ -85,27 +85,25 @@ def write_shard(
     dims: Mapping[str, int],
     tokens: Mapping[str, int] = NO_TOKENS,
 ) -> None:
-    """Write shard i: the quarantine first, then the rows; the shard is finished when its Parquet file has its name.
+    """Write shard i: first the quarantine, then the rows. The shard is complete once its Parquet file has its name.
 
     Args:
         cache_dir: the cache.
-        i: which shard.
-        ids: of the rows that embedded, in listing order, [n].
-        content: SHA-256 digest of each row's file, 32 bytes each, [n].
-        vectors: by column, float16 or float32 as its recipe says, [n, D], or [n, T, D] of a column of tokens.
-        bad: {id, path, reason, sha256} of each row that did not embed; sha256 is None where the file was not read.
-        columns: the recipe of each column.
+        i: number of the shard.
+        ids: [n] ids of the embedded rows, in listing order.
+        content: [n] SHA-256 digests of the rows' files, 32 bytes each.
+        vectors: vectors by column, float16 or float32 as the recipe states, [n, D], or [n, T, D] for tokens.
+        bad: {id, path, reason, sha256} of each row that was not embedded; sha256 is None if the file was not read.
+        columns: recipe of each column.
         dims: D of each column.
-        tokens: T of each column of tokens.
+        tokens: T of each token column.
 
     Raises:
-        CacheError: shapes or types disagree, or a vector holds NaN or infinity; names the item.
+        CacheError: shapes or dtypes do not match, or a vector of the named item is not finite.
     """
     for name in columns:
         if name in RESERVED or name not in vectors:
-            raise CacheError(
-                f"a column needs vectors and a name other than {RESERVED}, however: {name!r} came. Rename it."
-            )
+            raise CacheError(f"A column needs vectors and a name other than {RESERVED}, got {name!r}. Rename it.")
         shape = (tokens[name], dims[name]) if name in tokens else (dims[name],)
         _check_vectors(name, vectors[name], ids, shape, columns[name].storage)
     arrays = [pa.array(ids, pa.string()), pa.array(content, pa.binary(32)), *(_as_binary(vectors[n]) for n in columns)]
@@ -136,19 +134,19 @@ def _schema(n: int, columns: Mapping[str, Recipe], dims: Mapping[str, int], toke
 def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], shape: tuple[int, ...], storage: str) -> None:
     if x.dtype != storage or x.shape != (len(ids), *shape):
         raise CacheError(
-            f"column {name!r} must be {storage} {[len(ids), *shape]}, however: {x.dtype} {list(x.shape)} came. "
+            f"Column {name!r} must be {storage} {[len(ids), *shape]}, got {x.dtype} {list(x.shape)}. "
             "Check the dtype and the pooling of the backbone."
         )
     finite = np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
     if not finite.all():
         raise CacheError(
-            f"stored vectors must be finite, however: column {name!r} of {ids[int(np.argmin(finite))]!r} is not. "
-            "float16 ends at 65504: run the backbone in bfloat16 or float32, or check its weights."
+            f"Stored vectors must be finite, but column {name!r} of {ids[int(np.argmin(finite))]!r} is not. float16 "
+            "overflows at 65504: run the backbone in bfloat16 or float32, or check its weights."
         )
 
 
 def _as_binary(x: np.ndarray) -> pa.Array:
-    """Rows [n, …] as one fixed-size binary array over the same memory."""
+    """Return rows [n, …] as a fixed-size binary array that shares their memory."""
     little = np.ascontiguousarray(x, dtype=LITTLE[x.dtype.name])
     return pa.Array.from_buffers(
         pa.binary(little.itemsize * math.prod(x.shape[1:])), len(x), [None, pa.py_buffer(little)]
@@ -156,38 +154,38 @@ def _as_binary(x: np.ndarray) -> pa.Array:
 
 
 def finished_shards(cache_dir: Path) -> set[int]:
-    """The numbers of the shards whose Parquet file exists; a resumed run skips them."""
+    """Return the numbers of the shards whose Parquet file exists, which a resumed run skips."""
     found = (SHARD_FILE.fullmatch(path.name) for path in (cache_dir / "shards").glob("part-*.parquet"))
     return {int(match[1]) for match in found if match}
 
 
 def read_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:
-    """The quarantine of shard i: {id, path, reason, sha256} of each row that did not embed."""
+    """Read the quarantine of shard i: {id, path, reason, sha256} of each row that was not embedded."""
     rows: list[dict[str, Any]] = read_json(bad_path(cache_dir, i))
     return rows
 
 
 def read_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
-    """The ids and the SHA-256 hex digests of the rows of shard i, without their vectors."""
+    """Read the ids and SHA-256 hex digests of the rows of shard i, without their vectors."""
     table = pq.read_table(shard_path(cache_dir, i), columns=["id", "sha256"], partitioning=None)
     return table["id"].to_pylist(), [digest.hex() for digest in table["sha256"].to_pylist()]
 
 
 def read_head(cache_dir: Path, i: int) -> tuple[list[str], list[str], dict[str, Any]]:
-    """The ids and the SHA-256 hex digests of the rows of shard i, and what it says of its columns."""
+    """Read the ids and SHA-256 hex digests of the rows of shard i, and its column metadata."""
     with pq.ParquetFile(shard_path(cache_dir, i), page_checksum_verification=True) as file:
         table, about = file.read(["id", "sha256"]), json.loads(file.schema_arrow.metadata[METADATA_KEY])
     return table["id"].to_pylist(), [digest.hex() for digest in table["sha256"].to_pylist()], about["columns"]
 
 
 def read_about(cache_dir: Path, i: int) -> dict[str, Any]:
-    """What shard i says of itself: format version, rows, dtype, decoder, and each column's recipe and dim."""
+    """Read the metadata of shard i: format version, rows, dtype, decoder, and each column's recipe and dimension."""
     about: dict[str, Any] = json.loads(pq.read_schema(shard_path(cache_dir, i)).metadata[METADATA_KEY])
     return about
 
 
 def write_manifest(cache_dir: Path) -> None:
-    """Count the shards and write manifest.json, which makes the cache complete.
+    """Count the shards and write manifest.json, which completes the cache.
 
     Raises:
         CacheError: a shard is missing, or rows and quarantine do not add up to the listing.
@@ -215,12 +213,12 @@ def write_manifest(cache_dir: Path) -> None:
 def _count_shards(
     cache_dir: Path, listed: list[str], sizes: Sequence[int]
 ) -> tuple[list[dict[str, Any]], list[str], list[str]]:
-    """What the manifest says of each shard, and the ids and digests of all rows."""
+    """Return the manifest entry of each shard, and the ids and digests of all rows."""
     wrong = sorted(set(range(len(sizes))) ^ finished_shards(cache_dir))
     if wrong:
         raise CacheError(
-            f"a listing of {len(listed)} items has {len(sizes)} shards here, however: {shard_name(wrong[0])} is "
-            f"{'missing' if wrong[0] < len(sizes) else 'too much'}. "
+            f"The listing of {len(listed)} items must have {len(sizes)} shards, but {shard_name(wrong[0])} is "
+            f"{'missing' if wrong[0] < len(sizes) else 'not one of them'}. "
             + ("Resume the embed command." if wrong[0] < len(sizes) else f"Delete {shard_path(cache_dir, wrong[0])}.")
         )
     shards, all_ids, all_content = [], [], []
@@ -238,6 +236,6 @@ def _count_shards(
 def _check_counts(name: str, listed: list[str], ok: list[str], bad: list[str]) -> None:
     if len(ok) + len(bad) != len(listed) or set(ok) | set(bad) != set(listed):
         raise CacheError(
-            f"the rows and the quarantine of {name} must be the {len(listed)} items listed there, however: it holds "
-            f"{len(ok)} rows and {len(bad)} quarantined. Delete this shard and resume the embed command."
+            f"Rows and quarantine of {name} must be its {len(listed)} listed items, got {len(ok)} rows and {len(bad)} "
+            "quarantined. Delete this shard and resume the embed command."
         )

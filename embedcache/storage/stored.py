@@ -1,4 +1,4 @@
-"""A vector column that stays on disk: its rows are read when they are asked for, row group by row group."""
+"""A vector column on disk whose rows are read on demand, by row group."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from frostbench.embedcache.storage.vectors import BATCH_BYTES, check_finite, ope
 
 @dataclass(frozen=True)
 class _RowGroup:
-    """Rows start to stop - 1 of the table: a row group of a shard, whose SHA-256 its manifest states."""
+    """Row group of a shard with the table rows start to stop - 1, and the shard's SHA-256 from the manifest."""
 
     path: Path
     place: int
@@ -31,15 +31,15 @@ class _RowGroup:
 
 @dataclass(frozen=True, eq=False)
 class StoredColumn:
-    """Rows of a vector column of a finished cache, in listing order.
+    """Rows of a vector column of a complete cache, in listing order.
 
     Attributes:
-        name: of the column.
+        name: name of the column.
         dim: D.
-        tokens: T of a column of tokens; None for plain vectors.
+        tokens: T for a token column; None for plain vectors.
         storage: float16 or float32.
-        groups: the row groups of all shards, in order.
-        chosen: which rows of the table these are, int64 [N], rising; None means all.
+        groups: row groups of all shards, in order.
+        chosen: int64 [N] increasing row numbers of the table; None means all rows.
     """
 
     name: str
@@ -51,35 +51,35 @@ class StoredColumn:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows N and dimensions D, with the tokens T between them where there are any."""
+        """(N, D), or (N, T, D) for a token column."""
         rows = self.groups[-1].stop if self.groups else 0
         count = rows if self.chosen is None else len(self.chosen)
         return (count, self.dim) if self.tokens is None else (count, self.tokens, self.dim)
 
     @property
     def width(self) -> int:
-        """Numbers in a row: D, or T times D."""
+        """Numbers per row: D, or T times D."""
         return self.dim * (self.tokens or 1)
 
     @property
     def number_bytes(self) -> int:
-        """Bytes that one number takes."""
+        """Bytes per number."""
         return np.dtype(self.storage).itemsize
 
     def only(self, is_chosen: npt.NDArray[np.bool_]) -> "StoredColumn":
-        """The rows of these [N] for which the mask [N] is true."""
+        """Return the column restricted to the rows where the mask [N] is true."""
         places = np.flatnonzero(is_chosen)
         return replace(self, chosen=places if self.chosen is None else self.chosen[places])
 
     def read(self, start: int, stop: int) -> npt.NDArray[np.floating[Any]]:
-        """Rows start to stop - 1 as they are stored, [stop - start, D], or [stop - start, T, D] of tokens.
+        """Read the rows start to stop - 1 in their stored dtype, [stop - start, D] or [stop - start, T, D].
 
-        Only the row groups in which they lie are read, in batches of about half a megabyte up to the last row that is
-        wanted, so that little more than the rows themselves is in memory. Before the first row of a shard is read, the
-        shard's SHA-256 is compared with that of the manifest.
+        Only the row groups that contain them are read, in batches of about half a megabyte up to the last requested
+        row, so memory holds little more than the result. Before the first row of a shard is read, its SHA-256 is
+        compared with the manifest.
 
         Raises:
-            CacheError: a shard is gone, damaged or has other bytes than were written.
+            CacheError: a shard is missing, damaged or changed.
         """
         wanted = np.arange(start, stop) if self.chosen is None else self.chosen[start:stop]
         out = np.empty((len(wanted), self.width), self.storage)
@@ -94,7 +94,7 @@ class StoredColumn:
     def _read_group(
         self, group: _RowGroup, wanted: npt.NDArray[np.int64], out: npt.NDArray[np.floating[Any]], verify: bool = False
     ) -> None:
-        """Copy the wanted rows [n], counted within a row group, to out [n, width]."""
+        """Copy rows [n] of a row group, numbered within it, to out [n, width]."""
         done = 0
         if group.sha256 is not None:
             check_digest(group.path, group.sha256)
@@ -106,12 +106,12 @@ class StoredColumn:
                 if done == len(wanted):
                     return
         raise CacheError(
-            f"row group {group.place} of {group.path.name} must hold {group.stop - group.start} rows, however: it ends "
-            f"earlier in {group.path}. {remedy(group.path)}"
+            f"Row group {group.place} of {group.path.name} must have {group.stop - group.start} rows, but {group.path} "
+            f"has fewer. {remedy(group.path)}"
         )
 
     def _batches(self, file: pq.ParquetFile, group: _RowGroup) -> Iterator[tuple[int, np.ndarray]]:
-        """Views [n, width] of a row group, one after the other, and the number of the first row of each."""
+        """Yield consecutive views [n, width] of a row group, each with the number of its first row."""
         first, rows = 0, max(1, BATCH_BYTES // (self.number_bytes * self.width))
         for batch in file.iter_batches(rows, row_groups=[group.place], columns=[self.name], use_threads=False):
             for x in pieces_of(pa.chunked_array([batch.column(0)]), self.width, group.path, self.storage):
@@ -119,16 +119,16 @@ class StoredColumn:
                 first += len(x)
 
     def check(self) -> None:
-        """Compare the SHA-256 of every shard with that of the manifest now, and not only when its rows are read.
+        """Compare the SHA-256 of every shard with the manifest now, instead of when its rows are read.
 
         Raises:
-            CacheError: a shard is gone or has other bytes than were written.
+            CacheError: a shard is missing or changed.
         """
         stated = {group.path: group.sha256 for group in self.groups if group.sha256 is not None}
         check_digests(list(stated), list(stated.values()))
 
     def verify(self) -> None:
-        """Read every row, with the checksum of every page.
+        """Read every row and verify the checksum of every page.
 
         Raises:
             CacheError: a page's checksum is wrong, or a vector is not finite.
@@ -147,18 +147,18 @@ def stored_column(
     storage: str = "float16",
     digests: Sequence[str] | None = None,
 ) -> StoredColumn:
-    """A column of several shards, of which nothing but the sizes of row groups is read.
+    """Open a column of several shards, reading only the sizes of their row groups.
 
     Args:
-        paths: of the shards.
-        name: of the column.
+        paths: the shards.
+        name: name of the column.
         dim: D.
-        tokens: T of a column of tokens.
-        storage: its type, float16 or float32.
-        digests: SHA-256 that each shard must have before its rows are read; None compares none.
+        tokens: T for a token column.
+        storage: float16 or float32.
+        digests: SHA-256 that each shard must have before its rows are read; None skips the check.
 
     Raises:
-        CacheError: a shard is gone or damaged, or lacks the column.
+        CacheError: a shard is missing or damaged, or lacks the column.
     """
     found, row = [], 0
     stated: Sequence[str | None] = [None] * len(paths) if digests is None else digests

@@ -1,4 +1,4 @@
-"""Reading a vector column of the shards into one array, as a view where Arrow returns it in one piece."""
+"""Reading a vector column of several shards into one array, without a copy if Arrow returns a single chunk."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,16 +16,16 @@ BATCH_BYTES = 2**19
 
 
 LITTLE: Mapping[str, str] = MappingProxyType({"float16": "<f2", "float32": "<f4"})
-"""How numbers of each type of storage lie in a shard."""
+"""numpy dtype of each storage type, little-endian."""
 
 
 def read_vectors(
     paths: Sequence[Path], name: str, dim: int, verify: bool = False, storage: str = "float16"
 ) -> np.ndarray:
-    """One column of several shards as it is stored, float16 or float32 [N, dim], read-only.
+    """Read a column of several shards in its stored dtype, float16 or float32 [N, dim], as a read-only array.
 
-    One shard is read by Arrow in one piece, which is viewed without a copy. Several are copied batch by batch into
-    their places in one fresh array; a batch fits the processor's cache, so the copy hardly costs memory traffic.
+    A single shard is read by Arrow in one chunk and viewed without a copy. Several shards are copied batch by batch
+    into one array; a batch fits into the CPU cache, so the copy adds little memory traffic.
 
     Raises:
         CacheError: a page's checksum or a vector's length is wrong, or (with `verify`) a vector is not finite.
@@ -43,24 +43,24 @@ def read_vectors(
 
 
 def check_finite(x: np.ndarray, name: str, path: Path, first_row: int = 0) -> None:
-    """Refuse vectors [n, D] of a column, the first of which is a row of that number, unless all are finite.
+    """Check that vectors [n, D] of a column are finite; `first_row` is the row number of the first.
 
     Raises:
-        CacheError: one is not.
+        CacheError: a vector is not finite.
     """
     finite = np.isfinite(x)
     if not finite.all():
         row = first_row + int(np.argmin(finite.all(axis=1)))
-        raise CacheError(f"stored vectors must be finite, however: row {row} of column {name!r} is not. {remedy(path)}")
+        raise CacheError(f"Stored vectors must be finite, but row {row} of column {name!r} is not. {remedy(path)}")
 
 
 def copy_vectors(
     paths: Sequence[Path], name: str, dim: int, verify: bool = False, storage: str = "float16"
 ) -> np.ndarray:
-    """One column of several shards, copied into one fresh array [N, dim] of the type in which it is stored.
+    """Copy a column of several shards into a new array [N, dim] of its stored dtype.
 
-    One thread does it: two were measured to take as long, for both wait for the same memory. The array lies in Arrow's
-    memory pool, which hands freed pages out again; numpy asks the system for each large array anew.
+    A single thread is used: two took as long, because both wait for the same memory. The array is allocated in Arrow's
+    memory pool, which reuses freed pages; numpy requests each large array from the system.
     """
     n = 0
     for path in paths:
@@ -80,29 +80,30 @@ def copy_vectors(
 
 @contextmanager
 def opened(path: Path, name: str, verify: bool = False) -> Iterator[pq.ParquetFile]:
-    """A shard open for reading; what Arrow finds wrong in it is told with what to do."""
+    """Open a shard for reading; turn Arrow's errors into CacheError with advice."""
     try:
         with pq.ParquetFile(path, memory_map=True, page_checksum_verification=verify) as file:
             if name not in file.schema_arrow.names:
-                raise CacheError(f"every shard holds each column, however: {path} lacks {name!r}. {remedy(path)}")
+                raise CacheError(f"Every shard must contain every column, but {path} lacks {name!r}. {remedy(path)}")
             yield file
     except (OSError, pa.ArrowException) as error:
         raise CacheError(
-            f"column {name!r} of {path.name} must be readable, however: {path} is damaged ({str(error).rstrip('.')}). "
-            f"{remedy(path)}"
+            f"Column {name!r} must be readable, but {path} is damaged ({str(error).rstrip('.')}). {remedy(path)}"
         ) from error
 
 
 def pieces_of(column: pa.ChunkedArray, dim: int, path: Path, storage: str = "float16") -> list[np.ndarray]:
-    """Views of the chunks of a fixed-size binary column as float16 or float32 [n, dim]."""
+    """Return the chunks of a fixed-size binary column as float16 or float32 views [n, dim]."""
     kind = np.dtype(LITTLE[storage])
     width = kind.itemsize * dim
     if column.type != pa.binary(width):
         raise CacheError(
-            f"a vector of {dim} {storage} is {width} bytes, however: the shard holds {column.type}. {remedy(path)}"
+            f"A vector of {dim} {storage} numbers has {width} bytes, but the shard holds {column.type}. {remedy(path)}"
         )
     if column.null_count:
-        raise CacheError(f"every row has a vector, however: {column.null_count} of {path} have none. {remedy(path)}")
+        raise CacheError(
+            f"Every row must have a vector, but {column.null_count} rows of {path} have none. {remedy(path)}"
+        )
     return [
         np.frombuffer(chunk.buffers()[1], kind, count=len(chunk) * dim, offset=chunk.offset * width).reshape(-1, dim)
         for chunk in column.chunks

@@ -193,7 +193,7 @@ def test_view_sets_are_made_listed_and_trained_on(frostbench, small_cache, tmp_p
     assert "no view sets" in frostbench("views", "list", small_cache).out
     said = frostbench("views", "list", tmp_path)
     assert (said.status, said.out) == (2, "")
-    assert "a cache holds cache.json, however" in said.err
+    assert "A cache contains cache.json, but" in said.err
 
 
 def test_views_are_drawn(frostbench, photos, tmp_path):

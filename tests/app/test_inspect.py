@@ -83,7 +83,7 @@ def test_leaks_and_conflicts(cache: Path, tmp_path: Path) -> None:
     out = told("leaks", cache, "--threshold", 0.999, *sets, "--out", tmp_path / "l.csv")
     assert "test      4           1      1   50.00%" in out
     assert "2 of 4 test rows (50.0%) have a copy in training" in out
-    assert "The split from the file puts 1 groups or identical images into more than one role." in out
+    assert "The split from the file divides 1 groups or identical images between roles." in out
     assert pd.read_csv(tmp_path / "l.csv")["id"].tolist() == ["[b]59.png", "[b]01.png"]
     conflicts = pd.read_csv(tmp_path / "l-conflicts.csv")
     assert conflicts[["label", "other_label", "kind"]].to_numpy().tolist() == [["a", "c", "identical"]]
@@ -110,7 +110,7 @@ def test_balance(cache: Path, tmp_path: Path) -> None:
 
 def test_balance_of_what_cannot_be_split_says_so(cache: Path) -> None:
     out = told("balance", cache, "--split", "source=given")
-    assert "note: roles are not counted: a given split needs a split column" in out
+    assert "note: roles are not counted: source=given needs a split column" in out
     assert "3 classes (3 medium by all rows)" in out
 
 

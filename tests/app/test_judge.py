@@ -162,7 +162,7 @@ def test_a_file_of_roles_elsewhere_is_refused(here, form, tmp_path):
     (tmp_path / "roles.csv").write_text("id,role\nsecret,secret\n")
     form["split"]["roles_from"] = str(tmp_path / "roles.csv")
     said = judge({"act": "input", "form": form}, here)["difference"]
-    assert said.count("split: File of roles (roles_from): a file that the page reads lies below /nowhere") == 2
+    assert said.count("split: Role file (roles_from): a file that the page reads lies below /nowhere") == 2
 
 
 def test_a_file_in_use_is_read_once_and_not_for_options_out_of_use(form, cache, tmp_path, reads):

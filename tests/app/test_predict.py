@@ -84,8 +84,8 @@ def test_everything_in_a_folder_is_predicted_or_told(frostbench, bundle, photos,
     assert [line.split("\t")[0] for line in said.out.splitlines()] == [f"{root}/1.png", f"{root}/linked/3.png"]
     for told in (
         "1 hidden file or folder was skipped: ._1.png.",
-        "1 file or folder that systems leave behind was skipped: __MACOSX.",
-        "1 link that leads nowhere was skipped: gone.png.",
+        "1 system file or folder was skipped: __MACOSX.",
+        "1 broken link was skipped: gone.png.",
         "1 file is of a format that is not read here and was skipped: 1 × .heic.",
     ):
         assert f"note: {root}: {told}" in said.err
@@ -198,7 +198,7 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
             ["PHOTOS", "--out", "x.xlsx"],
             "a file of predictions ends in .csv or .json or .parquet, however: 'x.xlsx'",
         ),
-        (["EMPTY"], "must hold images"),
+        (["EMPTY"], "must contain images"),
     ],
 )
 def test_mistakes_are_told_in_words(frostbench, bundle, photos, tmp_path, words, told):

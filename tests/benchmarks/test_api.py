@@ -41,7 +41,7 @@ def test_a_head_is_fitted_to_arrays(arrays):
         f"<Fitted: 3 classes, run {head.record.key}, macro_f1_fg {head.metrics['macro_f1_fg']:.4f} "
         "on validation rows (select), refitted>"
     )
-    assert any("No groups are stated" in warning for warning in head.warnings)
+    assert any("No groups are given" in warning for warning in head.warnings)
 
 
 def test_the_same_call_gives_the_same_head(arrays):

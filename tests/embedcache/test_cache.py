@@ -45,7 +45,7 @@ def test_of_tokens_alone_a_column_is_named(make_cache):
 def test_what_is_no_finished_cache_is_refused(make_cache, tmp_path):
     with pytest.raises(CacheError, match="does not exist"):
         Cache(tmp_path / "nothing")
-    with pytest.raises(CacheError, match="a finished cache holds"):
+    with pytest.raises(CacheError, match="A complete cache contains"):
         Cache(make_cache(finish=False))
 
 

@@ -78,16 +78,16 @@ def resized(cache: Path) -> None:
 
 
 DELETED = "deleted part-00002 and the manifest; the embed command makes it anew"
-WHOLE, ANEW = "the cache is whole", "unfinished: it holds no manifest.json"
+WHOLE, ANEW = "the cache is whole", "incomplete: it has no manifest.json"
 CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
     # harm, what is found, what --repair does, what is found after it
-    "flipped byte": (flip, r"part-00002 has other bytes than were written", DELETED, ANEW),
+    "flipped byte": (flip, r"part-00002 was changed", DELETED, ANEW),
     "missing shard": (lambda c: shard_path(c, 2).unlink(), "part-00002 is missing", DELETED, ANEW),
     "foreign recipe": (foreign, "part-00002 is of another recipe than cache.json", DELETED, ANEW),
     "duplicate id": (repeat, "part-00002 holds an id more than once (010.png)", DELETED, ANEW),
     "another shard": (
         lambda c: shutil.copy(shard_path(c, 3), shard_path(c, 2)),
-        "part-00002 holds other images than are listed for it",
+        "part-00002 contains other images than those listed for it",
         DELETED,
         ANEW,
     ),
@@ -96,13 +96,13 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
     "update": (
         lambda c: (c / "update/ready").mkdir(parents=True),
         "an update was begun",
-        "dropped the update that was not committed",
+        "discarded the uncommitted update",
         WHOLE,
     ),
-    "committed update": (committed, "an update was committed", "finished the update that was committed", WHOLE),
+    "committed update": (committed, "an update was committed", "finished the committed update", WHOLE),
     "stale lock": (
         lambda c: write_json(c / "lock.json", {"pid": 7, "host": "there"}),
-        "process 7 on there wrote the cache and has ended",
+        "process 7 on there was writing the cache and ended",
         "deleted lock.json of process 7 on there, which has ended",
         WHOLE,
     ),
@@ -114,8 +114,8 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
     ),
     "orphan shard": (
         lambda c: shutil.copy(shard_path(c, 0), shard_path(c, 9)),
-        "part-00009.parquet is an orphan: the listing has only 5 shards",
-        "deleted part-00009.parquet, for which nothing is listed",
+        "part-00009.parquet is unused: the listing has only 5 shards",
+        "deleted part-00009.parquet, which has no listed items",
         WHOLE,
     ),
     "edited listing": (edited, "items.parquet was edited after", None, "items.parquet was edited after"),
@@ -135,7 +135,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
     "damaged manifest": (
         lambda c: (c / "manifest.json").write_text("{"),
         "manifest.json is damaged",
-        "deleted the manifest; the embed command counts the shards anew",
+        "deleted the manifest; the embed command recreates it",
         ANEW,
     ),
     "unfinished": (lambda c: (c / "manifest.json").unlink(), ANEW, None, ANEW),
@@ -168,7 +168,7 @@ def test_the_repair_is_the_command_that_made_the_cache(world: Path) -> None:
     cache = world / "cache"
     edited(cache)
     [finding] = diagnose(cache)
-    assert finding.repair.startswith("Put the old file back, or run: frostbench embed SOURCE --cache")
+    assert finding.repair.startswith("Restore the old file, or run: frostbench embed SOURCE --cache")
     assert finding.repair.endswith(
         "--backbone external:colours --pool cls --pool patch_mean --size 8 --shard-rows 5 --update"
     )
@@ -218,12 +218,12 @@ def test_orphan_splits_are_noted_and_damaged_ones_are_failures(world: Path) -> N
     code, told = doctor(cache)
     assert code == 0
     assert told.startswith("note  ")
-    assert "is an orphan: a split of 20 rows, of which 2 are not listed now" in told
+    assert "is unused: a split of 20 rows, of which 2 are no longer listed" in told
     [split] = (cache / "splits").iterdir()
     split.write_bytes(b"PAR1")
     code, told = doctor(cache)
     assert code == 1
-    assert "Delete it: the next run cuts a new split" in told
+    assert "Delete it. The next run makes a new split" in told
 
 
 def test_strange_files_beside_a_cache_are_noted_and_left(world: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_cache_that_is_written_now_is_left_alone(world: Path) -> None:
 
 def test_what_is_no_cache_is_an_error(tmp_path: Path) -> None:
     for ask in (diagnose, treat):
-        with pytest.raises(CacheError, match=r"a cache holds cache\.json, however"):
+        with pytest.raises(CacheError, match=r"A cache contains cache\.json, but"):
             ask(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

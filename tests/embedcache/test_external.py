@@ -209,9 +209,9 @@ def save_lists(path: Path, rows: list[Any]) -> Path:
             r"'features' of w.npy\) are a matrix \[N, D\].*Pool tokens",
         ),
         (lambda p: save_array(p, np.zeros((4, 3), np.complex64)), "real numbers, however: complex64"),
-        (lambda p: save_array(p, np.array([{}] * 4, object)), "one array of numbers"),
+        (lambda p: save_array(p, np.array([{}] * 4, object)), "one numeric array"),
         (lambda p: save_torch(p, {"a": [1, 2]}), "a tensor or a dict of tensors"),
-        (lambda p: save_torch(p, Path("x")), "without pickled code"),
+        (lambda p: save_torch(p, Path("x")), "without executing pickled code"),
         (lambda p: save_lists(p, [[1.0], [1.0, 2.0], [1.0], [1.0]]), r"one length.*\[1, 2\]"),
         (lambda p: save_lists(p, [[1.0], None, [1.0], [1.0]]), "1 of 'v' are null"),
         (lambda p: save_lists(p, [[1.0], [None], [1.0], [1.0]]), "1 empty places"),
@@ -274,7 +274,7 @@ def test_without_a_shared_column_rows_are_joined_by_position_and_this_is_told(tm
     report = import_vectors(keyed(tmp_path, path=["d", "c", "b", "a"]), target, tmp_path / "c", "m")
     np.testing.assert_array_equal(read_table(tmp_path / "c").columns["features"], X.astype(np.float16))
     assert report.warnings[-1] == BY_POSITION
-    assert "joined by position" in BY_POSITION
+    assert "matched by position" in BY_POSITION
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_without_a_shared_column_rows_are_joined_by_position_and_this_is_told(tm
             ["a", "b", "c", "e"],
             r"1 rows of manifest.csv have no vector \('d'\) and 1 vectors of x.parquet have no row \('e",
         ),
-        (["a", "b", "c", "c"], "filled and unique, however: 1 values of x.parquet are not, for example 'c'"),
+        (["a", "b", "c", "c"], "filled and unique, but 1 values of x.parquet are not, for example 'c'"),
         (["a", "b", "c", None], "1 values of x.parquet are not, for example None"),
     ],
 )
@@ -319,7 +319,7 @@ def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path: Path, monk
 
 def test_odd_headers_and_class_names_are_told(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("label,Group\na,g\na,g\nb,h\nb,h\n")
-    with pytest.raises(ValueError, match=r"told by their exact names, however: .*'Group' for 'group'. Rename it"):
+    with pytest.raises(ValueError, match=r"Column names must be exact, but .*'Group' for 'group'. Rename it"):
         import_vectors(write_npy(tmp_path), tmp_path / "m.csv", tmp_path / "c", "m")
     named = manifest(tmp_path, label=["Cat", "cat", "dog", "dog"])
     assert "'Cat' and 'cat'" in import_vectors(tmp_path / "x.npy", named, tmp_path / "c", "m").warnings[1]

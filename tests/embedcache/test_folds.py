@@ -243,7 +243,7 @@ def test_folds_are_written_once_hashed_and_read(make_cache, monkeypatch: pytest.
     at = content.column_names.index("folds")
     column = pa.array(other, pa.list_(pa.int32()))
     pq.write_table(content.set_column(at, content.schema.field("folds"), column), file)
-    with pytest.raises(CacheError, match="must stay as it was made, however"):
+    with pytest.raises(CacheError, match="must not be changed, but"):
         read_split(file)
 
 

@@ -114,7 +114,7 @@ def test_which_columns_are_meant_is_told(tmp_path: Path) -> None:
     table = pa.table({"a": [png(1)], "b": [png(2)], "kind": [3], "other": ["x"]})
     pq.write_table(table, path := tmp_path / "two.parquet")
     with pytest.raises(
-        ValueError, match=r"one column must hold the images, however: \['a', 'b'\] are .*--image-column"
+        ValueError, match=r"Exactly one column must contain the images, but \['a', 'b'\] are .*--image-column"
     ):
         list_source(path)
     with pytest.raises(ValueError, match=r"hold the labels, however: none of \['a', 'b', 'kind', 'other'\] is"):
@@ -123,7 +123,7 @@ def test_which_columns_are_meant_is_told(tmp_path: Path) -> None:
     assert (listing.items[0].label, read_item(listing.items[0])) == ("3", png(2))
     with pytest.raises(ValueError, match=r"must be one of .*however: 'c' came"):
         list_source(path, image_column="c")
-    with pytest.raises(ValueError, match=r"holds encoded images as bytes, however: 'other' .*\['a', 'b'\] do"):
+    with pytest.raises(ValueError, match=r"must contain encoded images as bytes, but 'other' .*\['a', 'b'\]"):
         list_source(path, image_column="other")
     hub_file(tmp_path / "mixed/a.parquet", [1])
     pq.write_table(pa.table({"picture": [png(1)], "kind": ["dog"]}), tmp_path / "mixed/b.parquet")

@@ -77,7 +77,7 @@ def test_no_duplicates_is_an_empty_table() -> None:
 
 def test_a_threshold_that_makes_everything_a_copy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "MOST_PAIRS", 5)
-    with pytest.raises(CacheError, match=r"at most 5 pairs, however: more have a cosine of 0.5 and above. Raise"):
+    with pytest.raises(CacheError, match=r"At most 5 pairs .*, but more have a cosine of at least 0.5. Raise"):
         index.duplicates(table_of(at(*np.linspace(0, 0.3, 6))), 0.5)
-    with pytest.raises(ValueError, match="lies above 0 and is at most 1, however: 0 came"):
+    with pytest.raises(ValueError, match="must be above 0 and at most 1, got 0"):
         index.duplicates(table_of(at(0, 1)), 0)

@@ -143,10 +143,10 @@ def test_classes_are_counted_by_role() -> None:
     assert found.classes["shots"].tolist() == ["many", "medium", "few", "none"]
     assert found.imbalance_ratio == 130
     told = "\n".join(found.warnings)
-    assert "1 classes have fewer than 5 rows: their figures are mostly chance: c3." in told
+    assert "1 classes have fewer than 5 rows, so their metrics are mostly noise: c3." in told
     assert "1 classes have one group, which a split cannot share out: c2." in told
-    assert "1 classes have no training row, so each of their rows counts as an error: c3." in told
-    assert "1 classes have no test row, so no figure of that role tells of them: c2." in told
+    assert "1 classes have no training row, so all their rows count as errors: c3." in told
+    assert "1 classes have no test row, so metrics of that role do not cover them: c2." in told
 
 
 def test_effective_classes_are_all_where_all_are_equal() -> None:

@@ -40,7 +40,7 @@ def test_a_map_is_made_once_and_kept(make_cache: Any, monkeypatch: pytest.Monkey
     assert len({*keys, map_path(path, table, "pca", column="patch_mean")}) == 4
     assert verify_cache(path).ok
     map_path(path, table, "pca").write_bytes(b"no")
-    with pytest.raises(CacheError, match=r"must be as it was written, however.*Delete it: it is computed anew"):
+    with pytest.raises(CacheError, match=r"stored map .* is damaged.*Delete it; it will be computed again"):
         index.load_or_make_map(path, table)
 
 

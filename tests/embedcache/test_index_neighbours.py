@@ -52,7 +52,7 @@ def test_ties_are_listed_by_row_and_zero_vectors_are_near_to_nothing() -> None:
 
 @pytest.mark.parametrize("k", [0, 4])
 def test_k_is_checked(k: int) -> None:
-    with pytest.raises(ValueError, match=rf"k must lie in 1..3 for a table of 4 rows, however: k={k}"):
+    with pytest.raises(ValueError, match=rf"k must be between 1 and 3 for a table of 4 rows, got {k}"):
         index.neighbours(table_of(at(0, 1, 2, 3)), k)
 
 

@@ -44,7 +44,7 @@ def test_npy_has_a_matrix_for_each_column_and_aligned_rows(make_cache, tmp_path:
 def test_nothing_is_overwritten_unless_allowed(make_cache, tmp_path: Path, to) -> None:
     path = make_cache()
     export_cache(path, tmp_path / "x", to=to)
-    with pytest.raises(CacheError, match=r"an export writes new files, however: \['.*x.*'\] exist"):
+    with pytest.raises(CacheError, match=r"does not replace files, but \['.*x.*'\] exist"):
         export_cache(path, tmp_path / "x", to=to)
     assert export_cache(path, tmp_path / "x", to=to, overwrite=True)
 
@@ -55,7 +55,7 @@ def test_an_empty_table_exports(make_cache, tmp_path: Path) -> None:
 
 
 def test_a_column_that_is_no_file_name_is_refused(make_cache, tmp_path: Path) -> None:
-    with pytest.raises(CacheError, match=r"\['a/b'\] are no file names"):
+    with pytest.raises(CacheError, match=r"\['a/b'\] are not valid file names"):
         export_cache(make_cache(dims={"a/b": 2}), tmp_path / "x", to="npy")
 
 

@@ -31,7 +31,7 @@ def test_a_second_process_is_told_who_writes_and_a_killed_one_holds_nothing(tmp_
             assert time.monotonic() < until
             time.sleep(0.02)
         assert is_locked(cache)
-        told = rf"process {child.pid} on {socket.gethostname()} is writing .*cache\. Wait for its end, or stop it"
+        told = rf"process {child.pid} on {socket.gethostname()} is writing .*cache\. Wait until it ends or stop it"
         with pytest.raises(CacheError, match=told), write_lock(cache):
             pass
     finally:

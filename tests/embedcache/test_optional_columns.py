@@ -92,10 +92,10 @@ def test_words_for_unknown_are_no_group_and_are_told(tmp_path: Path, read: Entra
 
 @pytest.mark.parametrize("read", ENTRANCES)
 def test_a_header_that_is_nearly_group_is_an_error_and_another_is_told(tmp_path: Path, read: Entrance) -> None:
-    with pytest.raises(ValueError, match=r"exact names, however: .* has 'Group' for 'group'\. Rename it"):
+    with pytest.raises(ValueError, match=r"must be exact, but .* has 'Group' for 'group'\. Rename it"):
         read(tmp_path, {"Group": ["p", "p", "q", "q"]})
     _, warnings = read(tmp_path, {"colour": ["p", "p", "q", "q"]})
-    assert "Columns that mean nothing here were ignored: colour." in warnings
+    assert "Unknown columns were ignored: colour." in warnings
 
 
 @pytest.mark.parametrize("read", ENTRANCES)
@@ -132,9 +132,9 @@ def test_vectors_and_rows_in_one_file_and_times_that_do_not_go_together(tmp_path
     times = ["2024-01-31", "2024-01-31T10:00Z", None, None]
     pq.write_table(pa.table({"v": vectors, "label": LABELS, "note": LABELS}), tmp_path / "one.parquet")
     report = import_vectors(tmp_path / "one.parquet", tmp_path / "one.parquet", tmp_path / "c", "m")
-    assert "Columns that mean nothing here were ignored: note." in report.warnings
+    assert "Unknown columns were ignored: note." in report.warnings
     pq.write_table(pa.table({"v": vectors, "label": LABELS, "time": times}), tmp_path / "two.parquet")
-    with pytest.raises(ValueError, match="times must all have an offset from UTC or all none"):
+    with pytest.raises(ValueError, match="all times must have a UTC offset or none"):
         import_vectors(tmp_path / "two.parquet", tmp_path / "two.parquet", tmp_path / "d", "m")
 
 

@@ -83,14 +83,14 @@ def test_an_empty_class_stays_in_the_list(tmp_path: Path) -> None:
 def test_files_without_an_image_suffix_are_counted_by_suffix(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.png", "a/notes.txt", "a/Thumbs.db", "a/more.TXT", "a/README", "stray.png")
     warnings = list_folder(tmp_path).warnings
-    assert "3 files without an image's extension were skipped: 1 × (none), 2 × .txt." in warnings
-    assert "1 file or folder that systems leave behind was skipped: a/Thumbs.db." in warnings
-    assert any("1 image lies beside the class folders" in w and "stray.png" in w for w in warnings)
+    assert "3 files without an image extension were skipped: 1 × (none), 2 × .txt." in warnings
+    assert "1 system file or folder was skipped: a/Thumbs.db." in warnings
+    assert any("1 image outside the class folders" in w and "stray.png" in w for w in warnings)
 
 
 def test_a_flat_folder_is_refused(tmp_path: Path) -> None:
     touch(tmp_path, "1.png", "2.png", ".hidden/3.png")
-    with pytest.raises(ValueError, match=r"must name the classes, however: there are none \(2 images lie flat"):
+    with pytest.raises(ValueError, match=r"must name the classes, but there are none \(2 images are directly"):
         list_folder(tmp_path)
 
 
@@ -112,8 +112,8 @@ def test_links_are_followed_except_loops_and_dangling_ones(tmp_path: Path) -> No
     (elsewhere / "sub" / "again").symlink_to(elsewhere)
     listing = list_folder(root)
     assert ids(listing) == ["a/1.png", "a/image.png", "linked/2.png", "linked/sub/3.png"]
-    assert any(w.startswith("2 links that lead nowhere") and "a/gone.png, a/self.png" in w for w in listing.warnings)
-    assert any(w.startswith("2 links that lead back") and "a/up, linked/sub/again" in w for w in listing.warnings)
+    assert any(w.startswith("2 broken links") and "a/gone.png, a/self.png" in w for w in listing.warnings)
+    assert any(w.startswith("2 links into a parent folder") and "a/up, linked/sub/again" in w for w in listing.warnings)
 
 
 def test_unicode_and_undecodable_names_become_valid_ids(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_groups_come_from_the_first_capture_or_the_match(tmp_path: Path, regex: 
 
 def test_a_path_that_the_regex_misses_is_an_error_with_examples(tmp_path: Path) -> None:
     touch(tmp_path, "a/p1_1.png", "a/other.png")
-    with pytest.raises(ValueError, match=r"finds none in 1 of 2 paths, for example 'a/other.png'"):
+    with pytest.raises(ValueError, match=r"does not match 1 of 2 paths, for example 'a/other.png'"):
         list_folder(tmp_path, group_regex=r"(p\d)_")
     with pytest.raises(ValueError, match="must be valid"):
         list_folder(tmp_path, group_regex="(")
@@ -172,10 +172,7 @@ def test_what_systems_leave_behind_is_neither_class_nor_image(tmp_path: Path) ->
 
 def test_formats_that_are_not_read_are_named(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.png", "a/2.HEIC", "b/3.heic", "b/4.dng")
-    told = (
-        "3 files are of formats that are not read here and were skipped: 1 × .dng, 2 × .heic. Convert to PNG, "
-        "JPEG or TIFF."
-    )
+    told = "3 files of unsupported formats were skipped: 1 × .dng, 2 × .heic. Convert to PNG, JPEG or TIFF."
     assert told in list_folder(tmp_path).warnings
     (tmp_path / "a" / "1.png").unlink()
     with pytest.raises(ValueError, match=r"at least one image, however: none .* 1 × \.dng, 2 × \.heic"):
@@ -193,11 +190,11 @@ def test_folders_called_train_and_val_are_the_split_and_no_classes(tmp_path: Pat
     ]
     assert listing.class_names == ("cat", "dog", "elk")
     for told in (
-        "The folders Val, train name parts of the set, not classes: the folders in them are the classes, and each "
-        "image has its part as split. --split source=given trains and judges by it.",
-        "2 images lie beside the class folders, belong to no class and were skipped: stray.png, train/flat.png.",
-        "1 folder beside the parts of the set holds no image and was skipped: docs.",
-        "1 class folder holds no image; it stays in the class list: Val/elk.",
+        "The folders Val, train name splits, not classes: the folders inside them are the classes. "
+        "Use --split source=given to train and evaluate with these splits.",
+        "2 images outside the class folders were skipped: stray.png, train/flat.png.",
+        "1 folder without images beside the split folders was skipped: docs.",
+        "1 class folder has no image; it stays in the class list: Val/elk.",
     ):
         assert told in listing.warnings
 
@@ -225,7 +222,9 @@ def test_parts_of_a_set_without_classes_or_beside_classes_are_refused(tmp_path: 
         ValueError, match=r"the folders in train, val of .* must name the classes, however: there are none"
     ):
         list_folder(tmp_path / "flat")
-    with pytest.raises(ValueError, match=r"stand alone, however: in .* test, train lie beside owl with images"):
+    with pytest.raises(
+        ValueError, match=r"must not be mixed with class folders, but in .* test, train are beside owl with images"
+    ):
         list_folder(tmp_path / "both")
 
 
@@ -233,7 +232,7 @@ def test_a_class_called_train_beside_others_is_a_class_and_told(tmp_path: Path) 
     listing = list_folder(touch(tmp_path, "train/1.png", "car/2.png"))
     assert listing.class_names == ("car", "train")
     assert [item.split for item in listing.items] == [None, None]
-    assert "The class train has a name of a part of a set. Is it a class?" in listing.warnings
+    assert "The class train has the name of a split. Is it really a class?" in listing.warnings
 
 
 def write_csv(path: Path, text: str) -> Path:
@@ -293,7 +292,7 @@ def test_list_source_tells_folders_from_manifests(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.png")
     manifest = write_csv(tmp_path / "m.csv", "path,label\na/1.png,a\n")
     assert list_source(tmp_path).items == list_source(manifest).items == list_source(manifest, root=tmp_path).items
-    with pytest.raises(ValueError, match="a root belongs to a manifest"):
+    with pytest.raises(ValueError, match="root applies only to manifests"):
         list_source(tmp_path, root=tmp_path)
     with pytest.raises(ValueError, match=r"\.csv or \.parquet"):
         list_source(tmp_path / "a" / "1.png")
@@ -302,10 +301,10 @@ def test_list_source_tells_folders_from_manifests(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "Give it a header with path and label"),
-        (b"path,label\n1.png,a,b\n", "as many cells in every row"),
+        (b"", "It needs a header with path and label"),
+        (b"path,label\n1.png,a,b\n", "the same number of cells in every row"),
         (b"path;label\n1.png;a\n", "divided by ';': write it with commas"),
-        (b"Path, label\n1.png,a\n", "exact names, however: .*'Path' for 'path', ' label' for 'label'. Rename them"),
+        (b"Path, label\n1.png,a\n", "must be exact, but .*'Path' for 'path', ' label' for 'label'. Rename them"),
         (b"path,label,Group\n1.png,a,g\n", "'Group' for 'group'. Rename it"),
         (
             "path,label\n1.png,größe\n".encode("latin-1"),
@@ -338,7 +337,9 @@ def test_class_names_that_look_alike_are_warned_of(tmp_path: Path) -> None:
 
 
 def test_a_source_that_does_not_exist_and_a_bad_regex_say_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"a source is a folder of class folders or .* does not exist\. Is the path"):
+    with pytest.raises(
+        ValueError, match=r"A source is a folder of class folders or .* does not exist\. Check the path"
+    ):
         list_source(tmp_path / "nothere")
     with pytest.raises(ValueError, match=r"must be valid, however: '\(' is not .*Write a Python regular expression"):
         list_folder(touch(tmp_path, "a/1.png"), group_regex="(")
@@ -354,7 +355,7 @@ def test_times_of_a_manifest_sort_and_are_checked(tmp_path: Path) -> None:
     assert times == ["2024-01-31", "2024-01-30T10:20:00", None, "2024-01-31T23:59:59"]
     assert sorted(t for t in times if t) == ["2024-01-30T10:20:00", "2024-01-31", "2024-01-31T23:59:59"]
     mixed = "path,label,time\n1.png,a,2024-01-31T10:20:30Z\n2.png,a,2024-01-31\n"
-    with pytest.raises(ValueError, match=r"must all have an offset .* 1 of 2 have one, and 2024-01-31 has none"):
+    with pytest.raises(ValueError, match=r"must have a UTC offset .* 1 of 2 have one and 2024-01-31 has none"):
         list_manifest(write_csv(tmp_path / "m.csv", mixed))
 
 
@@ -379,7 +380,7 @@ def test_times_come_from_file_names(tmp_path: Path) -> None:
     assert "time_regex" not in list_folder(tmp_path).description
     with pytest.raises(ValueError, match=r"ISO 8601.* finds 'cam1' in 'a/cam1_20240131T102030_7.png', and 2 such"):
         list_folder(tmp_path, time_regex=r"cam.")
-    with pytest.raises(ValueError, match=r"the time regex must give every image a time, however: .* 2 of 2 paths"):
+    with pytest.raises(ValueError, match=r"The time regex must match every image, but .* 2 of 2 paths"):
         list_folder(tmp_path, time_regex=r"dog")
     manifest = write_csv(tmp_path / "m.csv", "path,label,time\na/cam1_20240201_8.png,a,2024-01-31\n")
     with pytest.raises(ValueError, match="times must come from one place"):

@@ -150,7 +150,7 @@ def test_classes_of_one_group_are_trained_listed_and_missing_elsewhere() -> None
 
 
 def test_missing_groups_are_warned_of() -> None:
-    assert "No groups are stated" in make_split(long_tail(groups=False), SplitSpec()).report.warnings[0]
+    assert "No groups are given" in make_split(long_tail(groups=False), SplitSpec()).report.warnings[0]
     assert make_split(long_tail(), SplitSpec()).report.warnings == ()
 
 
@@ -200,7 +200,7 @@ def test_given_leaks_are_reported_not_repaired() -> None:
     content = [*range(39), 0, 50]
     stated = ["train"] * 39 + ["test"] * 2
     report = make_split(make_table(labels, None, content, stated), SplitSpec(source="given")).report
-    assert report.warnings[1] == "The given split puts 1 groups or identical images into more than one role."
+    assert report.warnings[1] == "The given split divides 1 groups or identical images between roles."
     assert report.warnings[2] == "The given split leaves 1 classes without a training row."
     assert report.missing["train"] == ("c1",)
 
@@ -258,7 +258,7 @@ def test_a_changed_split_file_is_refused(make_cache) -> None:
     role = rows["role"].to_pylist()
     moved = rows.set_column(3, rows.schema.field("role"), [["test" if r == "train" else r for r in role]])
     pq.write_table(moved, file)
-    with pytest.raises(CacheError, match="must stay as it was made, however"):
+    with pytest.raises(CacheError, match="must not be changed, but"):
         read_split(Path(file))
 
 
@@ -282,5 +282,5 @@ def test_a_damaged_split_file_is_told_with_its_path_and_what_to_do(make_cache, h
     load_or_make_split(path, table, SplitSpec())
     [file] = (path / "splits").iterdir()
     harm(file)
-    with pytest.raises(CacheError, match=rf"however: {file} .*Delete it: the next run cuts a new split"):
+    with pytest.raises(CacheError, match=rf"but {file} .*Delete it. The next run makes a new split"):
         load_or_make_split(path, table, SplitSpec())

@@ -1,4 +1,4 @@
-"""Splits by time, from a file of roles, and with near-copies on one side."""
+"""Splits by time, from a role file, and with near-duplicates on one side."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_the_newest_are_tested_then_selected_then_calibrated() -> None:
     assert roles.tolist() == ["train"] * 55 + ["calibrate"] * 10 + ["select"] * 15 + ["test"] * 20
     notes = make_split(table, TIME).report.warnings
     assert "By time: test has what is from 2024-03-21 to 2024-04-09." in notes
-    assert notes[-1] == "By time: train has everything up to 2024-02-24."
+    assert notes[-1] == "By time: training rows are up to 2024-02-24."
 
 
 def test_a_group_is_as_new_as_its_newest_row_and_stays_whole() -> None:
@@ -54,7 +54,7 @@ def test_a_group_is_as_new_as_its_newest_row_and_stays_whole() -> None:
 def test_rows_of_one_moment_stay_together_and_a_share_that_is_missed_is_told() -> None:
     report = make_split(timed(["2021"] * 50 + ["2022"] * 20 + ["2023"] * 15 + ["2024"] * 35), TIME).report
     assert report.counts == {"train": 50, "select": 15, "calibrate": 20, "test": 35}
-    assert "By time: test has what is from 2024 to 2024, 29% of all rows where 20% were asked for." in report.warnings
+    assert "By time: test rows are from 2024 to 2024, 29% of all rows instead of the requested 20%." in report.warnings
 
 
 def test_classes_that_only_newer_rows_have_are_told_and_not_moved() -> None:
@@ -80,7 +80,7 @@ def test_times_must_be_there_and_enough() -> None:
         make_split(replace(timed(days(4)), times=None), TIME)
     with pytest.raises(CacheError, match="however: 2 of 4 rows have none"):
         make_split(timed(["", "2024-01-01", "", "2024-01-02"]), TIME)
-    with pytest.raises(CacheError, match="one to train, however: none is left for 'calibrate' among 3"):
+    with pytest.raises(CacheError, match="and for training, but none of 3 is left for 'calibrate'"):
         make_split(timed(["1", "2", "3"] * 10), TIME)
     with pytest.raises(CacheError, match="none is left for 'test' among 1"):
         make_split(timed(days(30), ["one"] * 30), TIME)
@@ -151,9 +151,9 @@ def test_a_wrong_file_of_roles_is_told(listed: Any, tmp_path: Path) -> None:
     table = labelled(8, classes=2)
     good = wanted(table)
     for rows, told in (
-        (good | {"stranger": "train"}, r"1 of its ids are not, such as 'stranger'. The ids of the table look like"),
-        (good | {"r00000": "holdout"}, r"a file of roles .* one of .* however: \['holdout'\] came"),
-        (dict.fromkeys(good, "test"), r"and some train, however: \[\] came"),
+        (good | {"stranger": "train"}, r"1 ids are not in it, such as 'stranger'. The ids of the table look like"),
+        (good | {"r00000": "holdout"}, r"A role file .* one of .* got \['holdout'\]"),
+        (dict.fromkeys(good, "test"), r"and some train, got \[\]"),
     ):
         with pytest.raises(CacheError, match=told):
             make_split(table, listed(rows))
@@ -164,7 +164,7 @@ def test_a_wrong_file_of_roles_is_told(listed: Any, tmp_path: Path) -> None:
     twice.write_text("name,role\na,train\n")
     with pytest.raises(CacheError, match="has the columns id and role, however"):
         make_split(table, SplitSpec(roles_from=str(twice)))
-    with pytest.raises(CacheError, match=r"nothing.csv does not exist. Is the path right\? Correct roles_from"):
+    with pytest.raises(CacheError, match=r"nothing.csv does not exist. Check the path. Correct roles_from"):
         make_split(table, SplitSpec(roles_from="nothing.csv"))
     with pytest.raises(ValidationError, match="roles come from one place, however"):
         SplitSpec(roles_from="a.csv", source="given")
@@ -213,10 +213,8 @@ def test_a_split_with_duplicates_has_no_leaks(spec: dict[str, Any]) -> None:
     if clean.folds is not None:
         assert all(len(set(clean.folds[0, near == g])) == 1 for g in np.unique(near))
     told = [note for note in clean.report.warnings if note.startswith("Images with a cosine of 0.98 and more")]
-    assert told == [
-        "Images with a cosine of 0.98 and more are kept on one side: 60 groups of copies and near-copies with 140 rows."
-    ]
-    assert not any("No groups are stated" in note for note in clean.report.warnings)
+    assert told == ["Images with a cosine of at least 0.98 stay together: 60 groups of near-duplicates with 140 rows."]
+    assert not any("No groups are given" in note for note in clean.report.warnings)
     assert np.mean(clean.roles == "test") == pytest.approx(0.2, abs=0.05)
 
 

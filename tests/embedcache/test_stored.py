@@ -97,9 +97,9 @@ def test_verifying_names_the_row_that_is_not_finite(make_cache, monkeypatch: pyt
 
 def test_shards_that_are_gone_or_of_another_width_are_told(shards, make_cache) -> None:
     paths, _ = shards
-    with pytest.raises(CacheError, match=r"4 float16 is 8 bytes, however: the shard holds fixed_size_binary\[6\]"):
+    with pytest.raises(CacheError, match=r"4 float16 numbers has 8 bytes, but the shard holds fixed_size_binary\[6\]"):
         stored_column(paths, "cls", 4)
-    with pytest.raises(CacheError, match=r"holds each column, however: .* lacks 'avg'"):
+    with pytest.raises(CacheError, match=r"must contain every column, but .* lacks 'avg'"):
         stored_column(paths, "avg", 3)
     column = stored_column(paths, "cls", 3)
     paths[2].unlink()
@@ -115,5 +115,5 @@ def test_a_shard_that_shrank_since_is_told(shards) -> None:
     ids, digests = [str(i) for i in range(4)], [b"\0" * 32] * 4
     store.write_shard(paths[0].parent.parent, 0, ids, digests, {"cls": x[:4]}, [], recipes, {"cls": 3})
     np.testing.assert_array_equal(column.read(0, 4), x[:4])
-    with pytest.raises(CacheError, match=r"row group 0 of .* must hold 7 rows, however: it ends earlier"):
+    with pytest.raises(CacheError, match=r"Row group 0 of .* must have 7 rows, but .* has fewer"):
         column.read(0, 6)

@@ -104,9 +104,9 @@ def test_content_hash_does_not_depend_on_the_order_of_columns_or_on_shards(make_
 
 
 def test_an_unfinished_cache_says_how_to_go_on(make_cache, tmp_path: Path) -> None:
-    with pytest.raises(CacheError, match=r"holds manifest.json, however.*embed command again: it resumes"):
+    with pytest.raises(CacheError, match=r"contains manifest.json, but.*embed command again; it resumes"):
         read_table(make_cache(finish=False))
-    with pytest.raises(CacheError, match=r"holds cache.json, however"):
+    with pytest.raises(CacheError, match=r"contains cache.json, but"):
         read_table(tmp_path)
 
 
@@ -213,10 +213,10 @@ def flip_vector_byte(path: Path, vector: np.ndarray) -> None:
 def test_a_flipped_bit_is_found(make_cache) -> None:
     path = make_cache(dims={"cls": 64})
     flip_vector_byte(store.shard_path(path, 0), read_table(path).columns["cls"][1])
-    with pytest.raises(CacheError, match=r"part-00000 must have the SHA-256 .* other bytes than were written"):
+    with pytest.raises(CacheError, match=r"part-00000 must have the SHA-256 .* changed since it was written"):
         read_table(path)
     there = read_table(path, stored=True).stored["cls"]
-    with pytest.raises(CacheError, match=r"part-00000 must have the SHA-256 .* other bytes than were written"):
+    with pytest.raises(CacheError, match=r"part-00000 must have the SHA-256 .* changed since it was written"):
         there.read(0, 1)
     with pytest.raises(CacheError, match="part-00000 must have the SHA-256"):
         there.check()
@@ -268,7 +268,7 @@ def test_one_shard_is_viewed_and_many_row_groups_are_put_in_order(tmp_path: Path
     one = read_vectors(paths[:1], "cls", 3)
     np.testing.assert_array_equal(one, x[:29])
     assert one.base is not None
-    with pytest.raises(CacheError, match=r"4 float16 is 8 bytes, however: the shard holds fixed_size_binary\[6\]"):
+    with pytest.raises(CacheError, match=r"4 float16 numbers has 8 bytes, but the shard holds fixed_size_binary\[6\]"):
         read_vectors(paths, "cls", 4)
 
 

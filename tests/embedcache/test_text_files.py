@@ -88,7 +88,7 @@ def test_what_is_no_text_is_told() -> None:
 
 def test_errors_keep_the_type_of_their_entrance(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_bytes(b"id,role\n\xe9,train\n")
-    with pytest.raises(CacheError, match=r"a file of roles must be UTF-8 text.* Correct roles_from"):
+    with pytest.raises(CacheError, match=r"a role file must be UTF-8 text.* Correct roles_from"):
         read_roles(tmp_path / "r.csv")
     (tmp_path / "b.yaml").write_bytes(b"name: \xe9\n")
     with pytest.raises(SettingsError, match=r"a settings file must be UTF-8 text, however: .* in line 1, is 0xe9"):

@@ -68,7 +68,7 @@ def test_swapped_shards_fail(make_cache) -> None:
 def test_a_changed_recipe_fails(make_cache) -> None:
     path, other = make_cache(), make_cache(models={"cls": "other"})
     (path / "cache.json").write_bytes((other / "cache.json").read_bytes())
-    assert failed(path) == ["finished, of a known format, nothing changed"]
+    assert failed(path) == ["complete, known format, unchanged"]
     seal(path)
     assert failed(path) == ["recipes of the shards", "page checksums, ids and finite vectors"]
 
@@ -217,7 +217,7 @@ def test_a_width_that_no_cell_can_have_is_told(make_cache, key: str) -> None:
     state = store.read_json(path / "cache.json")
     state["columns"]["cls"][key] = 10**12
     store.write_json(path / "cache.json", state)
-    with pytest.raises(CacheError, match=r"a row of a column takes less than 2 GiB"):
+    with pytest.raises(CacheError, match=r"a row of a column must have less than 2 GiB"):
         read_table(path)
 
 

@@ -38,7 +38,7 @@ def test_a_job_trains_its_seeds_and_the_next_one_waits_and_finds_them(store, cac
     assert (done.seed_number, done.seeds, done.epoch, done.epochs, done.trained, done.found) == (2, 2, 4, 4, 2, 0)
     assert done.created <= done.began <= done.ended
     assert done.bench["store"] == str(store)
-    assert [warning[:21] for warning in done.warnings[:2]] == ["No groups are stated:", "the epoch with the lo"]
+    assert [warning[:21] for warning in done.warnings[:2]] == ["No groups are given: ", "the epoch with the lo"]
     records = records_of(store, done)
     assert [(seed, record.seed, record.reason) for seed, record in records.items()] == [
         (1, 1, "all_epochs"),

@@ -166,7 +166,7 @@ def test_a_rule_that_says_what_came_is_told_once():
         parse(SplitSpec, {"folds": 5, "select": 0.2})
     told = str(error.value)
     assert told.count("however:") == 1
-    assert "however: {'select': 0.2} came with it. Leave those shares out" in told
+    assert "got {'select': 0.2}. Leave out these shares" in told
     assert told.endswith("\nSee `frostbench options`.")
 
 

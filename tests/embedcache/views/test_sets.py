@@ -314,6 +314,6 @@ def test_a_set_of_an_earlier_version_is_read_and_the_doctor_adds_its_digests(mad
     assert len(read_views(cache, "old", read_table(cache)).rows) > 0
     [finding] = diagnose(cache)
     assert finding.harmless
-    assert "does not state the SHA-256 of cache.json and views.parquet" in finding.what
+    assert "lacks the SHA-256 of cache.json and views.parquet" in finding.what
     assert treat(cache) == [f"added the SHA-256 of cache.json and views.parquet to {path}"]
     assert (read_json(path), diagnose(cache), fingerprint(cache, "old")) == (manifest, [], wanted)
