@@ -222,9 +222,7 @@ def test_parts_of_a_set_without_classes_or_beside_classes_are_refused(tmp_path: 
         ValueError, match=r"the folders in train, val of .* must name the classes, however: there are none"
     ):
         list_folder(tmp_path / "flat")
-    with pytest.raises(
-        ValueError, match=r"must not be mixed with class folders, but in .* test, train are beside owl with images"
-    ):
+    with pytest.raises(ValueError, match=r"must not be mixed .* in .* test, train are beside owl with images"):
         list_folder(tmp_path / "both")
 
 
@@ -337,9 +335,7 @@ def test_class_names_that_look_alike_are_warned_of(tmp_path: Path) -> None:
 
 
 def test_a_source_that_does_not_exist_and_a_bad_regex_say_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"A source is a folder of class folders or .* does not exist\. Check the path"
-    ):
+    with pytest.raises(ValueError, match=r"A source is a folder .* does not exist\. Check the path"):
         list_source(tmp_path / "nothere")
     with pytest.raises(ValueError, match=r"must be valid, however: '\(' is not .*Write a Python regular expression"):
         list_folder(touch(tmp_path, "a/1.png"), group_regex="(")

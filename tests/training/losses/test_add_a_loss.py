@@ -66,8 +66,8 @@ def test_options_their_table_the_form_and_the_catalogue_of_cases_have_it(tree):
     told, table, form, cases = run(tree, "-c", SHOWN).splitlines()
     assert "train.loss.logit_norm.weight" in told
     assert (
-        "| Logit norm weight | `train.loss.logit_norm.weight` | 0 | >= 0, <= 100 | Coefficient of the penalty; 0 disables it."
-        in table
+        "| Logit norm weight | `train.loss.logit_norm.weight` | 0 | >= 0, <= 100 | Coefficient of the penalty; 0 "
+        "disables it." in table
     )
     assert form == "Confidence experimental True"
     assert cases == "train.loss.logit_norm"
