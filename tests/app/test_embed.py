@@ -129,7 +129,7 @@ def test_vectors_from_elsewhere_are_imported_trained_on_and_refused_for_images(
     assert ": macro F1 " in trained.out
     refused = frostbench("predict", "head", photos)
     assert refused.status == 2
-    assert "these were imported and nobody knows how they were made (my own network)" in refused.err
+    assert "these were imported, so their recipe is unknown (my own network)" in refused.err
 
 
 def test_several_backbones_and_sizes_come_from_one_decode(frostbench, photos, tmp_path):

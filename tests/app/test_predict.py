@@ -287,7 +287,7 @@ def test_an_intensity_range_goes_from_the_command_into_the_bundle(frostbench, tm
             Image.fromarray(pixels).save(tmp_path / "twelve" / name / f"{i}.png")
     embed = ("embed", tmp_path / "twelve", "--size", "64", "--cache")
     said = frostbench(*embed, tmp_path / "plain")
-    assert "60 of 60 images with 16-bit grey values keep to a small part of their range" in said.err
+    assert "60 of 60 images with 16-bit grey values use a small part of the range" in said.err
     assert "embed with --intensity-range 0:4095" in said.err
     said = frostbench(*embed, tmp_path / "window", "--intensity-range", "0:4095")
     assert (said.status, "small part" in said.err) == (0, False), said.err

@@ -303,6 +303,6 @@ def test_labels_and_class_names_that_show_nothing_are_missing(arrays, blank):
 def test_words_for_unknown_groups_are_told(arrays):
     x, labels = arrays
     groups = ["NA" if row < 30 else f"g{row // 2}" for row in range(90)]
-    with pytest.warns(UserWarning, match="30 × NA were taken as unknown|30 of 90 images have no group"):
+    with pytest.warns(UserWarning, match="were treated as missing: 30 × NA|30 of 90 images have no group"):
         head = fit(x, labels, SOLVED, groups=groups)
     assert sum(head.record.data.groups.values()) == 60

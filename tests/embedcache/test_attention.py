@@ -83,7 +83,7 @@ def test_attention_of_transformers_leaves_register_tokens_out(tmp_path: Path) ->
 def test_a_model_without_a_class_token_says_so(tmp_path: Path) -> None:
     path = saved(timm.create_model("test_resnet"), tmp_path / "resnet.safetensors")
     backbone = load_backbone("timm", "test_resnet", weights=path, size=64, autocast="float32")
-    with pytest.raises(ValueError, match=r"does not show one\. Set saliency=occlusion"):
+    with pytest.raises(ValueError, match=r"has none\. Set saliency=occlusion"):
         class_attention(backbone, images(64))
 
 

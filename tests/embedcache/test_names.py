@@ -14,7 +14,7 @@ LOOKS_LIKE_OAK = ["oak", "Oak", " oak ", "oak\u00a0", "oak\u200b", "o\u00adak", 
 @pytest.mark.parametrize("name", BLANKS)
 def test_names_of_which_nothing_can_be_seen_are_no_classes(tmp_path: Path, name: str) -> None:
     assert is_blank(name)
-    with pytest.raises(ValueError, match="must hold something that can be seen, however: "):
+    with pytest.raises(ValueError, match="must have a visible character, but labels gives "):
         check_names(["oak", name], "labels")
     (tmp_path / "1.png").write_bytes(b"x")
     (tmp_path / "m.csv").write_text(f'path,label\n1.png,oak\n2.png,"{name}"\n')
@@ -23,7 +23,7 @@ def test_names_of_which_nothing_can_be_seen_are_no_classes(tmp_path: Path, name:
     if name:
         (tmp_path / "photos" / name).mkdir(parents=True)
         (tmp_path / "photos" / name / "1.png").write_bytes(b"x")
-        with pytest.raises(ValueError, match="the name of a class must hold something that can be seen"):
+        with pytest.raises(ValueError, match="class names must have a visible character"):
             list_source(tmp_path / "photos")
 
 

@@ -86,7 +86,7 @@ def test_a_named_column_of_another_type_is_an_error(tmp_path: Path, read: Entran
 def test_words_for_unknown_are_no_group_and_are_told(tmp_path: Path, read: Entrance) -> None:
     groups, warnings = read(tmp_path, {"group": ["p1", "NA", "NA", " \u00a0"]})
     assert groups == ["p1", None, None, None]
-    assert any(w.startswith("Cells of column 'group' that say 2 × NA were taken as unknown.") for w in warnings)
+    assert any(w.startswith("Cells of column 'group' were treated as missing: 2 × NA.") for w in warnings)
     assert "3 of 4 images have no group; each of them counts as independent." in warnings
 
 
@@ -111,7 +111,7 @@ def test_cells_of_arrays_follow_the_same_rule() -> None:
     )
     assert cells == [None] * 7 + ["3", "4", "p", "007"]
     assert notes == [
-        "Cells of column 'group' that say 1 × NA were taken as unknown. If that is a name, write it otherwise."
+        "Cells of column 'group' were treated as missing: 1 × NA. If such a word is a real name, rename it."
     ]
     for wrong in (1.5, True, np.bool_(True), b"p", float("inf"), 2.0**53, [1]):
         with pytest.raises(ValueError, match=r"column 'group' must hold .* row 1 of rows .* holds"):
@@ -124,7 +124,7 @@ def test_a_csv_of_r_with_unknown_times_and_splits(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text(rows)
     listing = list_source(tmp_path / "m.csv")
     assert [(i.label, i.split, i.time) for i in listing.items] == [("NA", None, None), ("b", "test", "2024-01-31")]
-    assert sum("were taken as unknown" in warning for warning in listing.warnings) == 2
+    assert sum("were treated as missing" in warning for warning in listing.warnings) == 2
 
 
 def test_vectors_and_rows_in_one_file_and_times_that_do_not_go_together(tmp_path: Path) -> None:

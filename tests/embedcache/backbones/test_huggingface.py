@@ -69,7 +69,7 @@ def test_a_convnext_gives_its_normalised_average(checkpoint) -> None:
     assert_same_outputs(vectors["tokens"], theirs.last_hidden_state[:, 1:])
     assert ours.tokens == {"tokens": 49}
     assert list(load_backbone("huggingface", str(folder)).recipes) == ["avg"]
-    with pytest.raises(ValueError, match="has the poolings avg, gem, tokens; each can be stored once"):
+    with pytest.raises(ValueError, match="must be among avg, gem, tokens, each at most once"):
         load_backbone("huggingface", str(folder), pooling=("cls",))
 
 
@@ -147,6 +147,6 @@ def test_code_that_comes_with_a_model_is_never_run(tmp_path, monkeypatch):
         "from transformers import PretrainedConfig\nclass Own(PretrainedConfig):\n    model_type = 'dinov2'\n"
     )
     (tmp_path / "model" / "config.json").write_text('{"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}')
-    with pytest.raises(ValueError, match="no code that comes with it is run"):
+    with pytest.raises(ValueError, match="code that comes with a model is not run"):
         load_backbone("huggingface", str(tmp_path / "model"))
     assert not ran.exists()

@@ -104,7 +104,7 @@ def test_layers_do_not_change_the_end(random_weights) -> None:
     batch = images(160)
     assert more.recipes["cls"].hash == plain.recipes["cls"].hash
     torch.testing.assert_close(more.embed(batch)["cls"], plain.embed(batch)["cls"], rtol=1e-6, atol=1e-6)
-    with pytest.raises(ValueError, match=r"also from a layer @-2 … @-6; .*cls@-7"):
+    with pytest.raises(ValueError, match=r"also from a layer @-2 … @-6\), .*cls@-7"):
         load_backbone("timm", "test_vit", weights=path, pooling=["cls@-7"])
 
 
@@ -126,16 +126,16 @@ def test_names_of_poolings_go_there_and_back(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mean", "a pooling is one of cls, patch_mean, avg, gem, tokens, projection, output, gem with"),
-        ("unknown", "a pooling is one of"),
-        ("cls:3", "a pooling is one of"),
-        ("cls@", "a pooling is one of"),
-        ("", "a pooling is one of"),
-        ("cls@-1", r"@-2 is the last but one, however: 'cls@-1' came. For the last layer leave it out: cls\."),
+        ("mean", "a pooling must be one of cls, patch_mean, avg, gem, tokens, projection, output, gem with"),
+        ("unknown", "a pooling must be one of"),
+        ("cls:3", "a pooling must be one of"),
+        ("cls@", "a pooling must be one of"),
+        ("", "a pooling must be one of"),
+        ("cls@-1", r"@-2 is the last but one, got 'cls@-1'\. Leave the layer out for the last one: cls\."),
         ("cls@3", "counted from the end"),
-        ("gem:0.5", r"lies in 1\.\.100"),
-        ("gem:p", r"lies in 1\.\.100"),
-        ("gem:nan", r"lies in 1\.\.100"),
+        ("gem:0.5", r"must be in 1\.\.100"),
+        ("gem:p", r"must be in 1\.\.100"),
+        ("gem:nan", r"must be in 1\.\.100"),
     ],
 )
 def test_wrong_names_are_explained(text: str, message: str) -> None:
@@ -149,7 +149,7 @@ def test_the_order_of_columns_does_not_depend_on_the_order_of_asking() -> None:
     for wanted in (asked, asked[::-1]):
         found = [str(name) for name in choose_poolings(wanted, available, ("cls",), 12, "m")]
         assert found == ["cls", "cls@-2", "cls@-4", "gem", "gem:4", "tokens"]
-    with pytest.raises(ValueError, match="can be stored once"):
+    with pytest.raises(ValueError, match="each at most once"):
         choose_poolings(["gem", "gem:3"], available, ("cls",), 12, "m")
 
 
