@@ -247,8 +247,8 @@ def test_numbers_out_of_bounds_are_told_before_a_model_is_loaded(frostbench, pho
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--shard", "3/2"], "I from 0 to N-1, however: 3/2"),
-        (["--shard", "a/b"], "a part is written I/N, two whole numbers, however: 'a/b'"),
+        (["--shard", "3/2"], "I from 0 to N-1, got 3/2"),
+        (["--shard", "a/b"], "a part must be written as I/N with two whole numbers, got 'a/b'"),
         (["--shard", "0/2", "--update"], "however: --shard 0/2 and --update came"),
         (["--shard", "0/2", "--engine", "ray"], "--shard 0/2 and --engine ray"),
         (["--engine", "spark"], "--engine is local or ray, however: 'spark' came. Choose one of them."),

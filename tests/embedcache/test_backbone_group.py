@@ -104,7 +104,7 @@ def test_the_mean_counts_for_the_preparation_only_where_it_fills_a_border():
 
 
 def test_other_backgrounds_and_no_backbone_are_refused():
-    with pytest.raises(ValueError, match="one background for transparent pixels"):
+    with pytest.raises(ValueError, match="the same background for transparent pixels"):
         BackboneGroup({"a": Colours(), "b": Colours(changes={"alpha_background": (0, 0, 0)})})
     with pytest.raises(ValueError, match="at least one backbone"):
         BackboneGroup({})
@@ -124,7 +124,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_stays_so():
 
 def test_a_single_image_that_does_not_fit_is_an_error():
     members = backbone_group(Colours(holds=0))
-    with pytest.raises(ValueError, match="must suffice for one image"):
+    with pytest.raises(ValueError, match="one image must fit into the device's memory"):
         members.embed([members.prepare(images(1)[0])])
 
 

@@ -103,7 +103,7 @@ def test_strict_raises_after_everything_is_stored(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"workers": 0}, {"pixel_limit": 0}, {"shard_rows": 0}])
 def test_options_are_checked(tmp_path: Path, wrong: dict[str, int]) -> None:
     named = next(iter(wrong)).replace("_", "-")
-    with pytest.raises(ValueError, match=rf"must be at least 1, however: {named} is 0\. Raise it, or leave it out"):
+    with pytest.raises(ValueError, match=rf"must be at least 1, got {named}=0\. Raise the value, or leave it out"):
         list(extract(make_folder(tmp_path / "images", 1), Colours(), tmp_path / "cache", **{"shard_rows": 5} | wrong))
 
 

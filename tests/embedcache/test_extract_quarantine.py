@@ -58,9 +58,11 @@ def test_an_image_without_a_finite_vector_is_quarantined(tmp_path: Path, refuse:
 def test_a_batch_without_any_storable_vector_is_an_error(tmp_path: Path) -> None:
     listing = make_folder(tmp_path / "images", 6)
     # 65504 / 250 = 262: the canary stays below, 2 * 255 * 255 does not.
-    with pytest.raises(ValueError, match=r"none of the 4 images .* 'a/000.png': column 'patch_mean' .* reaches 130050"):
+    with pytest.raises(
+        ValueError, match=r"no image of a batch of 4 .* 'a/000.png': column 'patch_mean' .* reaches 130050"
+    ):
         run(listing, tmp_path / "large", Colours(scale=255.0))
-    with pytest.raises(ValueError, match=r"none of the 4 images .* 'a/000.png': the backbone gives NaN"):
+    with pytest.raises(ValueError, match=r"no image of a batch of 4 .* 'a/000.png': the backbone gives NaN"):
         run(listing, tmp_path / "nan", Picky(reds=(0, 1, 2, 3, 4, 5)))
 
 

@@ -182,7 +182,7 @@ def test_dinov3_99_a_backbone_that_jitters_is_noticed_by_the_canary(tmp_path: Pa
     make_images(tmp_path / "images", range(6))
     listing = list_images(tmp_path / "images", range(6))
     run(listing, tmp_path / "cache", Jittering())
-    with pytest.raises(CacheError, match="the vectors it was begun with, however: that of the canary in column"):
+    with pytest.raises(CacheError, match="must reproduce the canary's stored vectors, but in column"):
         run(listing, tmp_path / "cache", Jittering(embedded=50))
 
 

@@ -165,5 +165,5 @@ def test_texts_that_name_no_part_are_refused(text: str) -> None:
 
 
 def test_parts_do_not_update(listing: Listing, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="part 0/2 and an update"):
+    with pytest.raises(ValueError, match="part 0/2 and update"):
         list(extract(listing, DyingColours(), tmp_path / "cache", part=(0, 2), update=True))

@@ -23,13 +23,13 @@ from frostbench.embedcache.table import read_table
 def test_an_update_embeds_new_and_changed_images_only(world: Path) -> None:
     cache, listing = world / "cache", change(world / "images")
     before = [sha_of(shard_path(cache, i)) for i in range(5)]
-    told = r"6 images are new .*3 images are gone .*2 images have another .*Give the option --update"
+    told = r"6 images are new .*3 images are gone .*2 images have another .*Add --update"
     with pytest.raises(CacheError, match=told):
         run(listing, cache)
     backbone = Colours()
     events = run(listing, cache, backbone, update=True)
     assert backbone.embedded == 1 + 5
-    assert any("brought up to date: 6 images are new" in warning for warning in events[0].warnings)
+    assert any("was updated: 6 images are new" in warning for warning in events[0].warnings)
     assert (events[0].n_listed, events[0].n_done, events[0].n_shards) == (26, 19, 7)
     assert [(e.shard, e.n_ok, e.n_bad) for e in events if isinstance(e, ShardDone)] == [(0, 4, 1), (5, 4, 1), (6, 1, 0)]
     assert isinstance(events[-1], Finished)
@@ -212,6 +212,6 @@ def test_a_shard_of_another_recipe_is_embedded_anew(world: Path, finished: bool)
         (cache / "manifest.json").unlink()
     backbone = Colours()
     events = run(listing, cache, backbone)
-    assert any("not as they were written: 1 (part-00002)" in warning for warning in events[0].warnings)
+    assert any("Damaged shards: 1 (part-00002)" in warning for warning in events[0].warnings)
     assert backbone.embedded == 5
     assert files_of(cache) == before

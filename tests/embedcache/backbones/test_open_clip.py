@@ -186,7 +186,7 @@ def test_what_is_not_there_is_explained(tmp_path: Path) -> None:
         load_backbone("open_clip", f"local-dir:{folder}")
     with pytest.raises(ValueError, match="has 'longest'"):
         load_backbone("open_clip", f"local-dir:{write_folder(tmp_path / 'long', 'clip', 'longest')}")
-    with pytest.raises(ValueError, match="got 40, but .* has patches of 16 pixels"):
+    with pytest.raises(ValueError, match=r"got 40, but .* has patches of 16 pixels"):
         load_backbone("open_clip", f"local-dir:{write_folder(tmp_path / 'ok', 'clip')}", size=40)
     with pytest.raises(ValueError, match="contains its weights"):
         load_backbone("open_clip", f"local-dir:{tmp_path / 'ok'}", weights=tmp_path)
