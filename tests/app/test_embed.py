@@ -212,7 +212,7 @@ def test_views_are_drawn(frostbench, photos, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--policy", "zoom"], "a policy is one of flip"),
+        (["--policy", "zoom"], "a policy must be one of flip"),
         (["--policy", "cutmix", "--set", "alpha"], "a setting is written NAME=VALUE"),
         (["--policy", "cutmix", "--set", "beta=1"], "beta: Extra inputs are not permitted"),
         (["--policy", "crops", "--count", 5], "makes 1..4 views"),

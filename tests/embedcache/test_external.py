@@ -206,7 +206,7 @@ def save_lists(path: Path, rows: list[Any]) -> Path:
     [
         (
             lambda p: save_array(p, np.zeros((4, 3, 2), np.float32)),
-            r"'features' of w.npy\) are a matrix \[N, D\].*Pool tokens",
+            r"'features' of w.npy\) must be a matrix \[N, D\].*Pool tokens",
         ),
         (lambda p: save_array(p, np.zeros((4, 3), np.complex64)), "real numbers, however: complex64"),
         (lambda p: save_array(p, np.array([{}] * 4, object)), "one array of numbers"),

@@ -48,7 +48,7 @@ def test_they_go_with_vectors_of_the_same_image_tower_and_make_a_head(tmp_path: 
     unit = x / x.norm(dim=1, keepdim=True)
     expected = ours.scale * unit @ torch.from_numpy(ours.weights).flip(0).T
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
-    with pytest.raises(ValueError, match=r"ends in \.npz"):
+    with pytest.raises(ValueError, match=r"must end in \.npz"):
         ours.save(tmp_path / "texts.npy")
 
 

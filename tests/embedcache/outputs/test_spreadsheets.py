@@ -38,7 +38,7 @@ def test_texts_that_are_formulas_get_an_apostrophe_and_nothing_else_changes() ->
     assert found["error"].isna().all()
     told = formula_note(table())
     assert told is not None
-    assert told.startswith(f"{2 * len(FORMULAS) + 1} texts that a spreadsheet would take for formulas")
+    assert told.startswith(f"{2 * len(FORMULAS) + 1} texts that a spreadsheet would evaluate as formulas")
     assert formula_note(pd.DataFrame({"a": HARMLESS})) is None
 
 

@@ -109,7 +109,7 @@ def test_a_stopped_set_goes_on_and_knows_all_shares(made):
         if isinstance(event, BatchDone) and event.n_done >= 8:
             break
     stopped.close()
-    with pytest.raises(CacheError, match=r"must be finished, however: .* has none called 'broken'.*views make"):
+    with pytest.raises(CacheError, match=r"must have a finished view set 'broken', but has .*views make"):
         read_views(cache, "broken", table)
     again = Halves()
     list(make_views(cache, "broken", again, policy, split, batch=4))
@@ -143,8 +143,8 @@ def test_transplants_are_of_rare_classes_and_keep_their_label(made):
 @pytest.mark.parametrize(
     ("kind", "options", "told"),
     [
-        ("flip", {"count": 2}, r"makes one view of an image, however: count 2 came"),
-        ("cutmix", {"role": "eval"}, "averaged over show one image"),
+        ("flip", {"count": 2}, r"must be in 1\.\.1, got 2"),
+        ("cutmix", {"role": "eval"}, "averaging predictions must show one image"),
         ("transplant", {"settings": {"rare_below": 2}}, "0 of 3 classes have fewer than 2 training images"),
     ],
 )
@@ -155,13 +155,13 @@ def test_views_that_cannot_be_are_refused(made, kind, options, told):
 
 
 def test_another_backbone_is_refused(made):
-    with pytest.raises(ValueError, match=r"in column 'cls' size is 8 there and 16 here; resize is 8 there and 16"):
+    with pytest.raises(ValueError, match=r"in column 'cls' size was 8 and is 16; resize was 8 and is 16"):
         run(made, "refused", "flip", backbone=Halves(size=16))
 
 
 def test_other_settings_under_one_name_are_refused(made):
     run(made, "taken", "random_crop", seed=1)
-    with pytest.raises(CacheError, match="only as it was begun"):
+    with pytest.raises(CacheError, match="with its original settings"):
         run(made, "taken", "random_crop", seed=2)
 
 
@@ -189,19 +189,19 @@ def test_a_partner_that_is_gone_is_quarantined_with_its_name(made, tmp_path):
 
 
 def test_attention_is_asked_of_models_alone(made):
-    with pytest.raises(ValueError, match=r"attention is asked of a model, however: a Halves came"):
+    with pytest.raises(ValueError, match=r"attention saliency requires a Backbone, got a Halves"):
         run(made, "blind", "transplant", settings={"rare_below": 9, "saliency": "attention"})
 
 
 def test_a_name_is_a_file_name(made):
-    with pytest.raises(ValueError, match="view sets have names of letters"):
+    with pytest.raises(ValueError, match="the name of a view set must consist of letters"):
         run(made, "../up", "flip")
 
 
 def test_a_set_of_a_changed_cache_says_what_to_do(made):
     cache, _, split = made
     run(made, "stale", "flip")
-    with pytest.raises(CacheError, match=r"however: the split of .*stale has changed since. Delete that folder"):
+    with pytest.raises(CacheError, match=r"but the split of .*stale has changed. Delete that folder"):
         list(make_views(cache, "stale", Halves(), read_policy("flip", {}), replace(split, hash="other")))
 
 
@@ -277,11 +277,13 @@ def test_views_of_exchanged_pictures_that_an_earlier_version_made_are_refused(ma
     image.write_bytes(next(p for p in image.parent.iterdir() if p != image).read_bytes())
     monkeypatch.setattr("frostbench.embedcache.views.making.Maker._check", lambda *_: None)
     run(world, "stale", "flip")
-    with pytest.raises(CacheError, match=rf"1 of \d+ views of 'stale' were made of files.*{table.ids[row]}.*make it"):
+    with pytest.raises(
+        CacheError, match=rf"1 of \d+ views of 'stale' were made from changed files.*{table.ids[row]}.*make it"
+    ):
         read_views(cache, "stale", table)
     assert [check.name for check in verify_cache(cache).checks if not check.ok] == ["view sets"]
     [finding] = diagnose(cache)
-    assert finding.what.startswith("views are of the pictures that were embedded")
+    assert finding.what.startswith("views must show the images of their cache")
 
 
 @pytest.mark.parametrize("stored", [False, True])
