@@ -63,15 +63,7 @@ def make_views(
         ValueError: the backbone has other recipes, the policy is not suitable, or the views cannot be planned.
         CacheError: the cache cannot be read, one of its folders is a link, or the set exists with other settings.
     """
-    if split.folds is not None:
-        raise ValueError(
-            "views require a split into fixed roles, but this one is cross-validated, so a view of a held-out image "
-            "would be trained on in other folds. Make the split without folds."
-        )
-    check_links(cache_dir)
-    folder = views_folder(cache_dir, name)
-    if folder.is_symlink():
-        raise CacheError(f"a view set must be a real folder, but {folder} is a link. Choose another name for the set.")
+    folder = _folder(cache_dir, name, split)
     table, backbones = read_table(cache_dir, stored=True), backbone_group(backbone)
     _check_recipes(table, backbones)
     planned = plan(table, split.roles, policy, count, seed, role)
@@ -90,6 +82,20 @@ def make_views(
         if isinstance(event, Finished):
             _write(folder, planned, table, maker, not isinstance(policy, Transplant))
         yield event
+
+
+def _folder(cache_dir: Path, name: str, split: Split) -> Path:
+    """Return the folder of a new or unfinished view set; refuse cross-validated splits and links."""
+    if split.folds is not None:
+        raise ValueError(
+            "views require a split into fixed roles, but this one is cross-validated, so a view of a held-out image "
+            "would be trained on in other folds. Make the split without folds."
+        )
+    check_links(cache_dir)
+    folder = views_folder(cache_dir, name)
+    if folder.is_symlink():
+        raise CacheError(f"a view set must be a real folder, but {folder} is a link. Choose another name for the set.")
+    return folder
 
 
 def _maker(

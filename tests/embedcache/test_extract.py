@@ -1,4 +1,4 @@
-"""Extraction from beginning to end: events, rows, batches, options, and what is kept."""
+"""Extraction end to end: events, rows, batches, options and results."""
 
 import hashlib
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def test_batches_never_cross_shards(tmp_path: Path) -> None:
             return super().embed(batch)
 
     run(make_folder(tmp_path / "images", 12, bad=frozenset({0})), tmp_path / "cache", Watching(), batch=3)
-    assert sizes[1:] == [3, 1, 3, 2, 2]  # behind the canary: 4 good of 5, 5 of 5, 2 of 2
+    assert sizes[1:] == [3, 1, 3, 2, 2]  # after the canary: 4 good of 5, 5 of 5, 2 of 2
 
 
 def test_cache_json_describes_the_cache_and_holds_no_time(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Images without a vector: what is quarantined, and with which words."""
+"""Images that cannot be embedded are quarantined with a reason."""
 
 import os
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from frostbench.embedcache.table import read_table
 
 @dataclass
 class Picky(Colours):
-    """Refuses a batch with an image whose red is among these; with `refuse` unset its vector is NaN instead."""
+    """Backbone that refuses images with these red values, or gives NaN for them if `refuse` is unset."""
 
     reds: tuple[int, ...] = ()
     refuse: bool = True
@@ -51,7 +51,7 @@ def test_an_image_without_a_finite_vector_is_quarantined(tmp_path: Path, refuse:
     rows = [row for i in range(3) for row in read_bad(tmp_path / "cache", i)]
     assert [row["id"] for row in rows] == ["a/002.png", "a/004.png", "b/011.png"]
     assert all(("NaN or infinity" if refuse else "reaches nan") in row["reason"] for row in rows)
-    # Its bytes are the same, so it is not tried again.
+    # Its bytes are unchanged, so it is not retried.
     assert run(listing, tmp_path / "cache", backbone, batch=3)[-1].n_worked == 0
 
 
@@ -111,7 +111,7 @@ def test_a_folder_of_awkward_files(tmp_path: Path) -> None:
     (folder / ".hidden.png").write_bytes(b"")
     (folder / "notes.txt").write_text("notes")
     (tmp_path / "images" / "empty class").mkdir()
-    del bad["sliver.png"]  # squashed here; refused by a centre crop, which backbones/test_preparation shows
+    del bad["sliver.png"]  # squashed here; refused by a centre crop, see backbones/test_preparation
     listing = list_folder(tmp_path / "images")
     *_, finished = extract(listing, Colours(), tmp_path / "cache", pixel_limit=90000)
     assert (finished.n_listed, finished.n_ok, finished.n_bad) == (22, 16, 6)

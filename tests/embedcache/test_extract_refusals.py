@@ -1,4 +1,4 @@
-"""What a cache that is there does not go together with, and folders that are not a cache."""
+"""Existing caches refuse other settings and listings, and folders that are not a cache are refused."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_another_listing_is_refused(tmp_path: Path) -> None:
     assert "the source's" not in str(caught.value)
 
 
-def test_another_source_is_told_by_what_differs(tmp_path: Path) -> None:
+def test_another_source_is_reported_with_its_differences(tmp_path: Path) -> None:
     listing = make_folder(tmp_path / "images", 6)
     run(listing, tmp_path / "cache")
     moved = replace(listing, description=listing.description | {"kind": "manifest"})

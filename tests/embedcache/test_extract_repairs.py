@@ -1,4 +1,4 @@
-"""Changed, missing and repaired images, and damaged shards, are embedded anew and nothing else is."""
+"""Only changed, missing and repaired images and damaged shards are embedded again."""
 
 import hashlib
 from collections.abc import Callable
@@ -39,8 +39,8 @@ def test_an_image_too_large_for_memory_is_quarantined_and_tried_again(
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_changed_and_missing_images_are_embedded_anew(tmp_path: Path, finished: bool) -> None:
-    listing, asked = make_folder(tmp_path / "images", 17), iter(range(100))
-    run(listing, tmp_path / "cache", stop=lambda: not finished and next(asked) == 4)
+    listing, stop_calls = make_folder(tmp_path / "images", 17), iter(range(100))
+    run(listing, tmp_path / "cache", stop=lambda: not finished and next(stop_calls) == 4)
     # Shard 0 is a/000 … a/008, shard 1 a/010 … b/001; stopped after the first batch of shard 2.
     Image.new("RGB", (8, 8), (200, 201, 202)).save(tmp_path / "images/a/012.png")
     (tmp_path / "images/b/001.png").unlink()

@@ -1,4 +1,4 @@
-"""Forward passes side by side on a CPU."""
+"""Parallel forward passes on a CPU."""
 
 import threading
 import time

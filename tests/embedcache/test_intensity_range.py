@@ -1,4 +1,4 @@
-"""Pixels of more than 8 bits: what is remarked, and ranges that a recipe states."""
+"""Pixels of more than 8 bits: remarks, and intensity ranges in recipes."""
 
 import io
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ def test_8_bit_images_and_files_that_state_their_range_are_taken_by_their_own() 
 
 
 def deep_colour(values: np.ndarray) -> bytes:
-    """A PNG of 16-bit colours [H, W, 3], which Pillow reads and does not write."""
+    """Write a PNG of 16-bit colours [H, W, 3], which Pillow can read but not write."""
     import struct
     import zlib
 

@@ -1,4 +1,4 @@
-"""Bugs that users of other tools reported: each has a test here or, by name, elsewhere."""
+"""Bugs reported by users of other tools, each with a test here or, by name, elsewhere."""
 
 import ast
 import os
@@ -124,7 +124,7 @@ def test_fastai_2006_the_split_does_not_depend_on_the_order_of_the_folder(
     real = os.scandir
 
     class Shuffled:
-        """A folder whose entries come in another order on this machine."""
+        """Folder whose entries have another order on this machine."""
 
         def __init__(self, folder: os.PathLike[str]) -> None:
             with real(folder) as scan:

@@ -35,7 +35,7 @@ for event in extract(list_folder(Path(images)), DyingColours(), Path(cache), sha
 
 @pytest.fixture
 def listing(tmp_path: Path) -> Listing:
-    """43 images, the fourth of which is none: nine shards of five."""
+    """Make 43 files in nine shards of five, of which the fourth file is not an image."""
     return make_folder(tmp_path / "images", 43, bad=frozenset({3}))
 
 
@@ -123,10 +123,10 @@ def test_two_at_once_one_of_them_killed_and_resumed(
         wait_for(shard_path(cache, 0), slow)
         assert quick.wait(120) == 0
         assert not (cache / "manifest.json").exists()
-        told = rf"process {slow.pid} on .* \(part 0-of-2\) is writing"
-        with pytest.raises(CacheError, match=told):
+        message = rf"process {slow.pid} on .* \(part 0-of-2\) is writing"
+        with pytest.raises(CacheError, match=message):
             run(listing, cache)
-        with pytest.raises(CacheError, match=rf"0-of-2 was to be written and {told}"):
+        with pytest.raises(CacheError, match=rf"0-of-2 was to be written and {message}"):
             run(listing, cache, (0, 2))
         with pytest.raises(CacheError, match="different ones of the same number"):
             run(listing, cache, (1, 3))

@@ -47,7 +47,7 @@ OTHER = {
 
 
 def test_the_hash_is_pinned() -> None:
-    # Other hashes would orphan every cache that exists: raise `version` instead, if the numerics changed.
+    # Different hashes would orphan all existing caches. If the numbers changed, raise `version` instead.
     assert Recipe(**RESOLVED).hash == "b1a9f5b1fb77"
 
 
@@ -99,7 +99,7 @@ def test_provenance_names_versions_and_device() -> None:
 
 
 def test_fields_of_later_are_left_out_where_they_say_nothing() -> None:
-    # As the first release wrote it: bundled efficientnet_lite0 in float32.
+    # Written by the first release: bundled efficientnet_lite0 in float32.
     first = RESOLVED | {
         "provider": "bundled",
         "model": "efficientnet_lite0",

@@ -191,7 +191,7 @@ def test_a_manifest_of_an_earlier_version_is_read(make_cache) -> None:
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_shards_and_manifest_of_a_sibling_are_refused(make_cache, stored: bool) -> None:
-    """Of the same images at another size: another recipe, and nothing else."""
+    """The sibling has the same images at another size, so only its recipe differs."""
     path, other = make_cache(), make_cache(models={"cls": "other", "patch_mean": "other"})
     for i in range(3):
         edit_shard(path, i, other, i)
@@ -199,7 +199,7 @@ def test_shards_and_manifest_of_a_sibling_are_refused(make_cache, stored: bool) 
     for message in ("cache.json must be as it was written", "part-00000 must have the recipes of cache.json, but"):
         with pytest.raises(CacheError, match=message):
             read_table(path, stored=stored)
-        # As a manifest of an earlier version is, which does not know cache.json.
+        # Manifests of earlier versions have no digest of cache.json.
         manifest = store.read_json(path / "manifest.json")
         store.write_json(path / "manifest.json", {k: v for k, v in manifest.items() if k != "cache_sha256"})
 
@@ -229,7 +229,7 @@ def test_a_file_that_changed_is_read_again_and_one_that_did_not_is_not(tmp_path:
     monkeypatch.setattr(digests, "file_sha256", lambda p: read.append(p) or file_sha256(p))
     first = digests.sha256_now(path)
     assert digests.sha256_now(path) == first
-    # Just written: its next change might bear the same times.
+    # The file was just written, so its next change might have the same times.
     assert len(read) == 2
     monkeypatch.setattr(digests, "SETTLED_NS", 0)
     assert [digests.sha256_now(path) for _ in range(3)] == [first] * 3

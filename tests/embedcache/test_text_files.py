@@ -1,4 +1,4 @@
-"""Text files in the encodings that people have, at every entrance that reads them."""
+"""Text files in common encodings, in every function that reads them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_what_windows_saves_is_named_with_its_place(
         read(tmp_path, write)
 
 
-def test_what_is_no_text_is_told() -> None:
+def test_what_is_no_text_is_reported() -> None:
     with pytest.raises(ValueError, match=r"a list must be a text file, but x.csv holds NUL characters, the first at"):
         decode_text(b"path,label\n1.png,a\0b\n" + b"2.png,c\n" * 9, "a list", Path("x.csv"))
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Checkpoints of transformers: what is refused, rebuilt from recipes, and compiled."""
+"""Checkpoints of transformers: refusals, rebuilding from recipes, and compilation."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from frostbench.embedcache.extraction.backbone_group import BackboneGroup
 
 
 def test_a_size_that_cuts_patches_is_refused(checkpoint) -> None:
-    # transformers would drop the last pixels without a word: 250 is 15 patches of 16, and 10 pixels.
+    # transformers would silently drop the last pixels: 250 is 15 patches of 16, and 10 pixels.
     with pytest.raises(ValueError, match=r"got 250, but .* has patches of 16 pixels. Nearest: 240 or 256"):
         load_backbone("huggingface", str(checkpoint("dinov3_vit")), size=250)
     bigger = load_backbone("huggingface", str(checkpoint("dinov2")), size=70, pooling=["tokens"])

@@ -1,4 +1,4 @@
-"""Backbones as they are loaded: recipes, weights, devices, number types, and what is refused."""
+"""Loading of backbones: recipes, weights, devices, number types and refusals."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Small ONNX graphs, exported and written by the tests."""
+"""ONNX backbones, tested with small graphs."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ STATED = {
 
 
 def write_graph(path: Path, batch: int | str = "B", side: int | str = "S", channels: int = 3) -> Path:
-    """Two outputs: the colours' means [B, 3] times a matrix, and the pixels as tokens [B, S * S, 3]."""
+    """Model with two outputs: the mean colours [B, 3] times a matrix, and the pixels as tokens [B, S * S, 3]."""
     matrix = np.arange(12.0).reshape(3, 4)[:channels].astype(np.float32)
     nodes = [
         helper.make_node("GlobalAveragePool", ["image"], ["average"]),
@@ -179,7 +179,7 @@ def test_without_onnxruntime_the_extra_is_named(graph: Path, monkeypatch: pytest
 
 
 def outside(name: str, shape: tuple[int, ...] = (2,)) -> TensorProto:
-    """A tensor whose numbers lie in a file of their own."""
+    """Build a tensor with external data."""
     tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value=f"{name}.bin")
     return tensor

@@ -1,4 +1,4 @@
-"""Tiny random models of open_clip in folders, and what its tags say, without a hub."""
+"""open_clip towers, tested with tiny random models in folders and with tags, without a hub."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ TOWERS = {
 
 
 def write_folder(folder: Path, tower: str, resize_mode: str = "squash", **changes: object) -> Path:
-    """A folder with one of the towers, and how its images are prepared."""
+    """Write a folder with one of the towers and its preprocessing."""
     return write_clip(folder, TOWERS[tower], PREPROCESS | {"resize_mode": resize_mode} | changes)
 
 
@@ -41,7 +41,7 @@ def pixels(height: int, width: int) -> np.ndarray:
 
 
 def theirs(folder: Path, size: int | None = None):
-    """The model and the transform that open_clip itself makes of the folder."""
+    """Load the model and the transform of the folder with open_clip itself."""
     model, _, transform = open_clip.create_model_and_transforms(f"local-dir:{folder}", force_image_size=size)
     return model.eval(), transform
 
@@ -89,16 +89,16 @@ def test_tokens_before_the_projection(tmp_path: Path) -> None:
     model, transform = theirs(folder)
     image = pixels(60, 90)
     with torch.inference_mode():
-        told = model.visual.forward_intermediates(
+        output = model.visual.forward_intermediates(
             transform(Image.fromarray(image))[None],
             normalize_intermediates=True,
             output_fmt="NLC",
             output_extra_tokens=True,
         )
     vectors = ours.embed(ours.prepare(image)[None])
-    patches, prefix = told["image_intermediates"], told["image_intermediates_prefix"]
+    patches, prefix = output["image_intermediates"], output["image_intermediates_prefix"]
     expected = {
-        "projection": told["image_features"],
+        "projection": output["image_features"],
         "cls": prefix[2][:, 0],
         "patch_mean": patches[2].mean(1),
         "tokens": patches[2],
@@ -108,7 +108,7 @@ def test_tokens_before_the_projection(tmp_path: Path) -> None:
     assert list(vectors) == ["projection", "cls", "cls@-2", "patch_mean", "gem@-3", "tokens"]
     for name, value in expected.items():
         assert_same_outputs(vectors[name], value)
-    # The class token is before the projection: a CLIP head can be trained on either, and they are not the same.
+    # The class token precedes the projection. CLIP heads can be trained on either, but the vectors differ.
     assert_same_outputs(vectors["cls"] @ model.visual.proj.detach(), vectors["projection"])
     assert (ours.recipe.prefix_tokens, ours.tokens, ours.dims["tokens"]) == (1, {"tokens": 4}, 32)
     rebuilt = rebuild(ours.recipes)
@@ -135,7 +135,7 @@ def test_a_tower_without_tokens_says_what_it_has(tmp_path: Path) -> None:
 
 
 def test_weights_by_file_take_the_preprocessing_of_the_tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # mlfoundations/open_clip issue 1068: with a file, open_clip itself takes the architecture's default.
+    # mlfoundations/open_clip issue 1068: for a file, open_clip itself uses the default of the architecture.
     folder = write_folder(tmp_path / "model", "clip", "shortest")
     tag = {"mean": (0.1,) * 3, "std": (0.9,) * 3, "interpolation": "bilinear", "resize_mode": "squash", "url": ""}
     monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny", TOWERS["clip"])
@@ -157,7 +157,7 @@ def test_weights_by_file_take_the_preprocessing_of_the_tag(tmp_path: Path, monke
 
 
 def test_the_tags_of_siglip2_and_mobileclip_override_their_architectures() -> None:
-    # The reason why a bare file of weights is refused.
+    # This is why a file of weights alone is refused.
     siglip = open_clip.get_pretrained_cfg("ViT-B-16-SigLIP2", "webli")
     assert (siglip["mean"], siglip["resize_mode"]) == ((0.5,) * 3, "squash")
     default = open_clip.transform.PreprocessCfg()

@@ -1,4 +1,4 @@
-"""Preparation of images is that of timm."""
+"""Preparation of images equals that of timm."""
 
 import numpy as np
 import pytest

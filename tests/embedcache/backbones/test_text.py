@@ -55,7 +55,7 @@ def test_they_go_with_vectors_of_the_same_image_tower_and_make_a_head(tmp_path: 
 def test_prompts_are_canonicalised_where_a_folder_or_a_name_says_so(tmp_path: Path, monkeypatch) -> None:
     plain = f"local-dir:{write_model(tmp_path)}"
     quiet = embed_classes(plain, ["heron"], templates=["a photo of {}"]).weights
-    # The path of this test may name any family; only the configuration counts.
+    # The path of this test may contain the name of any family, but only the configuration counts.
     assert np.abs(embed_classes(plain, ["HERON!"], templates=["A photo of: {}."]).weights - quiet).max() > 1e-3
     cleaning = f"local-dir:{write_model(tmp_path, text_cfg=TEXT | {'tokenizer_kwargs': {'clean': 'canonicalize'}})}"
     loud = embed_classes(cleaning, ["HERON!"], templates=["A photo of: {}."]).weights

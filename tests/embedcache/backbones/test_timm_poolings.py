@@ -1,4 +1,4 @@
-"""Poolings of timm models beyond the class token and the mean: layers, tokens, generalised means, own outputs."""
+"""Further poolings of timm models: layers, tokens, generalised means and the model's own output."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def images(size: int, n: int = 2) -> torch.Tensor:
 
 
 def reference(name: str, path: Path, recipe: Recipe, **arguments: object):
-    """The model and the normalised images as timm alone would have them."""
+    """Return the model and the normalised images from timm only."""
     model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay={"file": str(path)}, **arguments).eval()
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (recipe.mean, recipe.std))
     return model, (images(recipe.size) / 255 - mean) / std
@@ -56,7 +56,7 @@ def test_layers_and_tokens_are_timms_own(random_weights, name: str, prefix: int)
 
 
 def test_timms_default_for_dinov3_is_the_patch_mean_and_is_not_stored_by_default(random_weights) -> None:
-    # huggingface/pytorch-image-models issue 2681: the checkpoint's own pooling is avg, where Meta takes cls.
+    # huggingface/pytorch-image-models issue 2681: the checkpoint's own pooling is avg, but Meta uses cls.
     path = random_weights(DINOV3)
     ours = load_backbone(
         "timm", DINOV3, weights=path, pooling=["cls", "patch_mean", "output"], size=64, autocast="float32"
@@ -144,9 +144,9 @@ def test_wrong_names_are_explained(text: str, message: str) -> None:
 
 
 def test_the_order_of_columns_does_not_depend_on_the_order_of_asking() -> None:
-    asked = ["tokens", "gem:4", "cls@-4", "gem", "cls", "cls@-2"]
+    requested = ["tokens", "gem:4", "cls@-4", "gem", "cls", "cls@-2"]
     available = ("cls", "patch_mean", "gem", "tokens")
-    for wanted in (asked, asked[::-1]):
+    for wanted in (requested, requested[::-1]):
         found = [str(name) for name in choose_poolings(wanted, available, ("cls",), 12, "m")]
         assert found == ["cls", "cls@-2", "cls@-4", "gem", "gem:4", "tokens"]
     with pytest.raises(ValueError, match="each at most once"):

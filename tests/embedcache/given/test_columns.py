@@ -89,7 +89,7 @@ def test_missing_numbers_masked_entries_and_categories_are_counted():
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "message"),
     [
         ([1, "1"], "one type, got integers and text, so that 1 and '1' would be merged"),
         ([1, True], "one type, got booleans and integers"),
@@ -107,8 +107,8 @@ def test_missing_numbers_masked_entries_and_categories_are_counted():
     ],
     ids=lambda value: re.sub(r"\W+", "-", str(value))[:20],
 )
-def test_what_is_no_label_is_refused(column, told):
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_label_is_refused(column, message):
+    with pytest.raises(ValueError, match=message):
         read_labels(column)
 
 
@@ -129,7 +129,7 @@ def test_a_list_of_more_places_than_the_label_type_counts_gives_a_wider_type():
 
 
 @pytest.mark.parametrize(
-    ("labels", "names", "told"),
+    ("labels", "names", "message"),
     [
         ([0, 1], ["a", "b", "a"], r"must name each class once, but \['a'\] are repeated"),
         ([0, 1], ["a", " "], "entry 1 is blank"),
@@ -142,12 +142,12 @@ def test_a_list_of_more_places_than_the_label_type_counts_gives_a_wider_type():
         ([1], [True, False], r"\[1\] are not among"),
     ],
 )
-def test_lists_that_do_not_fit_are_refused(labels, names, told):
-    with pytest.raises(ValueError, match=told):
+def test_lists_that_do_not_fit_are_refused(labels, names, message):
+    with pytest.raises(ValueError, match=message):
         read_labels(labels, names)
 
 
-def test_classes_without_rows_and_names_of_missing_values_are_told():
+def test_classes_without_rows_and_names_of_missing_values_are_reported():
     assert class_notes(["a", "b"], ["a", "b"]) == []
     (note,) = class_notes(["a"], ["a", "b", "c"])
     assert note.startswith("2 of 3 classes have no rows")

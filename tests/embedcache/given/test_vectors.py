@@ -45,7 +45,7 @@ def test_arrays_of_every_kind_become_native_floats(x, dtype):
 
 
 @pytest.mark.parametrize(
-    ("x", "told"),
+    ("x", "message"),
     [
         (np.ones(3), r"\[N, D\], got float64 \[3\]. Pass x\[None\] for one vector"),
         (np.ones((3, 2, 2)), "Pool tokens"),
@@ -58,8 +58,8 @@ def test_arrays_of_every_kind_become_native_floats(x, dtype):
         (None, r"a matrix \[N, D\]"),
     ],
 )
-def test_what_is_no_matrix_is_refused(x, told):
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_matrix_is_refused(x, message):
+    with pytest.raises(ValueError, match=message):
         read_vectors(x)
 
 

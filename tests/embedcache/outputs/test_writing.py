@@ -1,4 +1,4 @@
-"""Outputs are whole or not there, whatever dies on the way, and what is left behind goes with the next try."""
+"""Outputs are complete or absent even after a kill, and the next attempt deletes leftovers."""
 
 import os
 import subprocess
@@ -187,8 +187,8 @@ def test_places_where_nothing_can_be_written_are_refused(tmp_path: Path, monkeyp
         (lambda: check_file(tmp_path / "x.txt", (".csv",)), r"must end in \.csv, got 'x\.txt'"),
         (lambda: check_folder(tmp_path / "file/deep"), "file is not a folder"),
     ]
-    for ask, told in cases:
-        with pytest.raises(OutputError, match=told):
+    for ask, message in cases:
+        with pytest.raises(OutputError, match=message):
             ask()
     with pytest.raises(FileExistsError, match=r"must be a new folder, but .*dir\.csv exists"):
         check_new_folder(tmp_path / "dir.csv")

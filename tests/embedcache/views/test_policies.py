@@ -1,4 +1,4 @@
-"""Each policy: what it does to pixels, and that a seed decides everything."""
+"""Policies: their effect on pixels, and determinism given a seed."""
 
 import numpy as np
 import pytest
@@ -133,7 +133,7 @@ def test_occlusion_finds_the_patch_that_matters():
     import torch
 
     class Corner:
-        """Sees the red of the lower right quarter alone, beside a constant."""
+        """Return the red of the lower right quarter and a constant."""
 
         def embed(self, batch):
             red = batch[:, 0, 16:, 16:].float().mean(dim=(1, 2))

@@ -1,4 +1,4 @@
-"""View sets: whose views, what they hold, resuming, and what is refused."""
+"""View sets: selected images, content, resuming and refusals."""
 
 import shutil
 from dataclasses import replace
@@ -26,7 +26,7 @@ from frostbench.embedcache.views.sets import fingerprint, list_views, read_views
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A cache of 40 images in three classes, one of them rare, with its split."""
+    """Make a cache of 40 images in three classes, one of them rare, with its split."""
     root = tmp_path_factory.mktemp("views")
     write_images(root / "images", {"ash": 18, "beech": 16, "cedar": 6})
     list(extract(list_folder(root / "images"), Halves(), root / "cache", shard_rows=16))
@@ -46,7 +46,7 @@ def test_flips_of_training_rows_are_their_images_mirrored(made):
     assert isinstance(events[-1], Finished)
     found = read_views(cache, "flip", table)
     assert sorted(found.rows.tolist()) == np.flatnonzero(split.roles == "train").tolist()
-    # Left and right have changed places.
+    # Left and right are swapped.
     own = table.columns["cls"][found.rows]
     np.testing.assert_allclose(found.table.columns["cls"], np.roll(own, 3, axis=1), atol=2e-2)
     assert found.table.labels.tolist() == table.labels[found.rows].tolist()
@@ -74,7 +74,7 @@ def test_cutmix_has_partners_among_training_rows_and_vectors_between(made):
     assert ((found.shares >= 0) & (found.shares <= 1)).all()
     assert len(set(found.shares.tolist())) > 20
     assert set(found.partner_labels.tolist()) == {0, 1, 2}
-    # Of the whole image's mean colour, the share that is the image's own comes from it.
+    # The image contributes its share to the mean colour of the view.
     whole = found.table.columns["cls"].astype(np.float64).reshape(-1, 2, 3).mean(1)
     own = table.columns["cls"][found.rows].astype(np.float64).reshape(-1, 2, 3).mean(1)
     large = found.shares > 0.97
@@ -125,7 +125,7 @@ def test_shares_of_views_from_an_earlier_run_are_found_again(made):
     (cache / "views" / "lost" / "views.parquet").unlink()
     still = Halves()
     list(make_views(cache, "lost", still, read_policy("cutmix", {}), split))
-    # The canary alone was embedded.
+    # Only the canary was embedded.
     assert still.embedded == 1
     np.testing.assert_array_equal(read_views(cache, "lost", table).shares, wanted.shares)
 
@@ -141,15 +141,15 @@ def test_transplants_are_of_rare_classes_and_keep_their_label(made):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "told"),
+    ("kind", "options", "message"),
     [
         ("flip", {"count": 2}, r"must be in 1\.\.1, got 2"),
         ("cutmix", {"role": "eval"}, "averaging predictions must show one image"),
         ("transplant", {"settings": {"rare_below": 2}}, "0 of 3 classes have fewer than 2 training images"),
     ],
 )
-def test_views_that_cannot_be_are_refused(made, kind, options, told):
-    with pytest.raises(ValueError, match=told):
+def test_views_that_cannot_be_are_refused(made, kind, options, message):
+    with pytest.raises(ValueError, match=message):
         run(made, "refused", kind, **options)
     assert "refused" not in list_views(made[0])
 
@@ -234,7 +234,7 @@ def test_a_partner_that_is_mended_is_tried_again(made, tmp_path):
 
 
 def fresh(made, tmp_path):
-    """A copy of the images and a cache of them, whose pictures may be exchanged."""
+    """Copy the images and make a cache of them, so that files can be replaced."""
     shutil.copytree(made[0].parent / "images", tmp_path / "images")
     list(extract(list_folder(tmp_path / "images"), Halves(), tmp_path / "cache", shard_rows=16))
     table = read_table(tmp_path / "cache")
@@ -260,7 +260,7 @@ def test_a_picture_that_was_exchanged_since_has_no_view(made, tmp_path, kind):
         "has other bytes than when the cache was made: put the old file back, or embed again with --update and make "
         "this view set anew"
     }
-    # Whose partner was exchanged has no view either.
+    # An image whose partner was replaced has no view either.
     assert all(reason.startswith("the partner ") for reason in reasons.values())
     assert bool(reasons) == (kind == "cutmix")
     other.write_bytes(one.read_bytes())
