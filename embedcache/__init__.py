@@ -1,1 +1,1 @@
-"""Images to vectors on disk; knows nothing of heads or training."""
+"""Image embeddings stored on disk. This package does not depend on heads or training."""

@@ -1,4 +1,4 @@
-"""Cache: a finished cache of vectors, opened by its folder."""
+"""The public class for reading a finished cache of vectors."""
 
 import os
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ from frostbench.embedcache.table import FeatureTable, read_table
 class Cache:
     """A finished cache: the vectors of N images on disk, with labels, classes, groups and recipes.
 
-    Opening reads the listing and compares it with the digests in the manifest; vectors are read when they are asked
-    for. A cache goes into `frostbench.fit` and `frostbench.compare` as it is, and `os.fspath` gives its folder.
+    Opening a cache reads the listing and checks it against the digests in the manifest; vectors are read on demand. A
+    cache can be passed to `frostbench.fit` and `frostbench.compare` directly, and `os.fspath` returns its folder.
 
     Args:
-        path: folder of the cache, as `frostbench embed` wrote it.
+        path: cache folder written by `frostbench embed`.
 
     Raises:
-        CacheError: the folder holds no cache, or one that is unfinished, of another format or damaged.
+        CacheError: the folder holds no cache, or the cache is unfinished, damaged or of another format.
 
     Attributes:
-        path: folder of the cache.
+        path: cache folder.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -35,7 +35,7 @@ class Cache:
 
     @property
     def ids(self) -> npt.NDArray[np.str_]:
-        """Names of the rows, unique, str [N]."""
+        """Unique ids of the rows, str [N]."""
         return self._rows.ids
 
     @property
@@ -50,53 +50,53 @@ class Cache:
 
     @property
     def groups(self) -> npt.NDArray[np.str_]:
-        """Group of each row, str [N]; rows without one share a group with their byte-identical copies."""
+        """Group of each row, str [N]; a row without a group forms one with its byte-identical copies."""
         return self._rows.groups
 
     @cached_property
     def recipes(self) -> dict[str, Recipe]:
-        """How each column of vectors was made, columns of patch tokens included."""
+        """Recipe of each vector column, including columns of patch tokens."""
         return {**self._rows.tokens, **self._rows.recipes}
 
     def vectors(self, column: str | None = None) -> npt.NDArray[np.floating]:
-        """Read a column of vectors into memory, as it is stored: float16 or float32 [N, D], [N, T, D] for tokens.
+        """Read a vector column into memory in its stored type: float16 or float32 [N, D], or [N, T, D] for tokens.
 
         Args:
-            column: its name; may be left out where the cache has one column beside its tokens.
+            column: name of the column; may be omitted if the cache has exactly one column besides tokens.
 
         Raises:
-            CacheError: there is no such column, several or columns of tokens alone could be meant, or a shard is
+            CacheError: the column does not exist, no column was named and the choice is not unique, or a shard is
                 damaged.
         """
         if column is None:
             if len(self._rows.recipes) != 1:
                 raise CacheError(
-                    "a column is read unnamed where it is the only one of vectors, however: "
-                    f"{self.path} has {sorted(self.recipes)} and none was named. Call vectors(NAME)."
+                    "a column must be named unless the cache has exactly one column besides tokens, but "
+                    f"{self.path} has {sorted(self.recipes)}. Call vectors(NAME)."
                 )
             (column,) = self._rows.recipes
         return self.table([column]).columns[column]
 
     def table(self, columns: Sequence[str] | None = None) -> FeatureTable:
-        """Read vectors and all that belongs to each row into memory.
+        """Read vectors and the metadata of each row into memory.
 
         Args:
-            columns: the vector columns to read; None reads all but columns of tokens, which are large.
+            columns: vector columns to read; None reads all except columns of tokens, which are large.
 
         Raises:
-            CacheError: the cache lacks a column, was changed since it was opened, or is damaged.
+            CacheError: the cache lacks a column, has changed since it was opened, or is damaged.
         """
         return read_table(self.path, columns)
 
     def __len__(self) -> int:
-        """N, the number of rows."""
+        """Return the number of rows, N."""
         return len(self._rows.ids)
 
     def __fspath__(self) -> str:
-        """The folder, so that whatever opens a path opens a cache."""
+        """Return the folder, so that a cache can be passed wherever a path is accepted."""
         return str(self.path)
 
     def __repr__(self) -> str:
         shapes = {name: list(column.shape[1:]) for name, column in self._rows.stored.items()}
-        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        return f"<Cache {str(self.path)!r}: {len(self)} rows, {len(self.class_names)} classes, {told}>"
+        columns = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        return f"<Cache {str(self.path)!r}: {len(self)} rows, {len(self.class_names)} classes, {columns}>"

@@ -1,6 +1,6 @@
-"""The canary: a small image made by integer arithmetic, embedded at the start of a cache and again before its use.
+"""The canary: a small synthetic image, embedded when a cache is created and again before the cache is used.
 
-Its stored vectors tell whether today's library versions and device still give yesterday's numbers.
+Comparing both vectors shows whether the current library versions and device still reproduce the stored numbers.
 """
 
 import hashlib
@@ -9,12 +9,12 @@ import numpy as np
 
 SIDE = 320
 APART = 0.01414
-"""Largest distance between a canary's vectors of two runs, as a share of the first's length: that of a cosine of 0.9999
-at equal length. Batch sizes and devices move the low bits only."""
+"""Largest allowed relative distance between two embeddings of the canary; for vectors of equal length it corresponds to
+a cosine of 0.9999. Batch sizes and devices change only the low bits."""
 
 
 def canary_image() -> np.ndarray:
-    """Gradients, stripes and a disc, uint8 [320, 320, 3]: smooth and sharp, coloured, and the same everywhere.
+    """Draw gradients, stripes and a disc with integer arithmetic, uint8 [320, 320, 3], identical on every machine.
 
     >>> canary_sha256()[:12]
     '60c2c3b6d12b'
@@ -28,20 +28,20 @@ def canary_image() -> np.ndarray:
 
 
 def canary_sha256() -> str:
-    """SHA-256 of the canary's pixels, in hex."""
+    """Return the SHA-256 of the canary's pixels, in hex."""
     return hashlib.sha256(canary_image().tobytes()).hexdigest()
 
 
-def apart(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The distance of a vector [D] from the one that is wanted, as a share of the latter's length.
+def apart(vector: np.ndarray, expected: np.ndarray) -> float:
+    """Return the distance of a vector [D] from the expected one, relative to the norm of the latter.
 
-    A cosine would not see a vector that is a multiple of the other. Infinite where lengths of vectors differ, a number
-    is not finite, or only the wanted one is zero.
+    Unlike a cosine, this detects a vector that is a multiple of the expected one. The result is infinite if the shapes
+    differ, a number is not finite, or only the expected vector is zero.
 
     >>> apart(np.array([3.0, 0.0]), np.array([2.0, 0.0]))
     0.5
     """
-    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    a, b = vector.astype(np.float64), expected.astype(np.float64)
     if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return float("inf")
     distance, length = float(np.linalg.norm(a - b)), float(np.linalg.norm(b))

@@ -1,4 +1,4 @@
-"""Cells of text columns, whether they come from a CSV file, from Parquet, or from arrays in memory."""
+"""Conversion of text cells from CSV files, Parquet files or arrays in memory."""
 
 import math
 import numbers
@@ -11,14 +11,14 @@ import pyarrow as pa
 from frostbench.embedcache.names import is_blank
 
 UNKNOWN_WORDS = frozenset({"NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "NULL", "null", "None"})
-"""What programs write into an optional column where they know nothing: R, pandas, NumPy, Excel, databases."""
+"""Markers for missing values written by R, pandas, NumPy, Excel and databases."""
 _MISSING_TYPES = frozenset({"NAType", "NaTType"})
 _EXACT = 2**53
-"""From here on float64 has one number for several integers."""
+"""From here on, several integers share one float64 value."""
 
 
 def known_cells(cells: Sequence[str | None], name: str) -> tuple[list[str | None], list[str]]:
-    """The cells of an optional column without words that programs write for "unknown", and a note that says which.
+    """Replace markers for missing values in an optional column by None, and return a note that lists them.
 
     >>> known_cells(["p1", "NA", None], "group")[0]
     ['p1', None, None]
@@ -26,35 +26,31 @@ def known_cells(cells: Sequence[str | None], name: str) -> tuple[list[str | None
     words = Counter(cell for cell in cells if cell in UNKNOWN_WORDS)
     if not words:
         return list(cells), []
-    told = ", ".join(f"{count} × {word}" for word, count in sorted(words.items()))
-    note = f"Cells of column {name!r} that say {told} were taken as unknown. If that is a name, write it otherwise."
+    counts = ", ".join(f"{count} × {word}" for word, count in sorted(words.items()))
+    note = f"Cells of column {name!r} were treated as missing: {counts}. If such a word is a real name, rename it."
     return [None if cell in UNKNOWN_WORDS else cell for cell in cells], [note]
 
 
 def as_texts(values: Sequence[Any], name: str, where: str) -> list[str | None]:
-    """Texts and whole numbers as text, None where a cell is missing or blank.
+    """Convert text and whole numbers to text; a missing or blank cell becomes None.
 
     Raises:
         ValueError: a cell is neither text nor a whole number.
     """
-    found = list[str | None]()
+    cells = list[str | None]()
     for row, value in enumerate(values):
         try:
-            found.append(_as_text(value))
+            cells.append(_as_text(value))
         except TypeError:
             raise ValueError(
-                f"column {name!r} must hold text or whole numbers, however: row {row} of {where} (counted from 0) "
-                f"holds {value!r}, a {type(value).__name__}. Convert it: a class named 1.0 is no class 1."
+                f"column {name!r} must hold text or whole numbers, but row {row} of {where} (counted from 0) holds "
+                f"{value!r}, a {type(value).__name__}. Convert it to text: a class named 1.0 is not class 1."
             ) from None
-    return found
+    return cells
 
 
 def _as_text(value: Any) -> str | None:
-    """One cell.
-
-    Raises:
-        TypeError: it is neither text nor a whole number.
-    """
+    """Convert one cell; raise TypeError if it is neither text nor a whole number."""
     if value is None or type(value).__name__ in _MISSING_TYPES:
         return None
     if isinstance(value, str):
@@ -64,15 +60,15 @@ def _as_text(value: Any) -> str | None:
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if isinstance(value, numbers.Real):
-        found = whole(float(value))
-        if found is None and not math.isnan(value):
+        integer = whole(float(value))
+        if integer is None and not math.isnan(value):
             raise TypeError
-        return None if found is None else str(found)
+        return None if integer is None else str(integer)
     raise TypeError
 
 
 def whole(value: float) -> int | None:
-    """The integer that a floating-point number stands for; None where it is none, or too large to be told from others.
+    """Return the integer that a float represents, or None if it is fractional or too large to be exact.
 
     >>> whole(7.0), whole(1.5), whole(2.0**60)
     (7, None, None)
@@ -81,13 +77,13 @@ def whole(value: float) -> int | None:
 
 
 def column_texts(column: pa.ChunkedArray, name: str, where: str) -> list[str | None]:
-    """The cells of a column of a table as text, None where they are missing or blank.
+    """Convert the cells of a table column to text; a missing or blank cell becomes None.
 
-    Whole numbers may be stored as floating point, as pandas does where a cell of a column of integers is empty.
-    Dates and timestamps are text in the column `time`.
+    Whole numbers may be stored as floating point, as pandas does if a column of integers has an empty cell. Dates and
+    timestamps are accepted in the column `time` only.
 
     Raises:
-        ValueError: the column holds something else than text and whole numbers.
+        ValueError: the column holds something other than text and whole numbers.
     """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_floating(kind):
@@ -102,8 +98,8 @@ def column_texts(column: pa.ChunkedArray, name: str, where: str) -> list[str | N
     fits += (pa.types.is_date, pa.types.is_timestamp) if name == "time" else ()
     if not any(is_kind(kind) for is_kind in fits):
         raise ValueError(
-            f"column {name!r} must hold text or whole numbers, however: {where} holds {kind}. Convert it: a class "
-            "named 1.0 is no class 1."
+            f"column {name!r} must hold text or whole numbers, but {where} holds {kind}. Convert it to text: a class "
+            "named 1.0 is not class 1."
         )
     cells: list[str | None] = column.cast(pa.string()).to_pylist()
     return [None if cell is None or is_blank(cell) else cell for cell in cells]

@@ -1,4 +1,4 @@
-"""How every settings model of this package is configured."""
+"""The shared pydantic configuration of all settings models."""
 
 from typing import Final
 

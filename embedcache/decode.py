@@ -1,22 +1,22 @@
-"""The one decode path: the bytes of an image file to uint8 RGB, the same everywhere, or a reason why not.
+"""Decoding of image files to uint8 RGB, identical on every machine, or to the reason why a file cannot be decoded.
 
-The rules, which are part of a recipe as `decoder="pillow"`:
+The recipe field `decoder="pillow"` stands for these rules:
 
-- The EXIF orientation is applied. EXIF data that cannot be parsed count as absent.
+- The EXIF orientation is applied. EXIF data that cannot be parsed are ignored.
 - 16-bit grey (I;16, I;16B, I;16L, and I within 0..65535) is scaled by 1/257 and rounded. Pillow itself reads 16-bit
-  colour as the high byte, which differs by one level at most. Other 32-bit values and floating point are refused, since
-  their range is not stated in the file.
-- Where a recipe states an intensity range (low, high), grey values of more than 8 bits are clipped to it, low becomes 0
-  and high 255, rounded; so are 32-bit values and floating point. A PGM file that states another largest value than
-  65535 is scaled by that. 8-bit images are taken as they are, and 16-bit colour is refused, since Pillow cannot read
-  all its bits.
+  colour as the high byte, which differs by at most one level. Other 32-bit values and floating point are refused,
+  because the file does not state their range.
+- If the recipe states an intensity range (low, high), grey values of more than 8 bits, including 32-bit and
+  floating-point values, are clipped to it and scaled so that low becomes 0 and high becomes 255, rounded. A PGM file
+  whose stated maximum is not 65535 is scaled by that maximum instead. 8-bit images are left unchanged, and 16-bit
+  colour is refused because Pillow cannot read all its bits.
 - Transparency (alpha, palette, colour key) is composited on a stated background.
-- CMYK, YCbCr, L, P and 1 are converted by Pillow. ICC profiles are ignored: pixels are taken as they are stored.
-- Animations and multi-page files give their first frame, which is remarked; that of an MPO is the photo, and its others
-  (depth, previews) are not remarked.
+- CMYK, YCbCr, L, P and 1 are converted by Pillow. ICC profiles are ignored: pixel values are used as stored.
+- Of animations and multi-page files only the first frame is used, with a remark. For an MPO this is the photo;
+  its other frames (depth, previews) cause no remark.
 - Truncated files are refused, never filled up with grey.
 
-Nothing here changes Pillow's globals or the warning filters, so it may run in many threads.
+Nothing here changes Pillow's globals or the warning filters, so decoding is thread-safe.
 """
 
 import re
@@ -31,9 +31,9 @@ from PIL import ExifTags, Image, ImageFile
 from frostbench.embedcache.remarks import Remarks
 
 PIXEL_LIMIT = 89_478_485
-"""Pillow's own limit: as RGB these pixels take a quarter of a GiB."""
+"""Pillow's own limit, a quarter of a GiB as RGB."""
 
-# Only plain raster formats: others run programs (EPS calls Ghostscript) or hold no pixels.
+# Plain raster formats only: others run programs (EPS calls Ghostscript) or hold no pixels.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "PPM", "JPEG2000", "AVIF")
 _SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
 _UNREAD = (
@@ -43,9 +43,9 @@ _UNREAD = (
     ("PDF", 0, (b"%PDF",)),
     ("DICOM", 128, (b"DICM",)),
 )
-"""Formats that are often met, some under a JPEG file's name: where and how they begin."""
+"""Common unsupported formats, some of which are often named .jpg: name, offset and first bytes."""
 FEW_LEVELS = 64
-"""Of 256 grey levels; images of 16 bits that keep fewer are remarked."""
+"""16-bit images that keep fewer than this many of 256 levels cause a remark."""
 Range = tuple[float, float]
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -59,18 +59,18 @@ _TURNS = {
 
 
 class DecodeError(ValueError):
-    """An image that cannot be embedded; the message is the reason that stands in the quarantine."""
+    """An image that cannot be embedded; the message is the reason recorded in the quarantine."""
 
 
 class ElsewhereError(DecodeError):
-    """An image that cannot be embedded because of another file than its own, and may be once that is mended."""
+    """An image that cannot be embedded because of a different file, and can be once that file is repaired."""
 
 
 def read_image_file(path: Path) -> bytes:
-    """The bytes of an image file.
+    """Return the bytes of an image file.
 
     Raises:
-        DecodeError: there is no such file, it is not a regular file, cannot be read or is empty.
+        DecodeError: the file does not exist, is not a regular file, cannot be read, or is empty.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -118,16 +118,16 @@ def decode_image(
     """Decode the content of an image file under the rules of this module.
 
     Args:
-        data: the whole file.
+        data: full content of the file.
         background: RGB colour on which transparent pixels are composited.
-        pixel_limit: largest width × height that is decoded; checked before the pixels are.
-        intensity_range: grey values of more than 8 bits that become 0 and 255; None takes all 16 bits.
+        pixel_limit: largest width × height that is decoded; checked before the pixels are read.
+        intensity_range: grey values of more than 8 bits that become 0 and 255; None uses all 16 bits.
 
     Returns:
-        uint8 [H, W, 3], RGB, and what should be told of the image.
+        RGB pixels uint8 [H, W, 3], and remarks about the image.
 
     Raises:
-        DecodeError: not an image, truncated, too large, or of a kind whose numbers have no stated range.
+        DecodeError: not an image, truncated, too large, or with values whose range is not stated.
     """
     try:
         with _open(data) as image:
@@ -140,25 +140,25 @@ def decode_image(
         return np.array(rgb if turn is None else rgb.transpose(turn)), remarks + Remarks(pages=int(pages))
     except (DecodeError, MemoryError):
         raise
-    # A damaged file makes Pillow's parsers raise nearly anything: OSError, SyntaxError, struct.error, KeyError …
+    # Pillow's parsers raise almost any exception on a damaged file: OSError, SyntaxError, struct.error, KeyError …
     except Exception as error:
         raise DecodeError(_reason(error)) from error
 
 
 def _open(data: bytes) -> ImageFile.ImageFile:
-    """Like `Image.open`, which warns of a large image or raises before the size can be asked for."""
+    """Open an image without the size check of `Image.open`, which warns or raises before the size is known."""
     Image.init()
     for name in _FORMATS:
         factory, accept = Image.OPEN.get(name, (None, None))
         accepted = factory is not None and (accept is None or accept(data[:16]))
-        # The answer is a sentence where this build of Pillow lacks the format.
+        # `accept` returns a sentence if this build of Pillow lacks the format.
         if factory is None or not accepted or isinstance(accepted, str):
             continue
         try:
             return factory(BytesIO(data), "")
         except (SyntaxError, IndexError, TypeError, struct.error):
             continue
-    known = next((name for name, place, begins in _UNREAD if data[place:].startswith(begins)), None)
+    known = next((name for name, offset, magic in _UNREAD if data[offset:].startswith(magic)), None)
     if known is not None:
         raise DecodeError(f"is {known}, a format that is not read here; convert it")
     raise DecodeError("is not an image in a format that is read here")
@@ -175,12 +175,12 @@ def _has_pages(image: ImageFile.ImageFile) -> bool:
 
 
 def _has_deep_colour(image: ImageFile.ImageFile) -> bool:
-    """Whether pixels have several channels of 16 bits, of which Pillow reads the high byte."""
+    """Whether the image has several channels of 16 bits, of which Pillow reads the high byte only."""
     return image.mode not in (*_SIXTEEN_BITS, "F") and any(";16" in str(tile[3]) for tile in image.tile)
 
 
 def _states_range(image: ImageFile.ImageFile) -> bool:
-    """Whether the file states the largest value, and Pillow scales by it: PNM files other than of all 16 bits."""
+    """Whether the file states its largest value, by which Pillow scales: PNM files with less than full 16 bits."""
     return image.format == "PPM" and any(tile[0] != "raw" for tile in image.tile)
 
 
@@ -206,12 +206,12 @@ def _composited(image: Image.Image, background: tuple[int, int, int]) -> Image.I
 
 
 def _extremes(rgb: Image.Image) -> tuple[int, int]:
-    found = np.asarray(rgb)
-    return int(found.min()), int(found.max())
+    pixels = np.asarray(rgb)
+    return int(pixels.min()), int(pixels.max())
 
 
 def _scale_16_bits(values: np.ndarray) -> tuple[np.ndarray, Remarks]:
-    """0..65535 to 0..255 by 1/257, rounded half up."""
+    """Scale 0..65535 to 0..255 by 1/257, rounded half up."""
     wide = values.astype(np.int64)
     low, high = int(wide.min()), int(wide.max())
     if low < 0 or high > 65535:
@@ -224,7 +224,7 @@ def _scale_16_bits(values: np.ndarray) -> tuple[np.ndarray, Remarks]:
 
 
 def _scale(values: np.ndarray, window: Range) -> np.ndarray:
-    """The low end to 0 and the high end to 255, rounded half up; what lies outside is clipped."""
+    """Clip to the range and scale it to 0..255, rounded half up."""
     low, high = window
     wide = values.astype(np.float64)
     if not np.isfinite(wide).all():
@@ -240,6 +240,6 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """The error in words, without memory addresses, so that equal runs give equal files."""
-    said = re.sub(r" at 0x[0-9a-fA-F]+", "", str(error))
-    return f"cannot be decoded: {said}" if said else f"cannot be decoded: {type(error).__name__}"
+    """Return the error text without memory addresses, so that equal runs write equal files."""
+    message = re.sub(r" at 0x[0-9a-fA-F]+", "", str(error))
+    return f"cannot be decoded: {message or type(error).__name__}"

@@ -1,7 +1,7 @@
-"""From a decoded image to the square that a backbone sees, by the numbers of a recipe.
+"""Resizing and cropping of a decoded image to the square input of a backbone, as stated by a recipe.
 
-The three crops follow timm's evaluation transform pixel for pixel, but take every number from the recipe, so that a
-cache and an exported head keep their meaning when a library changes its defaults.
+The three crops match timm's evaluation transform pixel for pixel, but take every number from the recipe, so that caches
+and exported heads stay valid when a library changes its defaults.
 """
 
 import math
@@ -14,7 +14,7 @@ from frostbench.embedcache.decode import DecodeError
 from frostbench.embedcache.recipe import Recipe
 
 RESIZED_PIXEL_LIMIT = 2**26
-"""A sliver of 1 x 100,000 pixels would grow to gigabytes when its short side is scaled up."""
+"""An image of 1 x 100,000 pixels would grow to gigabytes when its short side is scaled up."""
 
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,
@@ -27,7 +27,7 @@ _FILTERS = {
 
 
 def resize_length(size: int, crop_fraction: float) -> int:
-    """The length to scale to before a crop of `size` pixels, rounded down as timm does.
+    """Compute the length to resize to before a crop of `size` pixels, rounded down as in timm.
 
     >>> resize_length(224, 0.875)
     256
@@ -36,29 +36,29 @@ def resize_length(size: int, crop_fraction: float) -> int:
 
 
 def prepare_image(image: np.ndarray, recipe: Recipe) -> torch.Tensor:
-    """Resize and crop an image by its recipe.
+    """Resize and crop an image as its recipe states.
 
     Args:
         image: uint8 [H, W, 3].
         recipe: a resolved recipe.
 
     Returns:
-        uint8 [3, S, S] in channels-last memory; S is the recipe's size.
+        uint8 [3, S, S] in channels-last memory format; S is the recipe's size.
 
     Raises:
         TypeError: the image is not uint8 [H, W, 3].
-        ValueError: the recipe does not say how to resize.
-        DecodeError: the image is so long and thin that it would not fit into memory.
+        ValueError: the recipe does not state how to resize.
+        DecodeError: the image is so long and thin that the resized image would not fit into memory.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise TypeError(
-            f"an image must be uint8 [H, W, 3], however: {image.dtype} {list(image.shape)} came. "
+            f"an image must be uint8 [H, W, 3], got {image.dtype} {list(image.shape)}. "
             "Use frostbench.embedcache.decode."
         )
     if recipe.size is None or recipe.resize is None or recipe.mean is None or recipe.interpolation not in _FILTERS:
         raise ValueError(
-            f"images are prepared by a resolved recipe, however: recipe {recipe.hash} of provider {recipe.provider!r} "
-            "leaves the size or the resize open. Its vectors can be used, but no new image can be embedded by it."
+            f"a recipe must state size and resize to prepare images, but recipe {recipe.hash} of provider "
+            f"{recipe.provider!r} does not. Its stored vectors can be used, but no new images can be embedded with it."
         )
     height, width = image.shape[:2]
     target = _resized(width, height, recipe.resize, recipe.crop)
@@ -75,7 +75,7 @@ def prepare_image(image: np.ndarray, recipe: Recipe) -> torch.Tensor:
 
 
 def _resized(width: int, height: int, length: int, crop: str) -> tuple[int, int]:
-    """Width and height after the resize, with the rounding of torchvision (center) and timm (border)."""
+    """Compute width and height after the resize, rounded as in torchvision (center) and timm (border)."""
     if crop == "squash":
         return length, length
     if crop == "border":
@@ -87,7 +87,7 @@ def _resized(width: int, height: int, length: int, crop: str) -> tuple[int, int]
 
 
 def _centered(picture: Image.Image, size: int, fill: tuple[int, ...]) -> Image.Image:
-    """Cut or pad to the square in the middle; an odd pixel of padding goes to the right and bottom."""
+    """Crop or pad to the central square; an odd pixel of padding goes to the right and bottom."""
     left, top = (_offset(length, size) for length in picture.size)
     if min(picture.size) >= size:
         return picture.crop((left, top, left + size, top + size))
@@ -97,5 +97,5 @@ def _centered(picture: Image.Image, size: int, fill: tuple[int, ...]) -> Image.I
 
 
 def _offset(length: int, size: int) -> int:
-    """Where the square begins inside the picture, negative where the picture begins inside the square."""
+    """Return the start of the square within the picture; negative if the square is larger."""
     return round((length - size) / 2) if length >= size else -((size - length) // 2)

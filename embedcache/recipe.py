@@ -1,4 +1,4 @@
-"""Recipes: everything that changes a stored vector, resolved before the first image, and its short hash."""
+"""Recipes: all settings that affect a stored vector, resolved before the first image, and their short hash."""
 
 import hashlib
 import json
@@ -18,9 +18,7 @@ Channels = tuple[float, float, float]
 
 def _is_range(ends: tuple[float, float]) -> tuple[float, float]:
     if not ends[0] < ends[1]:
-        raise ValueError(
-            f"an intensity range goes from a lower to a higher value, however: {ends} came. Turn it round."
-        )
+        raise ValueError(f"the first value of an intensity range must be less than the second, got {ends}. Swap them.")
     return ends
 
 
@@ -33,94 +31,92 @@ Autocast = Literal["float32", "bfloat16", "float16", "unknown"]
 
 UNKNOWN: Final = "unknown"
 _LIBRARIES = ("torch", "timm", "pillow", "numpy", "pyarrow")
-# Fields that recipes did not always have, each None where it says nothing: left out then, so that the hashes and files
-# of earlier recipes stay as they are.
+# Fields added later. They are omitted if None, so that hashes and files of earlier recipes stay valid.
 _ADDED: Final = ("tag", "layer", "final_norm", "gem_p", "output", "prefix_tokens", "rope_periods", "intensity_range")
 
 
 class Recipe(BaseModel):
-    """The identity of one stored column: two vectors may be compared only if their recipes have the same hash.
+    """Identity of one stored column: vectors may be compared only if their recipes have the same hash.
 
-    Every field is the value that was used, never "the default". A field is None or "unknown" only for vectors that
-    came from elsewhere (`provider="external"`).
+    Every field states the value that was used, never "the default". Fields that are always set for embedded images may
+    be None or "unknown" only for imported vectors (`provider="external"`).
 
     >>> ours = Recipe(provider="external", model="mine", pooling="cls")
     >>> ours.hash == Recipe(provider="external", model="mine", pooling="avg").hash
     False
 
     Raises:
-        pydantic.ValidationError: a field is unknown, out of its bounds, or left open though the provider is ours.
+        pydantic.ValidationError: a field is unknown, out of bounds, or missing for a provider other than "external".
     """
 
     model_config = SETTINGS
 
     version: Literal[1] = 1
-    """Raised when our own decoding, resizing or pooling starts to give other numbers for the same fields."""
+    """Version of Frostbench's decoding, resizing and pooling; raised when they change the numbers for equal fields."""
     provider: Literal["bundled", "timm", "huggingface", "open_clip", "onnx", "external"]
-    """Where the backbone's code and weights come from; external vectors were computed elsewhere."""
+    """Source of the backbone's code and weights; external vectors were computed outside Frostbench."""
     model: str = Field(min_length=1, max_length=300)
-    """The provider's name of the model."""
+    """Name of the model at its provider."""
     weights_sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
-    """SHA-256 over the loaded tensors of the backbone without its classifier, wherever they were loaded from."""
+    """SHA-256 of the backbone's tensors without the classifier, independent of the file they were loaded from."""
     size: int | None = Field(default=None, ge=1, le=8192)
-    """Side in pixels of the square that the backbone sees."""
+    """Side in pixels of the backbone's square input."""
     resize: int | None = Field(default=None, ge=1, le=16384)
     """Length in pixels to which the image is scaled before the crop: of the short side for crop center, of the long side for border, of both for squash."""  # noqa: E501
     crop: Crop = UNKNOWN
-    """How the scaled image becomes a square: center cuts, squash ignores the aspect ratio, border pads."""
+    """How the scaled image becomes a square: center crops, squash ignores the aspect ratio, border pads."""
     crop_fraction: float | None = Field(default=None, gt=0, le=2)
-    """The crop fraction that `resize` was computed from: resize = floor(size / crop_fraction)."""
+    """Crop fraction from which `resize` was computed: resize = floor(size / crop_fraction)."""
     interpolation: Interpolation = UNKNOWN
-    """The filter of the resize."""
+    """Resampling filter of the resize."""
     antialias: bool | None = None
-    """Whether the filter widens when an image shrinks, as Pillow's always does."""
+    """Whether the filter is widened when an image is downscaled, as Pillow always does."""
     resizer: Literal["pillow", "unknown"] = UNKNOWN
-    """The library that resizes; others give other pixels for the same filter name."""
+    """Library that resizes; other libraries give different pixels for the same filter name."""
     decoder: Literal["pillow", "unknown"] = UNKNOWN
-    """The library that decodes, under the rules of `frostbench.embedcache.decode`."""
+    """Library that decodes, under the rules of `frostbench.embedcache.decode`."""
     alpha_background: tuple[Pixel, Pixel, Pixel] | None = None
-    """The RGB colour on which transparent pixels are composited."""
+    """RGB colour on which transparent pixels are composited."""
     mean: Channels | None = None
-    """Subtracted from each RGB channel after scaling pixels to 0..1."""
+    """Value subtracted from each RGB channel after scaling pixels to 0..1."""
     std: Channels | None = None
-    """Divides each RGB channel after the mean was subtracted."""
+    """Value by which each RGB channel is divided after the mean was subtracted."""
     autocast: Autocast = UNKNOWN
-    """The type in which matrix products and convolutions ran; weights and pooled vectors are float32."""
+    """Number type of matrix products and convolutions; weights and pooled vectors are float32."""
     pooling: Pooling = UNKNOWN
     """cls is the class token, patch_mean the mean of the patch tokens, avg the model's own average-pooled features, gem the generalised mean, tokens all patch tokens, projection the image embedding in the space shared with text, output the model's own vector."""  # noqa: E501
     normalised: bool | None = None
     """Whether each vector was scaled to length one before it was stored."""
     storage: Storage = "float16"
-    """The type in which vectors are stored: float32 for imported ones of which float16 would lose too much."""
+    """Number type of stored vectors: float32 for imported vectors that would lose too much precision in float16."""
     view: str = Field(default="original", min_length=1, max_length=1000)
-    """What was embedded: the image itself (original), or a view by a policy with all its settings and its seed."""
+    """What was embedded: the image itself (original), or a view made by a policy with all its settings and its seed."""
     reduction: Literal["none"] = "none"
     """How tokens were merged or dropped inside the backbone."""
     tag: str | None = Field(default=None, min_length=1, max_length=300)
-    """The name of an open_clip model's pretrained weights, which brings its own preprocessing."""
+    """Name of an open_clip model's pretrained weights, which determines its preprocessing."""
     layer: int | None = Field(default=None, ge=-500, le=-2)
-    """Which block's output was pooled, counted from the end: -2 is the last but one; None is the model's own end."""
+    """Block whose output was pooled, counted from the end: -2 is the last but one; None is the model's final output."""
     final_norm: bool | None = None
-    """Whether the model's final normalisation was applied to an earlier layer; None for the model's own end."""
+    """Whether the model's final normalisation was applied to an earlier layer; None for the model's final output."""
     gem_p: float | None = Field(default=None, ge=1, le=100)
-    """The exponent of the generalised mean."""
+    """Exponent of the generalised mean."""
     output: str | None = Field(default=None, min_length=1, max_length=300)
-    """The name of the output, where the model has named ones."""
+    """Name of the output, if the model has named outputs."""
     prefix_tokens: int | None = Field(default=None, ge=0, le=1000)
-    """How many class and register tokens stand before the patch tokens and are left out of their mean."""
+    """Number of class and register tokens that precede the patch tokens and are excluded from their mean."""
     rope_periods: Literal["float32", "bfloat16"] | None = None
-    """The number type in which the periods of rotary position embeddings are held, where the provider fixes it."""
-
+    """Number type of the periods of rotary position embeddings, if the provider fixes it."""
     intensity_range: IntensityRange | None = None
-    """The grey values of images of more than 8 bits that become 0 and 255; None takes all 16 bits."""
+    """Grey values of images of more than 8 bits that become 0 and 255; None uses all 16 bits."""
 
     @model_validator(mode="after")
     def _is_resolved(self) -> Self:
-        left = unknown_fields(self)
-        if self.provider != "external" and left:
+        unknown = unknown_fields(self)
+        if self.provider != "external" and unknown:
             raise ValueError(
-                f"a recipe of provider {self.provider!r} must be resolved completely, however: {', '.join(left)} "
-                "is open. Only vectors imported as 'external' may have unknown fields."
+                f"a recipe of provider {self.provider!r} must state every field, but {', '.join(unknown)} is missing. "
+                "Only vectors imported as 'external' may have unknown fields."
             )
         return self
 
@@ -131,23 +127,23 @@ class Recipe(BaseModel):
 
     @property
     def hash(self) -> str:
-        """The first 12 hex digits of the SHA-256 of the fields as key-sorted JSON, as `model_dump` gives them."""
+        """First 12 hex digits of the SHA-256 of the fields of `model_dump` as key-sorted JSON."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def unknown_fields(recipe: Recipe) -> list[str]:
-    """The fields of a recipe that nobody knows, in field order.
+    """Return the required fields whose value is unknown, in field order.
 
     >>> unknown_fields(Recipe(provider="external", model="mine"))[:2]
     ['weights_sha256', 'size']
     """
-    asked = [name for name in Recipe.model_fields if name not in _ADDED]
-    return [name for name in asked if getattr(recipe, name) in (None, UNKNOWN)]
+    required = [name for name in Recipe.model_fields if name not in _ADDED]
+    return [name for name in required if getattr(recipe, name) in (None, UNKNOWN)]
 
 
 def differences(first: Recipe, second: Recipe) -> dict[str, tuple[Any, Any]]:
-    """The fields in which two recipes differ, with both values.
+    """Return the fields in which two recipes differ, with both values.
 
     >>> differences(Recipe(provider="external", model="a"), Recipe(provider="external", model="b"))
     {'model': ('a', 'b')}
@@ -157,22 +153,22 @@ def differences(first: Recipe, second: Recipe) -> dict[str, tuple[Any, Any]]:
 
 
 def provenance(device: torch.device, libraries: Sequence[str] = ()) -> dict[str, str]:
-    """What else may move the low bits: library versions and the device. A difference warns; it does not refuse.
+    """Return the device and library versions, which may change the low bits; differences cause a warning only.
 
     Args:
-        device: where the model runs.
-        libraries: names of distributions that count besides those every backbone uses.
+        device: device of the model.
+        libraries: names of further distributions, besides those that every backbone uses.
     """
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    found = {"device": f"{device.type} ({name})", "python": platform.python_version()}
-    return found | _versions((*_LIBRARIES, *libraries))
+    facts = {"device": f"{device.type} ({name})", "python": platform.python_version()}
+    return facts | _versions((*_LIBRARIES, *libraries))
 
 
 def _versions(names: Sequence[str]) -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in names:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            versions[name] = "not installed"
+    return versions

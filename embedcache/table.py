@@ -1,4 +1,4 @@
-"""FeatureTable: the vectors of a finished cache, in memory or on disk, with everything that belongs to each row."""
+"""FeatureTable: the vectors of a finished cache, in memory or on disk, with the metadata of each row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,22 +26,21 @@ class FeatureTable:
     """The N embedded rows of a cache, in listing order; every array is read-only.
 
     Attributes:
-        ids: unique names of the rows, str [N].
-        columns: the vectors by column name as they are stored, float16 or float32 [N, D], or [N, T, D] of tokens; empty
-            where they stay on disk.
+        ids: unique ids of the rows, str [N].
+        columns: vectors by column name in their stored type, float16 or float32 [N, D], or [N, T, D] for tokens; empty
+            if they stay on disk.
         labels: index into `class_names`, int64 [N].
-        class_names: all classes of the listing, also those without a row here.
-        groups: rows of one group must not be split, str [N].
-        has_groups: False where no item states a group, so that only byte-identical copies share one.
+        class_names: all classes of the listing, including those without a row here.
+        groups: group of each row, str [N]; a group must not be split between training and evaluation.
+        has_groups: whether any item states a group; if not, only byte-identical copies share one.
         content: SHA-256 of the file (or vector) of each row, hex, str [N].
-        split: the role that the listing gives to each row ("" where none), str [N]; None where it gives none at all.
-        recipes: what made each column.
-        stored: the columns by name where they stay on disk; empty where they are in memory.
-        times: when each image was taken, as ISO 8601 text that sorts ("" where unknown), str [N]; None where no item
-            says it.
-        folder: of the cache; None for rows that are in no cache.
-        tokens: what made each column of patch tokens of the cache, whether it was read or not.
-        also: vectors of further views of the rows' images by COLUMN@VIEW, float16 [N, D], NaN where a row has none.
+        split: role that the listing assigns to each row ("" if no role), str [N]; None if it assigns no roles.
+        recipes: recipe of each column.
+        stored: columns by name that stay on disk; empty if they are in memory.
+        times: capture time of each image as sortable ISO 8601 text ("" if unknown), str [N]; None if no item has one.
+        folder: cache folder; None for rows that are not in a cache.
+        tokens: recipe of each column of patch tokens in the cache, whether it was read or not.
+        also: vectors of further views of the rows' images by COLUMN@VIEW, float16 [N, D], NaN if a row has no view.
     """
 
     ids: np.ndarray
@@ -61,16 +60,16 @@ class FeatureTable:
 
     @cached_property
     def rows_hash(self) -> str:
-        """SHA-256 of ids, contents, labels by name, groups and class names: of everything but the recipes."""
+        """SHA-256 of ids, contents, labels by name, groups and class names: everything except the recipes."""
         names = [self.class_names[i] for i in self.labels]
         return hash_rows(self.ids.tolist(), self.content.tolist(), names, self.groups.tolist(), self.class_names)
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 of the rows and of the recipe of each column of vectors, in any order.
+        """SHA-256 of the rows and of the recipe of each vector column, in any order.
 
-        Columns of patch tokens count only where the cache has no others, and then all of them, so that it is the same
-        whichever were read.
+        Columns of patch tokens count only if the cache has no other columns, and then all of them count, so that the
+        hash does not depend on which columns were read.
         """
         plain = {name: recipe.hash for name, recipe in self.recipes.items() if name not in self.tokens}
         return hash_table(plain or {name: recipe.hash for name, recipe in self.tokens.items()}, self.rows_hash)
@@ -79,20 +78,20 @@ class FeatureTable:
 def read_table(
     cache_dir: Path, columns: Sequence[str] | None = None, verify: bool = False, stored: bool = False
 ) -> FeatureTable:
-    """Read a finished cache; whatever is read of it is compared with the digests in its manifest.
+    """Read a finished cache and check everything that is read against the digests in its manifest.
 
-    At each opening these are cache.json, the listing, the recipes that every shard states, and the content hash of ids,
-    image bytes, labels, groups and classes. Vectors come from shards whose SHA-256 was compared: here, or where they
-    stay on disk, before the first row of a shard is read (`StoredColumn.check` does it at once).
+    Opening checks cache.json, the listing, the recipes stated in every shard, and the content hash of ids, image bytes,
+    labels, groups and classes. The SHA-256 of the shards is checked here if vectors are read into memory; if they stay
+    on disk, it is checked before the first row of a shard is read (`StoredColumn.check` checks all shards at once).
 
     Args:
-        cache_dir: the cache.
-        columns: the vector columns to read; None reads all but columns of tokens, which are large.
-        verify: check the checksum of each page and that vectors are finite as well, in case they were written damaged.
-        stored: leave the vectors on disk, as `FeatureTable.stored`.
+        cache_dir: cache folder.
+        columns: vector columns to read; None reads all except columns of tokens, which are large.
+        verify: whether to also check page checksums and that vectors are finite, in case they were written damaged.
+        stored: whether to leave the vectors on disk, as `FeatureTable.stored`.
 
     Raises:
-        CacheError: the cache is unfinished, of another format, damaged, inconsistent, or lacks a column.
+        CacheError: the cache is unfinished, of another format, damaged or inconsistent, or lacks a column.
     """
     cache, manifest = read_state(cache_dir)
     names = _choose_columns(cache, columns)
@@ -123,7 +122,7 @@ def read_table(
 def _with_vectors(
     table: FeatureTable, cache_dir: Path, cache: dict[str, Any], manifest: dict[str, Any], verify: bool, stored: bool
 ) -> FeatureTable:
-    """The table with its columns, in memory or on disk."""
+    """Return the table with its columns, in memory or on disk."""
     paths, digests = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))], digests_of(manifest)
     shapes = {name: shape_of(cache["columns"][name]) for name in table.recipes}
     kinds: dict[str, str] = {name: recipe.storage for name, recipe in table.recipes.items()}
@@ -138,74 +137,67 @@ def _with_vectors(
 
 
 def _same_rows(table: FeatureTable, **changes: Any) -> FeatureTable:
-    """The table with other vectors; the hash of its rows is not computed anew."""
-    found = replace(table, **changes)
-    found.__dict__["rows_hash"] = table.rows_hash
-    return found
+    """Return the table with other vectors, reusing the hash of its rows."""
+    changed = replace(table, **changes)
+    changed.__dict__["rows_hash"] = table.rows_hash
+    return changed
 
 
 def _check_content(cache_dir: Path, manifest: dict[str, Any], recipes: dict[str, Recipe], table: FeatureTable) -> None:
-    """Refuse rows, labels or recipes that are not those that the manifest was written for.
-
-    Raises:
-        CacheError: they are not.
-    """
-    found = hash_table({name: recipe.hash for name, recipe in recipes.items()}, table.rows_hash)
-    if found != manifest["content_hash"]:
+    """Raise CacheError unless rows, labels and recipes have the content hash of the manifest."""
+    content_hash = hash_table({name: recipe.hash for name, recipe in recipes.items()}, table.rows_hash)
+    if content_hash != manifest["content_hash"]:
         raise CacheError(
             f"rows, labels and recipes of a cache must have the content hash {manifest['content_hash'][:12]}… of its "
-            f"manifest, however: those of {cache_dir} have {found[:12]}…. Files were edited, damaged or come from "
-            f"another cache: `frostbench cache doctor {cache_dir}` looks for them; put the old files back."
+            f"manifest, but those of {cache_dir} have {content_hash[:12]}…. Files were edited, are damaged, or come "
+            f"from another cache. Find them with `frostbench cache doctor {cache_dir}` and restore the original files."
         )
 
 
 def shape_of(column: dict[str, Any]) -> tuple[int | None, int]:
-    """T, None for plain vectors, and D of a column of cache.json."""
+    """Return T (None for plain vectors) and D of a column of cache.json."""
     return column.get("tokens"), column["dim"]
 
 
 def _read_column(
     paths: Sequence[Path], name: str, tokens: int | None, dim: int, verify: bool, storage: str
 ) -> np.ndarray:
-    """A column in memory as it is stored, [N, D] or [N, T, D], read-only."""
+    """Read a column into memory in its stored type, [N, D] or [N, T, D], read-only."""
     x = read_vectors(paths, name, dim * (tokens or 1), verify, storage)
     return x if tokens is None else x.reshape(len(x), tokens, dim)
 
 
 def _choose_columns(cache: dict[str, Any], columns: Sequence[str] | None) -> list[str]:
-    there = sorted(cache["columns"])
+    available = sorted(cache["columns"])
     if columns is None:
-        return [name for name in there if shape_of(cache["columns"][name])[0] is None] or there
-    unknown = [name for name in columns if name not in there]
-    if unknown or not columns:
-        raise CacheError(
-            f"this cache holds the columns {there}, however: {list(columns)} was asked for. Choose of these."
-        )
+        return [name for name in available if shape_of(cache["columns"][name])[0] is None] or available
+    if not columns or not set(columns) <= set(available):
+        raise CacheError(f"columns must be among those of the cache, {available}, got {list(columns)}.")
     return list(columns)
 
 
 def _read_keys(cache_dir: Path, cache: dict[str, Any], manifest: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The ids and digests of all rows, from shards of the recipes of cache.json."""
+    """Read the ids and digests of all rows, and check that every shard has the recipes of cache.json."""
     ids: list[str] = []
     content: list[str] = []
     for i, shard in enumerate(manifest["shards"]):
         path = shard_path(cache_dir, i)
         if not path.is_file():
-            raise CacheError(f"the manifest lists {shard['name']}, however: its file {path} is gone. {remedy(path)}")
+            raise CacheError(f"the manifest lists {shard['name']}, but its file {path} is missing. {remedy(path)}")
         shard_ids, shard_content, columns = read_shard(cache_dir, i)
         if not same_columns(columns, cache["columns"]):
             raise CacheError(
-                f"{shard['name']} must have the recipes of cache.json, however: {path} states others, so it comes from "
-                f"another cache, or cache.json does. {remedy(path)}"
+                f"{shard['name']} must have the recipes of cache.json, but {path} states different ones, so one of "
+                f"them comes from another cache. {remedy(path)}"
             )
         if len(shard_ids) != shard["rows"]:
             raise CacheError(
-                f"{shard['name']} must hold {shard['rows']} rows as the manifest says, however: it holds "
-                f"{len(shard_ids)} in {path}. {remedy(path)}"
+                f"{shard['name']} must hold {shard['rows']} rows as stated in the manifest, but {path} holds "
+                f"{len(shard_ids)}. {remedy(path)}"
             )
         ids += shard_ids
         content += shard_content
-    check_unique(ids, "rows", f"Shards were exchanged or damaged: frostbench cache doctor {cache_dir} names them.")
+    check_unique(ids, "rows", f"Shards were swapped or damaged: frostbench cache doctor {cache_dir} names them.")
     return ids, content
 
 
@@ -214,7 +206,7 @@ def _as_index(labels: Sequence[str], class_names: Sequence[str]) -> np.ndarray:
     unknown = sorted(set(labels) - set(position))
     if unknown:
         raise CacheError(
-            f"every label must be one of the {len(class_names)} classes of cache.json, however: {unknown[:5]} are not. "
-            "Was cache.json changed after the listing?"
+            f"every label must be one of the {len(class_names)} classes of cache.json, but {unknown[:5]} are not. "
+            "Restore the cache.json that belongs to the listing."
         )
     return np.array([position[label] for label in labels], dtype=np.int64)

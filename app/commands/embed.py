@@ -84,7 +84,7 @@ def embed(
     from frostbench.app.actions.embedding import embed_listing
     from frostbench.app.actions.loading import load_backbones
     from frostbench.embedcache.decode import PIXEL_LIMIT
-    from frostbench.embedcache.extraction.opening import check_place
+    from frostbench.embedcache.extraction.opening import check_cache_folder
     from frostbench.embedcache.outputs.places import check_folder
     from frostbench.embedcache.sources.source import list_source
 
@@ -97,7 +97,7 @@ def embed(
         image_column=image_column,
         label_column=label_column,
     )
-    check_place(cache, listing)
+    check_cache_folder(cache, listing)
     check_folder(cache)
     make = partial(
         load_backbones,

@@ -1,4 +1,4 @@
-"""Frozen backbones, one file per provider."""
+"""Loading of frozen backbones, with one file per provider."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,46 +28,47 @@ def load_backbone(
     preparation: Preparation | None = None,
     compile: bool = False,
 ) -> Backbone:
-    """Load a frozen model and resolve its recipes completely.
+    """Load a frozen model and resolve all fields of its recipes.
 
     Args:
         provider: "bundled", "timm", "huggingface", "open_clip" or "onnx".
-        model: the provider's name of the model; docs/backbones.md has the forms.
-        pooling: which vectors to store, in one pass: names as `frostbench.embedcache.backbones.pooling` describes them,
-            among those that the model has. By default cls and patch_mean of vision transformers, avg of others,
-            projection of open_clip, output of ONNX.
-        size: side of the square, 32..8192 pixels; by default the model's own.
-        weights: file or folder to take the weights from instead of the hub.
-        device: where the model runs, such as "cpu" or "cuda"; see `resolve_device`.
+        model: name of the model at the provider; docs/backbones.md lists the forms.
+        pooling: vectors to store, computed in one pass: pooling names of the model, in the syntax of
+            `frostbench.embedcache.backbones.pooling`. The default is cls and patch_mean for vision transformers, avg
+            for other models, projection for open_clip, and output for ONNX.
+        size: side of the square input, 32..8192 pixels; None uses the model's own.
+        weights: file or folder to load the weights from instead of the hub.
+        device: device to run on, such as "cpu" or "cuda"; see `resolve_device`.
         autocast: number type of matrix products: auto, float32, bfloat16 or float16; see `resolve_autocast`.
         alpha_background: RGB colour on which transparent pixels are composited.
-        preparation: how images are made ready, where it is not to be as the provider says.
-        compile: whether torch.compile makes the forward pass; slow at first, then often faster.
+        preparation: resize, crop and normalisation that override those of the provider.
+        compile: whether to compile the forward pass with torch.compile, which is slow at first, then often faster.
 
     Raises:
         ValueError: an argument is not one of its choices, or does not fit the model.
-        FileNotFoundError: the weights cannot be had.
-        ModuleNotFoundError: a package that the provider needs is not installed.
+        FileNotFoundError: the weights cannot be found or downloaded.
+        ModuleNotFoundError: a package required by the provider is not installed.
     """
     check_size(size)
-    asked = preparation or Preparation()
+    overrides = preparation or Preparation()
     if size is not None:
-        asked = asked.model_copy(update={"size": size})
-    where = resolve_device(device)
-    number_type = resolve_autocast(_own_type(provider, autocast), where, model)
-    tower, config = load_tower(provider, model, weights, asked, where)
-    given: dict[str, Any] = {"provider": provider, "model": model, "autocast": number_type}
-    given |= {"alpha_background": alpha_background, "intensity_range": asked.intensity_range}
-    return assemble(tower, asked.over(config), given, pooling=pooling, size=asked.size, device=where, compile=compile)
+        overrides = overrides.model_copy(update={"size": size})
+    target = resolve_device(device)
+    number_type = resolve_autocast(_autocast_for(provider, autocast), target, model)
+    tower, config = load_tower(provider, model, weights, overrides, target)
+    fields: dict[str, Any] = {"provider": provider, "model": model, "autocast": number_type}
+    fields |= {"alpha_background": alpha_background, "intensity_range": overrides.intensity_range}
+    config = overrides.over(config)
+    return assemble(tower, config, fields, pooling=pooling, size=overrides.size, device=target, compile=compile)
 
 
-def _own_type(provider: str, autocast: str) -> str:
-    """What was asked for, or float32 for ONNX, whose graphs fix their number types."""
+def _autocast_for(provider: str, autocast: str) -> str:
+    """Return the requested type, or float32 for ONNX, whose graphs fix their number types."""
     if provider != "onnx" or autocast not in ("auto", "bfloat16", "float16"):
         return autocast
     if autocast == "auto":
         return "float32"
     raise ValueError(
-        f"the number types of an ONNX model stand in its graph, however: autocast={autocast!r} was asked for. Leave it "
-        "out, or export the model in that type."
+        f"the number type of an ONNX model is fixed in its graph, got autocast={autocast!r}. Leave autocast out, or "
+        "export the model in that type."
     )

@@ -1,4 +1,4 @@
-"""From a provider's model to a backbone: its size, device, poolings and recipes."""
+"""Assembly of a backbone from a provider's model: size, device, poolings and recipes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,29 +19,29 @@ from frostbench.embedcache.recipe import Recipe
 def assemble(
     tower: Tower,
     config: dict[str, Any],
-    given: dict[str, Any],
+    fields: dict[str, Any],
     *,
     pooling: Sequence[str],
     size: int | None,
     device: torch.device,
     compile: bool,
 ) -> Backbone:
-    """Give a loaded model its size, device and poolings, and resolve what was not given.
+    """Set size, device and poolings of a loaded model, and resolve its recipes.
 
     Args:
-        tower: a provider's model.
-        config: how it wants its images.
-        given: fields of the recipes that are known already.
-        pooling: names, or none for the model's default.
-        size: side of the square, or None for the model's own.
-        device: where the model runs.
-        compile: whether torch.compile makes the forward pass.
+        tower: model of a provider.
+        config: its input configuration.
+        fields: recipe fields that are already known.
+        pooling: pooling names; empty for the model's default.
+        size: side of the square input; None for the model's own.
+        device: device to run on.
+        compile: whether to compile the forward pass with torch.compile.
 
     Raises:
-        ValueError: the model lacks a pooling, cannot take the size, or cannot be compiled.
+        ValueError: the model lacks a pooling, does not accept the size, or cannot be compiled.
     """
-    model, side = given["model"], size if size is not None else own_size(config, given["model"])
-    sha256 = _fit(tower, given, side, device)
+    model, side = fields["model"], size if size is not None else own_size(config, fields["model"])
+    sha256 = _fit(tower, fields, side, device)
     black = torch.zeros(1, 3, side, side, device=device).contiguous(memory_format=torch.channels_last)
     offer = tower.offer(_probe(partial(tower.features, layers=()), black, model))
     names = choose_poolings(pooling, offer.available, offer.default, offer.depth, model)
@@ -49,7 +49,7 @@ def assemble(
     features = {key: value.float() for key, value in _probe(forward, black, model).items()}
     with torch.inference_mode():
         vectors = {str(name): tower.pool(features, name) for name in names}
-    shared = resolved_input(config, side) | given | {"weights_sha256": sha256} | dict(tower.facts)
+    shared = resolved_input(config, side) | fields | {"weights_sha256": sha256} | dict(tower.facts)
     return Backbone(
         tower,
         forward,
@@ -62,14 +62,14 @@ def assemble(
     )
 
 
-def _fit(tower: Tower, given: dict[str, Any], side: int, device: torch.device) -> str:
-    """Freeze the model, and give it its size and device; returns the hash of its weights."""
-    if given["autocast"] == "float16" and tower.half_breaks:
-        refuse_float16(given["model"])
-    # Before the size is set, so that one checkpoint has one hash, whatever its position embeddings are resampled to.
+def _fit(tower: Tower, fields: dict[str, Any], side: int, device: torch.device) -> str:
+    """Freeze the model, set its size and device, and return the hash of its weights."""
+    if fields["autocast"] == "float16" and tower.half_breaks:
+        refuse_float16(fields["model"])
+    # Computed before the size is set, so that resampled position embeddings do not change a checkpoint's hash.
     sha256 = tower.sha256()
     tower.set_size(side)
-    if given["provider"] == "bundled":
+    if fields["provider"] == "bundled":
         fold_batch_norms(tower.model)
     if device.type == "cpu":
         pad_within_convolutions(tower.model)
@@ -86,26 +86,22 @@ def _forward(tower: Tower, names: Sequence[PoolingName], black: torch.Tensor, mo
     try:
         with torch.inference_mode():
             compiled(black)
-    # A compiler that is missing or does not know an operation raises nearly anything.
+    # A missing compiler or an unsupported operation raises almost any exception.
     except Exception as error:
         raise ValueError(
-            f"a compiled forward pass needs a model and a compiler that torch.compile can use, however: {model} gave "
+            f"compile requires a model and a compiler supported by torch.compile, but {model} raised "
             f"{type(error).__name__}: {first_line(error)} Leave compile out."
         ) from error
     return compiled
 
 
 def _probe(forward: Forward, black: torch.Tensor, model: str) -> Features:
-    """The features of one black image [1, 3, S, S].
-
-    Raises:
-        ValueError: the model cannot take this size.
-    """
+    """Return the features of one black image [1, 3, S, S]; raise ValueError if the model does not accept its size."""
     try:
         with torch.inference_mode():
             return forward(black)
     except (RuntimeError, AssertionError, ValueError) as error:
         raise ValueError(
-            f"the model must take colour images of {black.shape[2]} x {black.shape[3]} pixels, however: {model} says: "
+            f"the model must accept colour images of {black.shape[2]} x {black.shape[3]} pixels, but {model} raised: "
             f"{first_line(error)} Choose another size."
         ) from error

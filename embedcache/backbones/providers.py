@@ -1,4 +1,4 @@
-"""Which provider loads a model. Each one's library takes seconds to import, so it waits until it is asked for."""
+"""Dispatch to the providers, whose slow imports are deferred until they are needed."""
 
 from pathlib import Path
 
@@ -10,13 +10,15 @@ from frostbench.embedcache.backbones.tower import Loaded
 PROVIDERS = ("bundled", "timm", "huggingface", "open_clip", "onnx")
 
 
-def load_tower(provider: str, model: str, weights: Path | None, asked: Preparation, device: torch.device) -> Loaded:
-    """A provider's model, and how it wants its images.
+def load_tower(
+    provider: str, model: str, weights: Path | None, preparation: Preparation, device: torch.device
+) -> Loaded:
+    """Load a provider's model and its input configuration.
 
     Raises:
-        ValueError: there is no such provider or model, or the weights do not fit it.
-        FileNotFoundError: the weights cannot be had.
-        ModuleNotFoundError: a package that the provider needs is not installed.
+        ValueError: the provider or model does not exist, or the weights do not match the model.
+        FileNotFoundError: the weights cannot be found or downloaded.
+        ModuleNotFoundError: a package required by the provider is not installed.
     """
     if provider == "timm":
         from frostbench.embedcache.backbones.timm_models import load_timm
@@ -25,7 +27,7 @@ def load_tower(provider: str, model: str, weights: Path | None, asked: Preparati
     if provider == "huggingface":
         from frostbench.embedcache.backbones.huggingface import load_huggingface
 
-        return load_huggingface(model, weights, asked)
+        return load_huggingface(model, weights, preparation)
     if provider == "open_clip":
         from frostbench.embedcache.backbones.open_clip_models import load_open_clip
 
@@ -33,18 +35,16 @@ def load_tower(provider: str, model: str, weights: Path | None, asked: Preparati
     if provider == "onnx":
         from frostbench.embedcache.backbones.onnx_models import load_onnx
 
-        return load_onnx(model, weights, asked, device)
+        return load_onnx(model, weights, preparation, device)
     return _load_bundled(provider, model, weights)
 
 
 def _load_bundled(provider: str, model: str, weights: Path | None) -> Loaded:
     if provider != "bundled":
-        raise ValueError(
-            f"the provider must be one of {', '.join(PROVIDERS)}, however: {provider!r} came. Choose one of them."
-        )
+        raise ValueError(f"the provider must be one of {', '.join(PROVIDERS)}, got {provider!r}. Choose one of them.")
     if weights is not None:
         raise ValueError(
-            f"bundled models bring their weights, however: {weights} was given. Leave it out, or use timm."
+            f"bundled models include their weights, got {weights}. Leave weights out, or use provider timm."
         )
     from frostbench.embedcache.backbones.bundled import load_bundled
 

@@ -1,8 +1,8 @@
-"""Padding of TensorFlow's kind without a padded copy of the input: 13 to 25 % of EfficientNet-Lite0 on a CPU.
+"""TensorFlow padding without a padded copy of the input, which saves 13 to 25 % of EfficientNet-Lite0 on a CPU.
 
-Models that were trained with TensorFlow pad the right and bottom one pixel more than the left and top when they halve
-an image of even size. torch pads both sides alike, so timm copies the input into a larger one first. A kernel that is
-one larger, with zeros in its first row and column, does the same under equal padding.
+Models trained with TensorFlow pad right and bottom by one pixel more than left and top in stride-2 convolutions of an
+even size. torch pads symmetrically, so timm first copies the input into a larger tensor. A kernel enlarged by a first
+row and column of zeros gives the same result with symmetric padding.
 """
 
 import torch
@@ -12,10 +12,10 @@ from torch import nn
 
 
 class PaddedWithin(nn.Module):
-    """A halving `Conv2dSame` whose padding is part of the convolution where height and width are even.
+    """Stride-2 `Conv2dSame` whose padding is part of the convolution if height and width are even.
 
-    With kernel k and input x the output is y[i] = Σ_j w[j] x[2i - (k - 3)/2 + j]. w' = (0, w) with padding (k - 1)/2
-    begins one pixel earlier. Other sizes go the way of `same`.
+    With kernel size k and input x the output is y[i] = Σ_j w[j] x[2i - (k - 3)/2 + j]. w' = (0, w) with padding
+    (k - 1)/2 starts one pixel earlier. Odd sizes use the original layer, `same`.
     """
 
     def __init__(self, same: Conv2dSame) -> None:
@@ -24,7 +24,7 @@ class PaddedWithin(nn.Module):
         self.wider = nn.Parameter(F.pad(same.weight.detach(), (1, 0, 1, 0)), requires_grad=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[B, C, H, W] to [B, D, ⌈H / 2⌉, ⌈W / 2⌉]."""
+        """Map [B, C, H, W] to [B, D, ⌈H / 2⌉, ⌈W / 2⌉]."""
         if x.shape[-2] % 2 or x.shape[-1] % 2:
             return self.same(x)  # type: ignore[no-any-return]
         padding = (self.same.kernel_size[0] - 1) // 2
@@ -32,7 +32,7 @@ class PaddedWithin(nn.Module):
 
 
 def pad_within_convolutions(model: nn.Module) -> None:
-    """Replace the halving `Conv2dSame` of a timm model that is not trained any more, in place."""
+    """Replace the stride-2 `Conv2dSame` layers of a frozen timm model, in place."""
     for name, layer in list(model.named_modules()):
         if isinstance(layer, Conv2dSame) and _halves(layer):
             model.set_submodule(name, PaddedWithin(layer))
@@ -45,5 +45,5 @@ def _halves(layer: Conv2dSame) -> bool:
 
 
 def _is_light(layer: Conv2dSame) -> bool:
-    """Whether a larger kernel costs little: depthwise convolutions, and the first one, of three colours."""
+    """Whether a larger kernel costs little: depthwise convolutions, and the first one with three channels."""
     return layer.in_channels in (layer.groups, 3)

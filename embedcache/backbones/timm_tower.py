@@ -1,4 +1,4 @@
-"""The poolings of timm's models, which are also the image towers of many open_clip models."""
+"""Poolings of timm models, which are also the image towers of many open_clip models."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ _AVERAGE = ("avg", "fast", "fastavg")
 
 
 class TimmTower:
-    """A timm model without its classifier.
+    """timm model without its classifier.
 
-    Models that give tokens [B, T, D] have cls if there is a class token, patch_mean, gem and tokens; models that give
-    maps [B, C, H, W] or [B, H, W, C] have gem and tokens, and avg if their own pooling is the average. Models with
-    tokens also have output, which is timm's own `forward_head(features, pre_logits=True)`, as avg is for maps.
+    Models with tokens [B, T, D] have cls (if there is a class token), patch_mean, gem, tokens and output. Models with
+    maps [B, C, H, W] or [B, H, W, C] whose own pooling is the average have avg, gem and tokens. Both output and avg are
+    timm's own `forward_head(features, pre_logits=True)`.
     """
 
     def __init__(self, model: Any, name: str) -> None:
@@ -31,15 +31,15 @@ class TimmTower:
         self._prefix = int(getattr(model, "num_prefix_tokens", 0))
 
     def sha256(self) -> str:
-        """Of all tensors of the model."""
+        """Return the hash of all tensors of the model."""
         return weights_sha256(self.model)
 
     def set_size(self, size: int) -> None:
-        """Resample position embeddings, where the model has some."""
+        """Set the input size, resampling position embeddings if the model has any."""
         set_size(self.model, size, self._name)
 
     def features(self, x: torch.Tensor, layers: Sequence[int]) -> Features:
-        """Those of `forward_features`, and the normalised tokens of earlier blocks."""
+        """Return the output of `forward_features` and the normalised tokens of earlier blocks."""
         if not layers:
             return {END: self.model.forward_features(x)}
         depth, ordered = len(self.model.blocks), sorted(layers)
@@ -55,11 +55,11 @@ class TimmTower:
         return {END: end, **dict(zip(ordered, earlier, strict=True))}
 
     def offer(self, features: Features) -> Offer:
-        """By the kind of the final features."""
+        """Return the poolings for the type of the final features."""
         end = features[END]
         if isinstance(end, torch.Tensor) and end.ndim == 3:
             class_token = getattr(self.model, "cls_token", None) is not None
-            # Without its length it is unknown where class and register tokens end.
+            # Without num_prefix_tokens it is unknown where class and register tokens end.
             if not class_token or hasattr(self.model, "num_prefix_tokens"):
                 default = ("cls", "patch_mean") if class_token else ("patch_mean",)
                 return Offer((*default, "gem", "tokens", "output"), default, self._depth())
@@ -67,27 +67,26 @@ class TimmTower:
             return Offer(("avg", "gem", "tokens"), ("avg",))
         shape = list(end.shape) if isinstance(end, torch.Tensor) else type(end).__name__
         raise ValueError(
-            f"a backbone must give tokens with a stated prefix, or maps that it pools by their average, however: "
-            f"{self._name} gives {shape} with pooling {_own_pooling(self.model)!r}. No vector with a known meaning can "
-            "be taken from it; choose another model."
+            f"a backbone must return tokens with a stated prefix, or maps with average pooling, but {self._name} "
+            f"returns {shape} with pooling {_own_pooling(self.model)!r}. Choose another model."
         )
 
     def pool(self, features: Features, name: PoolingName) -> torch.Tensor:
-        """Cls and patch_mean are followed by the model's fc_norm, if it has one."""
+        """Pool features; cls and patch_mean are followed by the model's fc_norm, if it has one."""
         value = features[name.layer or END]
         if name.pooling in ("avg", "output"):
             vectors: torch.Tensor = self.model.forward_head(value, pre_logits=True).flatten(1)
             return vectors
         if value.ndim == 4:
-            places = value.flatten(1, 2) if self._channels_last() else value.flatten(2).transpose(1, 2)
-            return pool_tokens(places, 0, name)
+            positions = value.flatten(1, 2) if self._channels_last() else value.flatten(2).transpose(1, 2)
+            return pool_tokens(positions, 0, name)
         return pool_tokens(value, self._prefix, name, getattr(self.model, "fc_norm", None))
 
     def _channels_last(self) -> bool:
         return getattr(self.model, "output_fmt", "NCHW") == "NHWC"
 
     def _depth(self) -> int:
-        """Blocks that `forward_intermediates` tells apart with their prefix; some models with tokens have none."""
+        """Return the number of blocks whose tokens `forward_intermediates` returns with their prefix, or 0."""
         method = getattr(self.model, "forward_intermediates", None)
         if method is None or "return_prefix_tokens" not in inspect.signature(method).parameters:
             return 0
@@ -95,7 +94,7 @@ class TimmTower:
 
 
 def _own_pooling(model: Any) -> str:
-    """The name of the model's own global pooling, "unknown" where timm does not say it."""
+    """Return the name of the model's own global pooling, or "unknown"."""
     for holder in (model, getattr(model, "head", None)):
         pooling = getattr(holder, "global_pool", None)
         name = pooling if isinstance(pooling, str) else getattr(pooling, "pool_type", None)

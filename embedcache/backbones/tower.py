@@ -1,4 +1,4 @@
-"""What each provider makes of its models: features of images, and vectors of features."""
+"""Interface of the providers' models: features of images, and vectors of features."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from torch import nn
 from frostbench.embedcache.backbones.pooling import PoolingName
 
 Features = Mapping[int | str, torch.Tensor]
-"""What a model gives: its final tokens or maps under `END`, those of earlier blocks under -2 and lower, and whatever
-else a provider's poolings need under names."""
+"""Output of a model: final tokens or maps under `END`, those of earlier blocks under -2 and lower, and further values
+under names."""
 END: Final = 0
 
 
 @dataclass(frozen=True)
 class Offer:
-    """Which poolings a model has.
+    """Poolings of a model.
 
     Attributes:
-        available: their names, without exponents and layers.
-        default: those that are stored where nothing is asked for.
-        depth: how many blocks can be pooled, 0 where only the end can.
+        available: names of the poolings, without exponents and layers.
+        default: poolings that are stored by default.
+        depth: number of blocks that can be pooled, 0 if only the final output can.
     """
 
     available: tuple[str, ...]
@@ -31,39 +31,39 @@ class Offer:
 
 
 class Tower(Protocol):
-    """A frozen image model, from normalised pixels to vectors."""
+    """Frozen image model, from normalised pixels to vectors."""
 
     @property
     def model(self) -> nn.Module:
-        """The network, which is moved to a device and never trained."""
+        """Network, which is moved to a device and never trained."""
 
     @property
     def libraries(self) -> Sequence[str]:
-        """Distributions, besides those that every backbone uses, whose versions may move the vectors."""
+        """Further distributions, besides those that every backbone uses, whose versions may affect the vectors."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Fields of the recipe that all poolings share and only the provider knows."""
+        """Recipe fields that all poolings share and only the provider knows."""
 
     @property
     def half_breaks(self) -> bool:
-        """Whether the model's activations leave the range of float16."""
+        """Whether the model's activations exceed the range of float16."""
 
     def sha256(self) -> str:
-        """The hash of the weights; asked before the size is set."""
+        """Return the hash of the weights; called before the size is set."""
 
     def set_size(self, size: int) -> None:
-        """Make the model take images of size x size pixels; ValueError where it cannot."""
+        """Set the input size to size x size pixels; raise ValueError if the model does not support it."""
 
     def features(self, x: torch.Tensor, layers: Sequence[int]) -> Features:
-        """From normalised images [B, 3, S, S]; runs under autocast."""
+        """Compute the features of normalised images [B, 3, S, S]; runs under autocast."""
 
     def offer(self, features: Features) -> Offer:
-        """The poolings that this model has, seen by the features of one image; ValueError where it has none."""
+        """Return the poolings of the model, given the features of one image; raise ValueError if it has none."""
 
     def pool(self, features: Features, name: PoolingName) -> torch.Tensor:
-        """float32 features to float32 [B, D], or [B, T, D] of tokens."""
+        """Pool float32 features to float32 [B, D], or [B, T, D] for tokens."""
 
 
 Loaded = tuple[Tower, dict[str, Any]]
-"""A model, and how it wants its images: input_size, crop_pct, crop_mode, interpolation, mean and std."""
+"""A model and its input configuration: input_size, crop_pct, crop_mode, interpolation, mean and std."""

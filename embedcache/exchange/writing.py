@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from frostbench.embedcache.given.classes import told_of_classes
+from frostbench.embedcache.given.classes import class_notes
 from frostbench.embedcache.given.vectors import check_finite
 from frostbench.embedcache.items import Item, group_notes, natural_key
 from frostbench.embedcache.names import check_names
@@ -177,7 +177,7 @@ def _notes(
     items: Sequence[Item], class_names: Sequence[str], alike: Sequence[str], rounding: Mapping[str, float]
 ) -> tuple[str, ...]:
     notes = group_notes([item.group for item in items])
-    notes += told_of_classes([item.label for item in items], class_names)
+    notes += class_notes([item.label for item in items], class_names)
     notes += alike
     for name, error in rounding.items():
         if error > NOTABLE_ROUNDING:

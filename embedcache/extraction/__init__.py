@@ -1,1 +1,1 @@
-"""From a listing and a backbone to a cache: decoding, embedding, resuming, updating, in one process or many."""
+"""Creation of a cache from a listing and a backbone: decoding, embedding, resuming, updating and distribution."""

@@ -1,9 +1,9 @@
-"""Extraction over Ray Data: actors on one or many machines embed whole shards into a folder that all of them see.
+"""Extraction with Ray Data: actors on one or more machines embed full shards into a shared folder.
 
-Nothing depends on what Ray remembers: a shard is a file with a name of its own, written under another name and renamed,
-so one that is embedded twice, after an actor died, is still one file, and a rerun asks only for those that are missing.
-Ray's own checkpoints and writers are not used: they append what a rerun computes again (ray-project/ray issues 60983
-and 61012).
+Extraction does not rely on Ray's state: each shard is a file that is written under a temporary name and renamed, so a
+shard that is embedded twice after an actor died is still one file, and a rerun embeds only missing shards. Ray's own
+checkpoints and writers are not used, because they append results that a rerun computes again (ray-project/ray issues
+60983 and 61012).
 """
 
 import logging
@@ -31,27 +31,27 @@ from frostbench.embedcache.storage.staging import finish_update, scratch
 from frostbench.embedcache.storage.store import finished_shards, read_bad, read_json, read_keys
 
 MakeBackbone = Callable[[], Embedder | Mapping[str, Embedder] | BackboneGroup]
-"""Loads the backbone; what it refers to must be importable on every machine. Weights do not travel."""
+"""Function that loads the backbone. It must be importable on every machine; weights are not transferred."""
 
 CAUSE = re.compile(r"[A-Za-z_.]*(Error|Exception): ")
 BLOCKS = 1000
-"""Into how many pieces the work is cut, at most, where actors are few."""
+"""Maximum number of blocks of work for up to 62 actors; more actors get 16 blocks each."""
 
 
 class DistributedError(ValueError):
-    """Ray is missing, or ended the work; finished shards are kept."""
+    """Ray is not installed, or an actor failed; finished shards are kept."""
 
 
 @dataclass(frozen=True)
 class RayEngine:
-    """Embeds shards by Ray actors; an engine of `frostbench.embedcache.extraction.extract.extract`.
+    """Engine of `frostbench.embedcache.extraction.extract.extract` that embeds shards with Ray actors.
 
     Attributes:
-        make: loads the backbone in each actor.
-        actors: how many embed at once.
-        gpus: of each actor; 0 runs on the CPU.
-        cpus: of each actor, also its decoding threads.
-        address: of a running cluster, such as `auto`; None starts Ray in this process, for this machine alone.
+        make: function that loads the backbone in each actor.
+        actors: number of actors.
+        gpus: GPUs per actor; 0 runs on the CPU.
+        cpus: CPUs and decoding threads per actor.
+        address: address of a running cluster, such as `auto`; None starts Ray on this machine only.
     """
 
     make: MakeBackbone
@@ -61,10 +61,10 @@ class RayEngine:
     address: str | None = None
 
     def __call__(self, job: Job, todo: list[Todo], started: Started) -> Generator[BatchDone | ShardDone, None, None]:
-        """Embed the missing shards by actors; then, in this process, changed images of stored ones.
+        """Embed missing shards with actors; then, in this process, changed images of stored shards.
 
         Raises:
-            DistributedError: Ray is not installed, or an actor met an error that a repetition does not mend.
+            DistributedError: Ray is not installed, or an actor failed permanently.
         """
         missing = [shard for shard in todo if not shard.is_stored]
         n_done = started.n_done
@@ -90,27 +90,27 @@ class RayEngine:
                     yield ShardDone(row["shard"], row["n_ok"], row["n_bad"], n_done, seconds, rate, remarks)
                     yield BatchDone(n_done, started.n_listed)
             except ray.exceptions.RayError as error:
-                raise DistributedError(_told(error, job.cache_dir)) from error
+                raise DistributedError(_message(error, job.cache_dir)) from error
         finish_update(job.cache_dir)
 
 
 class ShardActor:
-    """Embeds the shards that it is told, one after the other, into the shared folder."""
+    """Ray actor that embeds shards one by one into the shared folder."""
 
     def __init__(self, make: MakeBackbone, cache_dir: str, folder: str, batch: int, workers: int, pixel_limit: int):
-        # Paths of a listing may be relative to where the command was given.
+        # Paths of a listing may be relative to the working directory of the command.
         os.chdir(folder)
         self._cache_dir, self._backbone = Path(cache_dir), backbone_group(make())
         self._batch, self._workers, self._pixel_limit = batch, workers, pixel_limit
         check_backbone(self._cache_dir, self._backbone)
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
-        """Embed each shard of a batch that is not on disk yet; returns counts only."""
-        found = [
+        """Embed each shard of a batch that is not on disk yet, and return counts only."""
+        counts = [
             self._shard(int(shard), int(start), int(stop))
             for shard, start, stop in zip(rows["shard"], rows["start"], rows["stop"], strict=True)
         ]
-        return {name: [one[name] for one in found] for name in found[0]}
+        return {name: [shard_counts[name] for shard_counts in counts] for name in counts[0]}
 
     def _shard(self, shard: int, start: int, stop: int) -> dict[str, Any]:
         if shard in finished_shards(self._cache_dir):
@@ -127,16 +127,16 @@ class ShardActor:
 
 
 def _write_todo(cache_dir: Path, shards: Sequence[int], n_listed: int) -> Path:
-    """The work as Parquet: the number of each shard, its first row in items.parquet, and the row after its last."""
-    places = bounds(shard_sizes(read_json(cache_dir / "cache.json"), n_listed, cache_dir))
-    rows = {"shard": list(shards), "start": [places[i][0] for i in shards], "stop": [places[i][1] for i in shards]}
+    """Write the work as Parquet: index of each shard, and its range of rows [start, stop) in items.parquet."""
+    ranges = bounds(shard_sizes(read_json(cache_dir / "cache.json"), n_listed, cache_dir))
+    rows = {"shard": list(shards), "start": [ranges[i][0] for i in shards], "stop": [ranges[i][1] for i in shards]}
     path = scratch(cache_dir) / "todo.parquet"
     write_parquet(path, pa.table(rows))
     return path
 
 
 def _rows(ray: Any, engine: RayEngine, job: Job, table: Path, n: int) -> Iterator[dict[str, Any]]:
-    """What the actors say of each shard, as they finish them."""
+    """Yield the counts of each shard as the actors finish it."""
     arguments = {
         "make": engine.make,
         "cache_dir": str(job.cache_dir.absolute()),
@@ -145,7 +145,7 @@ def _rows(ray: Any, engine: RayEngine, job: Job, table: Path, n: int) -> Iterato
         "workers": engine.cpus,
         "pixel_limit": job.pixel_limit,
     }
-    # A dead actor's block is done again by another, which passes over the shards of it that are there.
+    # A dead actor's block is repeated by another actor, which skips shards that are already on disk.
     work = ray.data.read_parquet(str(table.absolute())).repartition(min(n, max(BLOCKS, 16 * engine.actors)))
     work = work.map_batches(
         ShardActor,
@@ -160,7 +160,7 @@ def _rows(ray: Any, engine: RayEngine, job: Job, table: Path, n: int) -> Iterato
 
 @contextmanager
 def connected(engine: RayEngine) -> Iterator[Any]:
-    """Ray, on the given cluster, or started here for this machine alone and ended with the block.
+    """Connect to the given Ray cluster, or start Ray on this machine for the duration of the block.
 
     Raises:
         DistributedError: Ray is not installed.
@@ -168,22 +168,22 @@ def connected(engine: RayEngine) -> Iterator[Any]:
     try:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if engine.address is None:
-            # Without it Ray replaces the address given below by one that others can reach, and listens everywhere. It
+            # Otherwise Ray replaces the address given below by a public one and listens on all interfaces. The variable
             # is read when ray is imported.
             os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         import ray
         import ray.data
     except ImportError as error:
         raise DistributedError(
-            "the Ray engine needs Ray, however: it is not installed. Install it: pip install 'frostbench[ray]'; or "
-            "leave --engine out, or divide the work by --shard."
+            "the Ray engine requires Ray, which is not installed. Run: pip install 'frostbench[ray]'. Or leave "
+            "--engine out, or divide the work with --shard."
         ) from error
-    mine = not ray.is_initialized()
-    # Where Ray Data is in its plan is in Ray's own log files; here the command says what is done.
+    is_owner = not ray.is_initialized()
+    # Ray Data's progress is in Ray's own log files; the command prints its own.
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    if mine and engine.address is not None:
+    if is_owner and engine.address is not None:
         ray.init(address=engine.address, log_to_driver=False, logging_level=logging.ERROR)
-    elif mine:
+    elif is_owner:
         ray.init(
             num_cpus=engine.actors * engine.cpus + 1,
             include_dashboard=False,
@@ -197,15 +197,15 @@ def connected(engine: RayEngine) -> Iterator[Any]:
     try:
         yield ray
     finally:
-        if mine:
+        if is_owner:
             ray.shutdown()
 
 
-def _told(error: Exception, cache_dir: Path) -> str:
-    """Ray's report in a sentence: its first error that is not of Ray itself, or its first line."""
+def _message(error: Exception, cache_dir: Path) -> str:
+    """Summarise Ray's report by its first error that is not Ray's own, or by its first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     causes = [line for line in lines if CAUSE.match(line) and not line.startswith("ray.")]
     return (
-        f"actors must embed every shard, however: one ended with: {[*causes, *lines][0].rstrip('.')}. "
-        f"Finished shards are kept in {cache_dir}: repair the cause and run the same command again."
+        f"actors must embed every shard, but one failed: {[*causes, *lines][0].rstrip('.')}. Finished shards are kept "
+        f"in {cache_dir}. Fix the cause and run the same command again."
     )

@@ -1,4 +1,4 @@
-"""The command line that continues a cache, as far as the cache can tell it."""
+"""Reconstruction of the embed command from a cache."""
 
 import shlex
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ SHARD_ROWS = 4096
 
 
 def embed_command(cache_dir: Path, cache: Mapping[str, Any], update: bool = False) -> str:
-    """The embed command for a cache, to be copied.
+    """Return the embed command that continues a cache, for the user to copy.
 
-    It names the source, the backbones with their poolings and sizes, and what else is in cache.json. A file of weights,
-    the device and the autocast are not in it.
+    It states the source, the backbones with their poolings and sizes, and the other settings of cache.json, but not
+    files of weights, device and autocast.
 
     Args:
-        cache_dir: the cache.
-        cache: its cache.json.
-        update: whether the listing is to be brought up to date.
+        cache_dir: cache folder.
+        cache: content of its cache.json.
+        update: whether to add --update.
     """
     source = cache.get("source") or {}
-    words = ["frostbench", "embed", _place(source), "--cache", str(cache_dir), *_backbones(cache["columns"])]
+    words = ["frostbench", "embed", _source_path(source), "--cache", str(cache_dir), *_backbones(cache["columns"])]
     if source.get("kind") == "manifest" and source.get("root"):
         words += ["--root", str(source["root"])]
     for name, option in _OPTIONS.items():
@@ -36,22 +36,22 @@ def embed_command(cache_dir: Path, cache: Mapping[str, Any], update: bool = Fals
     return shlex.join([*words, *(["--update"] if update else [])])
 
 
-def _place(source: Mapping[str, Any]) -> str:
-    """Where the images are; SOURCE where that is not known, or cannot be written as it was."""
-    place = str(source.get("manifest") or source.get("source") or source.get("root") or "")
-    return place if place and "\\" not in place else "SOURCE"
+def _source_path(source: Mapping[str, Any]) -> str:
+    """Return the path of the source, or SOURCE if it is unknown or was stored with escapes."""
+    path = str(source.get("manifest") or source.get("source") or source.get("root") or "")
+    return path if path and "\\" not in path else "SOURCE"
 
 
 def _backbones(columns: Mapping[str, Any]) -> list[str]:
-    """The options for backbones, poolings and sizes; columns of several backbones are called PREFIX.POOLING."""
+    """Return the options for backbones, poolings and sizes; columns of several backbones are named PREFIX.POOLING."""
     named, pools, sizes = dict[str, None](), dict[str, None](), dict[str, None]()
     for name, column in columns.items():
         recipe = Recipe.model_validate(column["recipe"])
         prefix, dot, pool = name.partition(".")
-        together = bool(dot) and prefix.replace("-", "").replace("_", "").replace("@", "").isalnum()
-        own = f"{prefix.partition('@')[0]}=" if together and len(columns) > 1 else ""
-        named[f"{own}{recipe.provider}:{recipe.model}"] = None
-        pools[pool if own else name] = None
+        has_prefix = bool(dot) and prefix.replace("-", "").replace("_", "").replace("@", "").isalnum()
+        label = f"{prefix.partition('@')[0]}=" if has_prefix and len(columns) > 1 else ""
+        named[f"{label}{recipe.provider}:{recipe.model}"] = None
+        pools[pool if label else name] = None
         if recipe.size is not None:
             sizes[str(recipe.size)] = None
     words = [("--backbone", value) for value in named] + [("--pool", value) for value in pools]

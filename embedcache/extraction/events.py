@@ -1,4 +1,4 @@
-"""What an extraction tells while it runs, and what it needs of a backbone."""
+"""Events that an extraction yields, and the interface of a backbone that it uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from frostbench.embedcache.remarks import NOTHING, Remarks
 
 
 class Embedder(Protocol):
-    """One model as extraction sees it; `frostbench.embedcache.backbones.Backbone` is one."""
+    """Interface of a backbone for extraction, implemented by `frostbench.embedcache.backbones.Backbone`."""
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """The recipe of each column."""
+        """Recipe of each column."""
 
     @property
     def dims(self) -> Mapping[str, int]:
-        """The vector length of each column."""
+        """Vector length of each column."""
 
     @property
     def tokens(self) -> Mapping[str, int]:
-        """How many tokens each image has in a column of tokens; other columns are absent."""
+        """Number of tokens per image for each column of tokens; other columns are absent."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -32,24 +32,24 @@ class Embedder(Protocol):
 
     @property
     def batch(self) -> int:
-        """How many images at once suit its device."""
+        """Default batch size for its device."""
 
     def prepare(self, image: np.ndarray) -> torch.Tensor:
-        """uint8 [H, W, 3] to uint8 [3, S, S], called from many threads."""
+        """Convert uint8 [H, W, 3] to uint8 [3, S, S]; called from many threads."""
 
     def embed(self, batch: torch.Tensor) -> Mapping[str, torch.Tensor]:
-        """uint8 [B, 3, S, S] to float32 [B, D] for each column, or [B, T, D] of tokens."""
+        """Embed uint8 [B, 3, S, S] to float32 [B, D] by column, or [B, T, D] for tokens."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """The cache was opened. Where a part of it is embedded, items and shards are those of the part.
+    """The cache was opened; if only a part is embedded, the counts are those of the part.
 
     Attributes:
-        n_listed: items in the listing.
-        n_done: those in shards that were finished before.
-        n_shards: shards the listing is cut into.
-        warnings: of the listing, a changed environment, and shards that are embedded anew; for a person.
+        n_listed: number of items in the listing.
+        n_done: number of items that are done already.
+        n_shards: number of shards of the listing.
+        warnings: warnings about the listing, a changed environment, and shards or images that are embedded again.
     """
 
     n_listed: int
@@ -60,7 +60,7 @@ class Started:
 
 @dataclass(frozen=True)
 class BatchDone:
-    """A batch was embedded; `n_done` items of the listing are behind it, including quarantined ones."""
+    """A batch was embedded; `n_done` items of the listing are done so far, including quarantined ones."""
 
     n_done: int
     n_listed: int
@@ -68,16 +68,16 @@ class BatchDone:
 
 @dataclass(frozen=True)
 class ShardDone:
-    """A shard is on disk.
+    """A shard was written.
 
     Attributes:
-        shard: its number.
-        n_ok: rows that embedded.
-        n_bad: rows in its quarantine.
-        n_done: items of the listing that are in finished shards.
-        seconds: since the shard before it.
-        images_per_second: n_ok + n_bad over seconds.
-        remarks: what should be told of the images that were decoded for it.
+        shard: index of the shard.
+        n_ok: number of embedded rows.
+        n_bad: number of quarantined items.
+        n_done: number of items in finished shards.
+        seconds: time since the previous shard.
+        images_per_second: items worked on per second.
+        remarks: remarks about the decoded images.
     """
 
     shard: int
@@ -91,7 +91,7 @@ class ShardDone:
 
 @dataclass(frozen=True)
 class Stopped:
-    """Extraction was stopped; finished shards are kept, and the same call resumes behind them."""
+    """Extraction was stopped; finished shards are kept, and the same call resumes after them."""
 
     n_listed: int
     n_done: int
@@ -102,13 +102,13 @@ class Finished:
     """The cache is complete; n_ok + n_bad == n_listed.
 
     Attributes:
-        n_listed: items in the listing.
-        n_ok: rows in the cache.
-        n_bad: items in its quarantine.
-        seconds: that this run took.
-        images_per_second: items that this run worked on, over seconds; 0 where there were none.
-        n_worked: items that this run worked on; 0 where everything was done before.
-        remarks: what should be told of these.
+        n_listed: number of items in the listing.
+        n_ok: number of rows in the cache.
+        n_bad: number of quarantined items.
+        seconds: duration of this run.
+        images_per_second: items worked on per second, or 0 if there was no work.
+        n_worked: number of items that this run worked on.
+        remarks: remarks about these images.
     """
 
     n_listed: int
@@ -122,15 +122,15 @@ class Finished:
 
 @dataclass(frozen=True)
 class PartFinished:
-    """All shards of a part are on disk; Finished follows where those of the other parts are, too.
+    """All shards of a part are on disk; Finished follows if those of all other parts are too.
 
     Attributes:
-        part: which part, as `I/N`.
-        n_listed: items in its shards, including quarantined ones.
-        n_shards_left: shards of other parts that are not on disk.
-        seconds: that this run took.
-        n_worked: items that this run worked on.
-        remarks: what should be told of these.
+        part: the part, as `I/N`.
+        n_listed: number of items in its shards, including quarantined ones.
+        n_shards_left: number of shards of other parts that are not on disk.
+        seconds: duration of this run.
+        n_worked: number of items that this run worked on.
+        remarks: remarks about these images.
     """
 
     part: str

@@ -1,4 +1,4 @@
-"""Extraction: a listing and a frozen backbone to a cache on disk, resumable shard by shard."""
+"""Extraction of a listing with frozen backbones into a cache, resumable shard by shard."""
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -22,7 +22,7 @@ from frostbench.embedcache.extraction.events import (
     Stopped,
 )
 from frostbench.embedcache.extraction.forward_pool import ForwardPool, pool_size_for
-from frostbench.embedcache.extraction.opening import check_place, open_cache
+from frostbench.embedcache.extraction.opening import check_cache_folder, open_cache
 from frostbench.embedcache.extraction.parts import Part, as_part, finish_part, open_shared, reopen_part
 from frostbench.embedcache.extraction.pipeline import decode_ahead, usable_cores
 from frostbench.embedcache.extraction.reopening import Todo, reopen
@@ -36,12 +36,12 @@ from frostbench.embedcache.storage.store import read_bad, read_json, write_manif
 
 
 class QuarantineError(ValueError):
-    """Some images could not be embedded, and the caller is strict; everything else is in the cache."""
+    """Some images could not be embedded in strict mode; the cache holds all other images."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is embedded, how, and where to: what `extract` was given."""
+    """Arguments of one extraction, see `extract`."""
 
     listing: Listing
     backbone: BackboneGroup
@@ -56,7 +56,7 @@ class Job:
 
 ShardEvents = Generator[BatchDone | ShardDone, None, None]
 Engine = Callable[[Job, list[Todo], Started], ShardEvents]
-"""What embeds and writes the shards of which something is left to do."""
+"""Function that embeds and writes unfinished shards."""
 
 
 def extract(
@@ -76,51 +76,51 @@ def extract(
 ) -> Iterator[Event]:
     """Embed a listing into a cache; a second call continues where the first was stopped or killed.
 
-    Batches never cross shards, so a resumed run writes the same bytes as one without a break. An image that cannot be
-    embedded is quarantined with its reason. A later call embeds anew the images that changed and the shards that are
-    damaged. With `update` it brings the cache to another listing as well, and embeds none but new and changed images.
+    Batches never cross shards, so a resumed run writes the same bytes as an uninterrupted one. An image that cannot be
+    embedded is quarantined with its reason. A later call re-embeds changed images and damaged shards. With `update`, it
+    also adapts the cache to a different listing, embedding only new and changed images.
 
-    With `part` (i, n), only the shards i, i + n, i + 2n … are embedded, beside other processes that embed the other
-    parts into the same folder; who finds all shards there at its end writes the manifest. Parts do not look for images
-    that changed since they were embedded: a call without parts does.
+    With `part` (i, n), only the shards i, i + n, i + 2n … are embedded, while other processes embed the other parts
+    into the same folder; the process that finds all shards finished writes the manifest. Only a call without parts
+    checks whether images changed since they were embedded.
 
     Args:
-        listing: what to embed.
-        backbone: how: one backbone, or several by the prefix of their columns, which share each decoded image.
-        cache_dir: folder of the cache; made if needed.
-        shard_rows: items in a shard, which is the most that is computed twice after a kill.
-        batch: images in one forward pass; by default what suits the backbone's device.
-        workers: decoding threads; by default one for each core.
+        listing: items to embed.
+        backbone: one backbone, or several by the prefix of their columns, which share each decoded image.
+        cache_dir: cache folder; created if needed.
+        shard_rows: number of items in a shard, the most that is computed twice after a kill.
+        batch: number of images in one forward pass; None uses the default of the backbone.
+        workers: number of decoding threads; None uses one per core.
         pixel_limit: largest width × height that is decoded.
-        strict: raise after the cache is complete if something is in the quarantine.
-        update: bring an existing cache to this listing, where it holds another one.
-        part: which of how many parts, counted from 0; None embeds everything.
-        engine: who embeds the shards; by default this process. `frostbench.embedcache.extraction.distributed` has
-            another.
-        stop: asked after each batch; True ends the extraction.
+        strict: whether to raise an error after the cache is complete if there are quarantined items.
+        update: whether to adapt an existing cache to this listing.
+        part: index of the part, counted from 0, and number of parts; None embeds everything.
+        engine: function that embeds the shards, such as those of `frostbench.embedcache.extraction.distributed`; None
+            embeds in this process.
+        stop: function called after each batch; returning True stops the extraction.
 
     Yields:
-        Started, then BatchDone and ShardDone, then Stopped, or PartFinished (of a part) and Finished (if all is there).
+        Started, then BatchDone and ShardDone, then Stopped, or PartFinished (with `part`) and Finished (if complete).
 
     Raises:
-        ValueError: an option is out of its bounds, or no image of a batch has a vector that float16 can hold.
-        CacheError: the folder holds a cache of something else, or files that are no cache, or is part of the source, or
-            another process is writing there.
-        QuarantineError: strict, and not everything was embedded; raised behind Finished.
+        ValueError: an option is out of bounds, or float16 cannot hold the vector of any image of a batch.
+        CacheError: the folder holds a different cache or other files, overlaps with the source, or is being written by
+            another process.
+        QuarantineError: strict is set and some items are quarantined; raised after Finished.
     """
     members = backbone_group(backbone)
     size = members.batch if batch is None else batch
     threads = usable_cores() if workers is None else workers
-    chosen = None if part is None else as_part(*part)
-    job = Job(listing, members, cache_dir, shard_rows, size, threads, pixel_limit, update, chosen)
+    shared = None if part is None else as_part(*part)
+    job = Job(listing, members, cache_dir, shard_rows, size, threads, pixel_limit, update, shared)
     _check_options(job, engine)
-    check_place(cache_dir, listing)
-    with write_lock(cache_dir) if chosen is None else part_lock(cache_dir, chosen.name):
+    check_cache_folder(cache_dir, listing)
+    with write_lock(cache_dir) if shared is None else part_lock(cache_dir, shared.name):
         yield from _run(job, engine or embed_shards, strict, stop)
 
 
 def _run(job: Job, engine: Engine, strict: bool, stop: Callable[[], bool]) -> Iterator[Event]:
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     started, todo, layout = _open(job)
     yield started
     n_done, remarks = started.n_done, Remarks()
@@ -135,29 +135,29 @@ def _run(job: Job, engine: Engine, strict: bool, stop: Callable[[], bool]) -> It
     n_worked = started.n_listed - started.n_done
     if job.part is not None:
         left = finish_part(job.cache_dir, layout)
-        yield PartFinished(str(job.part), started.n_listed, left, time.perf_counter() - begun, n_worked, remarks)
+        yield PartFinished(str(job.part), started.n_listed, left, time.perf_counter() - started_at, n_worked, remarks)
         if left:
             return
     elif not (job.cache_dir / "manifest.json").exists():
         write_manifest(job.cache_dir)
-    finished = replace(_finished(job.cache_dir, n_worked, time.perf_counter() - begun), remarks=remarks)
+    finished = replace(_finished(job.cache_dir, n_worked, time.perf_counter() - started_at), remarks=remarks)
     yield finished
     if strict and finished.n_bad:
         raise QuarantineError(_first_reasons(job.cache_dir, finished, len(layout.shards)))
 
 
 def _open(job: Job) -> tuple[Started, list[Todo], Layout]:
-    """Check everything, drop what does not hold any more, and say what is left to do."""
+    """Open the cache, delete damaged shards, and return the work that is left."""
     part = job.part
     if part is None:
-        layout, told = _describe(job, tidy=True)
+        layout, notes = _describe(job, tidy=True)
         todo, stale = reopen(job.cache_dir, layout, job.workers)
     else:
-        layout, told = open_shared(job.cache_dir, lambda tidy: _describe(job, tidy))
+        layout, notes = open_shared(job.cache_dir, lambda tidy: _describe(job, tidy))
         todo, stale = reopen_part(job.cache_dir, layout, part)
-    own = [size for i, size in enumerate(layout.sizes) if part is None or part.owns(i)]
-    n_done = sum(own) - sum(len(shard.again) for shard in todo)
-    started = Started(sum(own), n_done, len(own), (*job.listing.warnings, *told, *stale))
+    sizes = [size for i, size in enumerate(layout.sizes) if part is None or part.owns(i)]
+    n_done = sum(sizes) - sum(len(shard.again) for shard in todo)
+    started = Started(sum(sizes), n_done, len(sizes), (*job.listing.warnings, *notes, *stale))
     return started, todo, layout
 
 
@@ -175,25 +175,25 @@ def _describe(job: Job, tidy: bool) -> tuple[Layout, list[str]]:
 
 
 def embed_shards(job: Job, todo: list[Todo], started: Started) -> ShardEvents:
-    """Embed and write shard by shard; images are decoded ahead across their borders."""
+    """Embed and write shard by shard, while images of the next shards are decoded ahead."""
     n_done = started.n_done
-    everything = (item for shard in todo for item in shard.again)
-    lanes = ForwardPool(pool_size_for(job.backbone))
-    ahead = (1 + lanes.count) * job.batch + 2 * job.workers
-    decoding = decode_ahead(everything, job.backbone, job.pixel_limit, job.workers, ahead=ahead)
-    with lanes, closing(decoding) as stream:
+    items = (item for shard in todo for item in shard.again)
+    pool = ForwardPool(pool_size_for(job.backbone))
+    ahead = (1 + pool.count) * job.batch + 2 * job.workers
+    decoding = decode_ahead(items, job.backbone, job.pixel_limit, job.workers, ahead=ahead)
+    with pool, closing(decoding) as stream:
         for shard in todo:
-            begun, rows = time.perf_counter(), ShardRows(job.backbone)
-            for n_behind in rows.embed(islice(stream, len(shard.again)), job.batch, lanes):
-                yield BatchDone(n_done + n_behind, started.n_listed)
+            started_at, rows = time.perf_counter(), ShardRows(job.backbone)
+            for n_in_shard in rows.embed(islice(stream, len(shard.again)), job.batch, pool):
+                yield BatchDone(n_done + n_in_shard, started.n_listed)
             n_ok, n_bad = _write(job.cache_dir, shard, rows)
             n_done += len(shard.again)
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - started_at
             yield ShardDone(shard.shard, n_ok, n_bad, n_done, seconds, len(shard.again) / seconds, rows.remarks)
 
 
 def _write(cache_dir: Path, shard: Todo, rows: ShardRows) -> tuple[int, int]:
-    """Write a shard, or put the rows into the stored one; rows and quarantined items that it has then."""
+    """Write a shard, or replace rows of the stored one, and return its numbers of rows and quarantined items."""
     if shard.is_stored:
         return replace_rows(cache_dir, shard.shard, shard.listed, shard.again, rows.write)
     rows.write(cache_dir, shard.shard)
@@ -208,29 +208,27 @@ def _finished(cache_dir: Path, n_worked: int, seconds: float) -> Finished:
 
 def _first_reasons(cache_dir: Path, finished: Finished, n_shards: int) -> str:
     bad = islice((row for i in range(n_shards) for row in read_bad(cache_dir, i)), 5)
-    told = "; ".join(f"{row['id']}: {row['reason']}" for row in bad)
+    reasons = "; ".join(f"{row['id']}: {row['reason']}" for row in bad)
     return (
-        f"strict extraction must embed every image, however: {finished.n_bad} of {finished.n_listed} are in the "
-        f"quarantine. The first: {told}. The others are stored in {cache_dir}. Repair the files and run the same "
-        "command again, which tries changed files anew; or list the good ones elsewhere and embed them into another "
-        "folder."
+        f"strict extraction must embed every image, but {finished.n_bad} of {finished.n_listed} are quarantined. The "
+        f"first: {reasons}. All others are stored in {cache_dir}. Repair the files and run the same command again, "
+        "which retries changed files; or list only the good files and embed them into another folder."
     )
 
 
 def _check_options(job: Job, engine: Engine | None) -> None:
-    asked = {name: getattr(job, name) for name in ("shard_rows", "batch", "workers", "pixel_limit")}
-    wrong = {name: value for name, value in asked.items() if value < 1}
+    values = {name: getattr(job, name) for name in ("shard_rows", "batch", "workers", "pixel_limit")}
+    wrong = ", ".join(f"{name.replace('_', '-')}={value}" for name, value in values.items() if value < 1)
     if wrong:
-        named = ", ".join(f"{name.replace('_', '-')} is {value}" for name, value in wrong.items())
-        raise ValueError(f"options of extraction must be at least 1, however: {named}. Raise it, or leave it out.")
+        raise ValueError(f"options of extraction must be at least 1, got {wrong}. Raise the value, or leave it out.")
     if job.part is not None and (job.update or engine is not None):
-        other = "an update" if job.update else "an engine that divides the work itself"
+        other = "update" if job.update else "an engine"
         raise ValueError(
-            f"parts are embedded side by side by processes of their own, however: part {job.part} and {other} came. "
-            "Update a cache without parts first: that embeds new images, too. Or choose one way of dividing."
+            f"a part cannot be combined with update or an engine, got part {job.part} and {other}. Run the update "
+            "without a part, which also embeds new images, or divide the work either by parts or by an engine."
         )
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise ValueError(
-            "truncated images must be refused, however: PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set, which fills them "
-            "up with grey. Unset it before extracting."
+            "truncated images must be refused, but PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set, which fills them up "
+            "with grey. Unset it before extraction."
         )

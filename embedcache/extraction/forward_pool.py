@@ -1,8 +1,8 @@
-"""Forward passes side by side on a CPU, each in a thread of its own and with one thread of torch.
+"""Parallel forward passes on a CPU, each in its own thread and with one torch thread.
 
-A forward pass that is split over all cores waits at the end of every layer for its slowest part, and so for whatever
-else runs on that core: decoding, or other programs. Whole batches side by side never wait for each other, and their
-vectors do not depend on how many cores there are.
+A forward pass that is split over all cores waits after every layer for its slowest part, which is delayed by anything
+else on that core, such as decoding or other programs. Parallel batches do not wait for each other, and their vectors do
+not depend on the number of cores.
 """
 
 from collections import deque
@@ -21,12 +21,12 @@ R = TypeVar("R")
 
 
 class ForwardPool:
-    """Calls a function on one thing after another, up to `count` of them at the same time.
+    """Thread pool for forward passes; with one worker, calls run in the caller's thread.
 
-    With one lane everything happens in the caller's thread. Threads live until the end of the `with` block.
+    Threads live until the end of the `with` block.
 
     Attributes:
-        count: how many calls may run at the same time.
+        count: number of calls that may run at the same time.
     """
 
     def __init__(self, count: int = 1) -> None:
@@ -36,23 +36,23 @@ class ForwardPool:
 
     def __enter__(self) -> "ForwardPool":
         if self.count > 1:
-            self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="lane", initializer=_one_thread)
+            self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="forward", initializer=_one_thread)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-            # What a lane sets holds for threads that begin later, too.
+            # The number that a worker sets also applies to threads that start later.
             torch.set_num_threads(self._threads)
 
-    def map(self, function: Callable[[T], R], things: Iterable[T]) -> Iterator[R]:
-        """Results in the order of the things, of which up to 2 `count` are taken ahead."""
+    def map(self, function: Callable[[T], R], values: Iterable[T]) -> Iterator[R]:
+        """Yield the results in the order of the values, of which up to 2 `count` are submitted ahead."""
         if self._pool is None:
-            yield from map(function, things)
+            yield from map(function, values)
             return
         pending: deque[Future[R]] = deque()
-        for thing in things:
-            pending.append(self._pool.submit(function, thing))
+        for value in values:
+            pending.append(self._pool.submit(function, value))
             if len(pending) >= 2 * self.count:
                 yield pending.popleft().result()
         while pending:
@@ -60,13 +60,13 @@ class ForwardPool:
 
 
 def pool_size_for(backbones: BackboneGroup) -> int:
-    """How many forward passes of backbones run well at the same time: one for each thread of torch on a CPU, else 1.
+    """Return the number of parallel forward passes: one per torch thread on a CPU, otherwise 1.
 
-    ONNX Runtime divides the cores itself, compiled code is not made for several threads, and an alteration may ask a
-    backbone from a thread of its own.
+    It is also 1 for ONNX Runtime, which distributes work over cores itself, for compiled code, which is not
+    thread-safe, and if another thread uses a backbone.
     """
     members = backbones.members.values()
-    if backbones.is_shared or not all(isinstance(one, Backbone) and one.runs_beside_itself for one in members):
+    if backbones.is_shared or not all(isinstance(member, Backbone) and member.runs_beside_itself for member in members):
         return 1
     return torch.get_num_threads()
 

@@ -1,4 +1,4 @@
-"""Opening a cache for extraction: a new one is described first, an old one must be what is asked for now."""
+"""Opening of a cache for extraction: a new cache is described, an existing one must match the request."""
 
 import os
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from frostbench.embedcache.storage.store import (
 
 
 def embed_canary(backbone: Embedder | Mapping[str, Embedder] | BackboneGroup) -> dict[str, np.ndarray]:
-    """The canary's vector [D], float32, for each column; of tokens their mean, where there are no others."""
+    """Embed the canary to one float32 vector [D] per column; columns of tokens count, averaged, only without others."""
     members = backbone_group(backbone)
     vectors = members.embed([members.prepare(canary_image())])
     plain = {name: value for name, value in vectors.items() if name not in members.tokens}
@@ -50,56 +50,51 @@ def open_cache(
     update: bool = False,
     tidy: bool = True,
 ) -> tuple[Layout, list[str]]:
-    """Describe a new cache in cache.json and items.parquet, or check that an old one is the same, or make it so.
+    """Create cache.json and items.parquet of a new cache, or check or update those of an existing one.
 
-    With `tidy`, half-written files are deleted: those of killed processes, where no other is writing.
+    With `tidy`, partial files of killed processes are deleted, which requires that no other process is writing.
 
     Returns:
-        The items by shard, and warnings about an environment that is not the one the cache was begun in and about
-        what an update changed.
+        The items by shard, and notes about a changed environment and about the changes of an update.
 
     Raises:
-        CacheError: the cache was begun with another recipe, shard size or pixel limit, or with another listing and no
-            update was asked for, or the canary shows that today's environment gives other vectors.
+        CacheError: the cache has another recipe, shard size or pixel limit, or another listing without `update`, or the
+            canary shows that the current environment gives different vectors.
     """
     finish_update(cache_dir)
     canary = embed_canary(backbone)
-    asked = {
+    requested = {
         "columns": describe_columns(backbone.recipes, backbone.dims, backbone.tokens),
         "shard_rows": shard_rows,
         "pixel_limit": pixel_limit,
     }
     provenance = dict(backbone.provenance) | {"batch": str(batch)}
     path = cache_dir / "cache.json"
-    new = not path.exists()
-    if new:
-        _begin(cache_dir, listing, asked | {"provenance": provenance}, canary)
+    is_new = not path.exists()
+    if is_new:
+        _create(cache_dir, listing, requested | {"provenance": provenance}, canary)
     if tidy:
         remove_partial(cache_dir)
-    if new:
+    if is_new:
         return lay_out(listing.items, cut(len(listing.items), shard_rows)), []
     stored = read_json(path)
     _check_version(cache_dir, stored)
-    _check_same(cache_dir, stored, asked)
+    _check_same(cache_dir, stored, requested)
     _check_canary(cache_dir, stored["canary"], canary)
-    layout, told = adopt_listing(cache_dir, stored, listing, update)
-    return layout, [*_environment_warnings(stored["provenance"], provenance), *told]
+    layout, notes = adopt_listing(cache_dir, stored, listing, update)
+    return layout, [*_environment_warnings(stored["provenance"], provenance), *notes]
 
 
 def check_backbone(cache_dir: Path, backbone: BackboneGroup) -> None:
-    """Check on another machine that a backbone gives the columns and the vectors that a cache was begun with.
-
-    Raises:
-        CacheError: it does not.
-    """
+    """Raise CacheError unless a backbone on another machine gives the columns and canary vectors of a cache."""
     stored = read_json(cache_dir / "cache.json")
-    asked = {"columns": describe_columns(backbone.recipes, backbone.dims, backbone.tokens)}
-    _check_same(cache_dir, stored, asked)
+    requested = {"columns": describe_columns(backbone.recipes, backbone.dims, backbone.tokens)}
+    _check_same(cache_dir, stored, requested)
     _check_canary(cache_dir, stored["canary"], embed_canary(backbone))
 
 
-def _begin(cache_dir: Path, listing: Listing, asked: Mapping[str, Any], canary: Mapping[str, np.ndarray]) -> None:
-    # Nine digits hold a float32 exactly.
+def _create(cache_dir: Path, listing: Listing, requested: Mapping[str, Any], canary: Mapping[str, np.ndarray]) -> None:
+    # Nine digits represent a float32 exactly.
     vectors = {name: [float(f"{number:.9g}") for number in vector] for name, vector in canary.items()}
     about = {
         "format_version": FORMAT_VERSION,
@@ -107,101 +102,102 @@ def _begin(cache_dir: Path, listing: Listing, asked: Mapping[str, Any], canary: 
         "class_names": list(listing.class_names),
         "canary": {"pixels_sha256": canary_sha256(), "vectors": vectors},
     }
-    write_json(cache_dir / "cache.json", dict(asked) | about)
+    write_json(cache_dir / "cache.json", dict(requested) | about)
     write_items(cache_dir, listing.items)
 
 
-def check_place(cache_dir: Path, listing: Listing) -> None:
+def check_cache_folder(cache_dir: Path, listing: Listing) -> None:
     """Refuse a folder that is neither empty nor a cache, or that overlaps with the folder of the images.
 
-    What a killed extraction leaves before it has written cache.json counts as nothing: locks and half-written files.
+    Locks and partial files left by a killed extraction count as empty.
 
     Raises:
-        CacheError: it is such a folder, or one in which an extraction might delete files of others.
+        CacheError: the folder is refused, or extraction might delete foreign files in it.
     """
     root = _source_folder(listing)
     if root is not None:
         cache, images = cache_dir.resolve(), root.resolve()
         if cache.is_relative_to(images) or images.is_relative_to(cache):
             raise CacheError(
-                f"a cache and the images must lie in folders apart, however: {cache_dir} and {root} are the same, or "
-                "one is inside the other. Choose a folder elsewhere."
+                f"the cache and the images must be in separate folders, but {cache_dir} and {root} are the same, or "
+                "one is inside the other. Choose a different folder."
             )
     if not cache_dir.exists() and not cache_dir.is_symlink():
         return
     if not cache_dir.is_dir():
-        raise CacheError(f"a cache must be a folder, however: {cache_dir} is none. Choose another name.")
+        raise CacheError(f"a cache must be a folder, but {cache_dir} is not a folder. Choose another name.")
     check_links(cache_dir)
-    # Taking the lock looks into parts.
-    ours = {LOCK, HOLDER, "shards", "splits", PARTS}
-    found = [name for top in ("", "shards", "splits") for name, _ in entries(cache_dir, top, deep=False)]
-    foreign = [name for name in found if name not in ours and not PARTIAL.fullmatch(name)]
+    # Files in the folder of parts are checked when its lock is acquired.
+    known = {LOCK, HOLDER, "shards", "splits", PARTS}
+    names = [name for top in ("", "shards", "splits") for name, _ in entries(cache_dir, top, deep=False)]
+    foreign = [name for name in names if name not in known and not PARTIAL.fullmatch(name)]
     if (cache_dir / "cache.json").exists():
         read_cache(cache_dir / "cache.json")
     elif foreign:
-        named = ", ".join(foreign[:3])
         raise CacheError(
-            f"a folder for a cache must be empty or hold a cache.json, however: {cache_dir} holds {named}"
-            f"{' …' if len(foreign) > 3 else ''} and none. Choose an empty folder; if this was a cache, restore it."
+            f"a folder for a cache must be empty or hold a cache.json, but {cache_dir} holds {', '.join(foreign[:3])}"
+            f"{' …' if len(foreign) > 3 else ''} and no cache.json. Choose an empty folder; if this was a cache, "
+            "restore its cache.json."
         )
 
 
 def _source_folder(listing: Listing) -> Path | None:
-    """The folder that was listed, if one was; it is taken from an item's path, for its name is stored escaped."""
+    """Return the listed folder, or None; it is taken from an item's path, because the stored name is escaped."""
     path = listing.items[0].path
     if listing.description.get("kind") != "folder" or path is None:
         return None
-    return next((one for one in path.parents if escape_name(os.fspath(one)) == listing.description["root"]), None)
+    root = listing.description["root"]
+    return next((folder for folder in path.parents if escape_name(os.fspath(folder)) == root), None)
 
 
 def _check_version(cache_dir: Path, stored: Mapping[str, Any]) -> None:
-    found = stored.get("format_version")
-    if found not in READABLE_VERSIONS:
+    version = stored.get("format_version")
+    if version not in READABLE_VERSIONS:
         raise CacheError(
-            f"a cache is continued by a version that knows its format, however: {cache_dir} has format {found} and "
-            f"this program knows {READABLE_VERSIONS}. Use the version that began it, or another folder."
+            f"a cache must have one of the formats {READABLE_VERSIONS} of this version of Frostbench, but {cache_dir} "
+            f"has format {version}. Use the version that created it, or another folder."
         )
 
 
-def _check_same(cache_dir: Path, stored: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    told = []
-    for name, value in asked.items():
-        if name == "columns" and not same_columns(stored.get(name, {}), asked[name]):
-            told += _column_differences(stored.get(name, {}), asked[name])
+def _check_same(cache_dir: Path, stored: Mapping[str, Any], requested: Mapping[str, Any]) -> None:
+    changes = []
+    for name, value in requested.items():
+        if name == "columns" and not same_columns(stored.get(name, {}), requested[name]):
+            changes += _column_differences(stored.get(name, {}), requested[name])
         elif name != "columns" and stored.get(name) != value:
-            told.append(f"{name} was {stored.get(name)!r:.200} and is {value!r:.200}")
-    if told:
+            changes.append(f"{name} was {stored.get(name)!r:.200} and is {value!r:.200}")
+    if changes:
         raise CacheError(
-            f"a cache is continued only as it was begun, however: in {cache_dir} {'; '.join(told)}. Use another "
-            "folder, or ask for the same."
+            f"a cache must be continued with its original settings, but in {cache_dir} {'; '.join(changes)}. Restore "
+            "these settings, or use another folder."
         )
 
 
-def _column_differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    told = []
-    for name in sorted(stored.keys() | wanted.keys()):
-        if name not in stored or name not in wanted:
-            told.append(f"column {name} is {'new' if name in wanted else 'missing'}")
-        elif stored[name] != wanted[name]:
-            old, new = (Recipe.model_validate(columns[name]["recipe"]) for columns in (stored, wanted))
-            pairs = differences(old, new) or {"dim": (stored[name]["dim"], wanted[name]["dim"])}
-            told += [f"{field} of column {name} was {a!r} and is {b!r}" for field, (a, b) in pairs.items()]
-    return told
+def _column_differences(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
+    changes = []
+    for name in sorted(stored.keys() | requested.keys()):
+        if name not in stored or name not in requested:
+            changes.append(f"column {name} is {'new' if name in requested else 'missing'}")
+        elif stored[name] != requested[name]:
+            old, new = (Recipe.model_validate(columns[name]["recipe"]) for columns in (stored, requested))
+            pairs = differences(old, new) or {"dim": (stored[name]["dim"], requested[name]["dim"])}
+            changes += [f"{field} of column {name} was {a!r} and is {b!r}" for field, (a, b) in pairs.items()]
+    return changes
 
 
 def _check_canary(cache_dir: Path, stored: Mapping[str, Any], now: Mapping[str, np.ndarray]) -> None:
     if stored["pixels_sha256"] != canary_sha256():
         raise CacheError(
-            f"the canary must be the picture that the cache was begun with, however: in {cache_dir} it is "
-            f"{stored['pixels_sha256'][:12]}, not {canary_sha256()[:12]}. Resume with the version that began it."
+            f"the canary must be the image with which the cache was created, but in {cache_dir} it is "
+            f"{stored['pixels_sha256'][:12]}, not {canary_sha256()[:12]}. Resume with the version that created it."
         )
     for name, vector in stored["vectors"].items():
         distance = apart(now[name], np.asarray(vector))
         if not distance <= APART:
             raise CacheError(
-                f"a resumed cache must give the vectors it was begun with, however: that of the canary in column "
-                f"{name} is {distance:.6f} of its length away, more than {APART}. Use the library versions and device "
-                f"in the provenance of {cache_dir / 'cache.json'}, or another folder."
+                "a resumed extraction must reproduce the canary's stored vectors, but in column "
+                f"{name} the relative distance is {distance:.6f}, more than {APART}. Use the library versions and "
+                f"device in the provenance of {cache_dir / 'cache.json'}, or another folder."
             )
 
 
@@ -213,5 +209,7 @@ def _environment_warnings(stored: Mapping[str, str], now: Mapping[str, str]) -> 
     ]
     if not changed:
         return []
-    told = "; ".join(changed)
-    return [f"The cache was begun in another environment ({told}). The canary still agrees; low bits may differ."]
+    return [
+        f"The cache was created in another environment ({'; '.join(changed)}). The canary still matches; low bits may "
+        "differ."
+    ]

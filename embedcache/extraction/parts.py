@@ -1,4 +1,4 @@
-"""Parts of one extraction: n processes on a shared folder, of which each embeds every n-th shard."""
+"""Division of an extraction into parts: n processes share a folder, and each embeds every n-th shard."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ Opened = TypeVar("Opened")
 
 
 class Part(NamedTuple):
-    """The shards whose number is `number` modulo `of`.
+    """Part of an extraction: the shards whose index is `number` modulo `of`.
 
     >>> [shard for shard in range(8) if Part(1, 3).owns(shard)]
     [1, 4, 7]
@@ -25,69 +25,70 @@ class Part(NamedTuple):
     of: int
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
+        """Return the part in the form of the command line."""
         return f"{self.number}/{self.of}"
 
     @property
     def name(self) -> str:
-        """What its lock is called."""
+        """Name of its lock."""
         return f"{self.number}-of-{self.of}"
 
     def owns(self, shard: int) -> bool:
-        """Whether a shard is of this part."""
+        """Return whether a shard belongs to this part."""
         return shard % self.of == self.number
 
 
 def as_part(number: int, of: int) -> Part:
-    """Part `number` of `of`, counted from 0.
+    """Return part `number` of `of`, counted from 0.
 
     Raises:
-        ValueError: there is no such part.
+        ValueError: the part does not exist.
     """
     if not 0 <= number < of:
         raise ValueError(
-            f"a part is I/N with I from 0 to N-1, however: {number}/{of} came. The parts of an array of 3 are 0/3, "
-            "1/3 and 2/3."
+            f"a part must be I/N with I from 0 to N-1, got {number}/{of}. The parts of three are 0/3, 1/3 and 2/3."
         )
     return Part(number, of)
 
 
 def parse_part(text: str) -> Part:
-    """The part that a text such as 0/3 names.
+    """Parse a part such as 0/3.
 
     >>> parse_part("2/8")
     Part(number=2, of=8)
 
     Raises:
-        ValueError: it names none.
+        ValueError: the text is not a part.
     """
     number, slash, of = text.partition("/")
     if not (slash and number.isascii() and number.isdigit() and of.isascii() and of.isdigit()):
         raise ValueError(
-            f"a part is written I/N, two whole numbers, however: {text!r} came. The first of three is 0/3."
+            f"a part must be written as I/N with two whole numbers, got {text!r}. The parts of three are 0/3, 1/3 and "
+            "2/3."
         )
     return as_part(int(number), int(of))
 
 
 def open_shared(cache_dir: Path, describe: Callable[[bool], Opened]) -> Opened:
-    """Begin a cache, or open the one that another part began.
+    """Create a cache, or open the one created by another part.
 
     Args:
-        cache_dir: the cache, of which a part is locked by the caller.
-        describe: opens the cache; is told whether it may delete what killed processes left half-written.
+        cache_dir: cache folder, in which the caller has locked a part.
+        describe: function that opens the cache; its argument is whether it may delete partial files.
     """
     with gate(cache_dir):
-        alone = len(busy_parts(cache_dir)) == 1
-        begun = (cache_dir / "cache.json").exists() and (cache_dir / "items.parquet").exists()
-        if alone or not begun or (cache_dir / UPDATE).exists():
-            return describe(alone)
+        is_alone = len(busy_parts(cache_dir)) == 1
+        is_created = (cache_dir / "cache.json").exists() and (cache_dir / "items.parquet").exists()
+        if is_alone or not is_created or (cache_dir / UPDATE).exists():
+            return describe(is_alone)
     return describe(False)
 
 
 def reopen_part(cache_dir: Path, layout: Layout, part: Part) -> tuple[list[Todo], list[str]]:
-    """Delete the damaged shards of a part, and say which are to be embedded and what a person should know.
+    """Delete the damaged shards of a part, and return the shards to embed and a note about damage, if any.
 
-    Unlike `reopening.reopen` it does not read the images of stored shards: that is left to an extraction without parts.
+    Unlike `reopening.reopen`, this does not read the images of stored shards, which only an extraction without parts
+    does.
     """
     damaged = find_damaged(cache_dir, layout, part.owns)
     finished = finished_shards(cache_dir) - set(damaged)
@@ -102,14 +103,14 @@ def reopen_part(cache_dir: Path, layout: Layout, part: Part) -> tuple[list[Todo]
             for i in damaged:
                 drop_shard(cache_dir, i)
     names = ", ".join(shard_name(i) for i in damaged[:3])
-    told = f"Shards whose files are not as they were written: {len(damaged)} ({names}). Their images are embedded anew."
-    return todo, [told] if damaged else []
+    note = f"Damaged shards: {len(damaged)} ({names}). Their images are embedded again."
+    return todo, [note] if damaged else []
 
 
 def finish_part(cache_dir: Path, layout: Layout) -> int:
-    """Write the manifest if all shards are there and as they were written; returns how many are not.
+    """Write the manifest if all shards are on disk and intact, and return the number of shards that are not.
 
-    Those that are damaged are deleted, for the part that they belong to.
+    Damaged shards are deleted, so that their part embeds them again.
     """
     with gate(cache_dir):
         left = len(set(range(len(layout.shards))) - finished_shards(cache_dir))

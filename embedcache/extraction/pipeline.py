@@ -1,4 +1,4 @@
-"""Reading and decoding in threads, ahead of the forward pass, in listing order."""
+"""Reading and decoding of images in threads, ahead of the forward pass and in listing order."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ from frostbench.embedcache.sources.reading import read_item
 
 @dataclass(frozen=True)
 class Decoded:
-    """An image that is ready for the backbones, the SHA-256 of its file's bytes, and what should be told of it."""
+    """Image prepared for the backbones, with the SHA-256 of its file and remarks."""
 
     item: Item
     image: Prepared
@@ -26,7 +26,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Failed:
-    """An item for the quarantine; its digest is None where the file was not read, or may be decoded another time."""
+    """Item for the quarantine; its digest is None if the file was not read or is to be retried by the next run."""
 
     item: Item
     reason: str
@@ -37,12 +37,12 @@ Outcome = Decoded | Failed
 
 
 def decode_item(item: Item, backbone: BackboneGroup, pixel_limit: int) -> Outcome:
-    """Read, hash, decode and prepare one item; whatever is wrong with its file becomes its reason."""
+    """Read, hash, decode and prepare one item; problems with its file become the reason of a failure."""
     background = backbone.background
     if item.path is None or background is None:
         raise ValueError(
-            f"items are embedded from files by a resolved recipe, however: {item.id!r} has path {item.path} and the "
-            f"recipe's background is {background}. Imported vectors cannot be embedded again."
+            f"items must have files, and recipes a background, to be embedded, but {item.id!r} has path {item.path} "
+            f"and the recipe has background {background}. Imported vectors cannot be embedded again."
         )
     digest = None
     try:
@@ -57,17 +57,17 @@ def decode_item(item: Item, backbone: BackboneGroup, pixel_limit: int) -> Outcom
             image = backbone.alteration(item.id, image)
         return Decoded(item, backbone.prepare(image), digest, remarks)
     except ElsewhereError as error:
-        # Without a digest the next run tries again: what has to change is not this file.
+        # Without a digest the next run retries the item: the file at fault is a different one.
         return Failed(item, str(error), None)
     except DecodeError as error:
         return Failed(item, str(error), digest)
     except MemoryError:
-        # Without a digest the next run tries again, perhaps with more memory or a lower pixel limit.
+        # Without a digest the next run retries the item, possibly with more memory or a lower pixel limit.
         return Failed(item, "does not fit into memory when it is decoded", None)
 
 
 def content_digest(item: Item) -> bytes | None:
-    """The SHA-256 of an item's file as it is now; None where it cannot be read."""
+    """Return the current SHA-256 of an item's file, or None if it cannot be read."""
     if item.path is None:
         return None
     try:
@@ -79,9 +79,9 @@ def content_digest(item: Item) -> bytes | None:
 def decode_ahead(
     items: Iterable[Item], backbone: BackboneGroup, pixel_limit: int, workers: int, ahead: int
 ) -> Generator[Outcome, None, None]:
-    """The outcome of each item in order, with at most `ahead` of them in memory.
+    """Yield the outcome of each item in order, with at most `ahead` of them in memory.
 
-    Threads suffice: Pillow lets others run while it decodes and resizes.
+    Threads suffice, because Pillow releases the GIL while it decodes and resizes.
     """
     pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
     pending: deque[Future[Outcome]] = deque()
@@ -97,5 +97,5 @@ def decode_ahead(
 
 
 def usable_cores() -> int:
-    """The CPU cores that this process may run on."""
+    """Return the number of CPU cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What of a cache on disk still holds, and what is left to embed: missing and damaged shards, and changed images."""
+"""Check of a cache on disk for the work that is left: missing and damaged shards, and changed images."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -28,13 +28,13 @@ from frostbench.embedcache.storage.store import (
 
 @dataclass(frozen=True)
 class Todo:
-    """A shard that something is left to do for.
+    """Unfinished shard.
 
     Attributes:
-        shard: its number.
-        listed: the items that it holds.
-        again: those that are to be embedded: all, where it is not on disk.
-        is_stored: whether the rows of the others are on disk.
+        shard: index of the shard.
+        listed: all items of the shard.
+        again: items to embed; all items if the shard is not on disk.
+        is_stored: whether the rows of the other items are on disk.
     """
 
     shard: int
@@ -45,41 +45,41 @@ class Todo:
 
 @dataclass
 class _Findings:
-    """What does not hold any more, and why."""
+    """Names of damaged shards and of changed images."""
 
     damaged: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     mended: list[str] = field(default_factory=list)
 
     def sentences(self) -> list[str]:
-        """One warning for each kind of finding."""
-        anew = "They are embedded anew; the other rows of their shards are kept."
+        """Return one warning for each kind of finding."""
+        again = "They are embedded again; the other rows of their shards are kept."
         kinds = {
-            "Shards whose files are not as they were written": (self.damaged, "Their images are embedded anew."),
-            "Images whose files changed or vanished since they were embedded": (self.changed, anew),
-            "Images of the quarantine whose files changed, or may be decoded now": (self.mended, anew),
+            "Damaged shards": (self.damaged, "Their images are embedded again."),
+            "Images whose files changed or disappeared since they were embedded": (self.changed, again),
+            "Quarantined images whose files changed or are to be retried": (self.mended, again),
         }
         return [
-            f"{what}: {len(names)} ({', '.join(names[:3])}{' …' if len(names) > 3 else ''}). {so}"
-            for what, (names, so) in kinds.items()
+            f"{what}: {len(names)} ({', '.join(names[:3])}{' …' if len(names) > 3 else ''}). {consequence}"
+            for what, (names, consequence) in kinds.items()
             if names
         ]
 
 
 def reopen(cache_dir: Path, layout: Layout, workers: int) -> tuple[list[Todo], list[str]]:
-    """Delete the shards that are damaged, and the manifest where anything is left to do, and say what that is.
+    """Delete damaged shards, and the manifest if any work is left, and return that work.
 
-    A shard holds if its file has the SHA-256 that the manifest states (before there is one: if its page checksums
-    agree), if it is of this cache's recipes, and if rows and quarantine are what is listed; a row holds if the file of
-    its item has the bytes it had.
+    A shard is intact if its file has the SHA-256 stated in the manifest (without a manifest: if its page checksums are
+    correct), it has this cache's recipes, and rows and quarantine together match the listing. A row is valid if the
+    file of its item has not changed.
 
     Args:
-        cache_dir: a cache that was begun with these items.
+        cache_dir: cache that was created with these items.
         layout: the listing, shard by shard.
-        workers: threads that read the images.
+        workers: number of threads that read the images.
 
     Returns:
-        What is left to do, in order, and a sentence for each kind of finding, for a person.
+        The unfinished shards in order, and a warning for each kind of finding.
     """
     findings, todo = _Findings(drop_damaged(cache_dir, layout)), []
     finished = finished_shards(cache_dir)
@@ -94,7 +94,7 @@ def reopen(cache_dir: Path, layout: Layout, workers: int) -> tuple[list[Todo], l
 
 
 def drop_damaged(cache_dir: Path, layout: Layout) -> list[str]:
-    """Delete the shards that are not as they were written, and the manifest with them; returns their names."""
+    """Delete damaged shards together with the manifest, and return their names."""
     damaged = find_damaged(cache_dir, layout)
     if damaged:
         (cache_dir / "manifest.json").unlink(missing_ok=True)
@@ -104,27 +104,27 @@ def drop_damaged(cache_dir: Path, layout: Layout) -> list[str]:
 
 
 def drop_shard(cache_dir: Path, i: int) -> None:
-    """Delete a shard: its rows first, for without them it counts as unfinished, whatever else a kill leaves."""
+    """Delete a shard, rows first: without them it counts as unfinished if the process is killed in between."""
     shard_path(cache_dir, i).unlink(missing_ok=True)
     bad_path(cache_dir, i).unlink(missing_ok=True)
 
 
-def find_damaged(cache_dir: Path, layout: Layout, asked: Callable[[int], bool] = lambda i: True) -> list[int]:
-    """Of the shards asked for, those on disk that are not as they were written, or that nothing is listed for."""
+def find_damaged(cache_dir: Path, layout: Layout, selected: Callable[[int], bool] = lambda i: True) -> list[int]:
+    """Return the selected shards on disk that are damaged or do not match the listing."""
     manifest = cache_dir / "manifest.json"
     digests = [shard["sha256"] for shard in read_json(manifest)["shards"]] if manifest.exists() else []
     columns = read_json(cache_dir / "cache.json")["columns"]
     damaged = []
-    for i in sorted(filter(asked, finished_shards(cache_dir))):
+    for i in sorted(filter(selected, finished_shards(cache_dir))):
         stored = read_digests(cache_dir, i, digests[i] if i < len(digests) else None)
         listed = {item.id for item in layout.shards[i]} if i < len(layout.shards) else None
-        if stored is None or stored.keys() != listed or not _is_of(cache_dir, i, columns):
+        if stored is None or stored.keys() != listed or not _has_columns(cache_dir, i, columns):
             damaged.append(i)
     return damaged
 
 
-def _is_of(cache_dir: Path, i: int, columns: dict[str, Any]) -> bool:
-    """Whether a shard says that it has these columns; one that another program wrote says nothing."""
+def _has_columns(cache_dir: Path, i: int, columns: dict[str, Any]) -> bool:
+    """Whether the metadata of a shard state these columns; files of other programs have no such metadata."""
     try:
         return same_columns(read_about(cache_dir, i)["columns"], columns)
     except MISREAD:
@@ -132,7 +132,7 @@ def _is_of(cache_dir: Path, i: int, columns: dict[str, Any]) -> bool:
 
 
 def _stale(cache_dir: Path, i: int, listed: tuple[Item, ...], pool: Executor, findings: _Findings) -> tuple[Item, ...]:
-    """The items of a shard whose files have other bytes than they had, or none any more."""
+    """Return the items of a shard whose files changed or disappeared."""
     ids, content = read_keys(cache_dir, i)
     bad = {row["id"]: row.get("sha256") for row in read_bad(cache_dir, i)}
     stored = dict(zip(ids, content, strict=True)) | bad
@@ -145,12 +145,12 @@ def _stale(cache_dir: Path, i: int, listed: tuple[Item, ...], pool: Executor, fi
 
 
 def read_digests(cache_dir: Path, i: int, digest: str | None) -> dict[str, str | None] | None:
-    """The digest of each item in a shard, quarantined ones included; None where its files are damaged.
+    """Return the digest of each item in a shard, including quarantined ones, or None if its files are damaged.
 
     Args:
-        cache_dir: the cache.
-        i: the shard.
-        digest: SHA-256 of its Parquet file; without one the checksums of its pages are compared.
+        cache_dir: cache folder.
+        i: index of the shard.
+        digest: SHA-256 of its Parquet file; if None, page checksums are verified instead.
     """
     path = shard_path(cache_dir, i)
     try:
@@ -165,7 +165,7 @@ def read_digests(cache_dir: Path, i: int, digest: str | None) -> dict[str, str |
 
 
 def _joined(rows: Iterable[tuple[str, str]], bad: list[dict[str, Any]]) -> dict[str, str | None] | None:
-    """Digests by id; None where an id occurs twice."""
+    """Return digests by id, or None if an id occurs twice."""
     pairs = [*rows, *((row["id"], row.get("sha256")) for row in bad)]
     joined = dict(pairs)
     return joined if len(joined) == len(pairs) else None

@@ -1,4 +1,4 @@
-"""The rows of one shard while they are computed: good ones side by side, the others in the quarantine."""
+"""The rows of one shard while it is computed: embedded rows and quarantined items."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ from frostbench.embedcache.remarks import Remarks
 from frostbench.embedcache.storage.store import write_shard
 
 LARGEST = 65504.0
-"""The largest finite float16."""
+"""Largest finite float16."""
 
 
 class ShardRows:
-    """The rows of one shard; an id, its digest and its vectors are appended together."""
+    """Rows of one shard; an id, its digest and its vectors are appended together."""
 
     def __init__(self, backbone: BackboneGroup) -> None:
         self._backbone = backbone
@@ -30,22 +30,22 @@ class ShardRows:
         self.bad: list[dict[str, str | None]] = []
         self.remarks = Remarks()
 
-    def embed(self, outcomes: Iterator[Outcome], batch: int, lanes: ForwardPool) -> Iterator[int]:
-        """Embed in batches of good images, and say after each how many items of the shard are behind it.
+    def embed(self, outcomes: Iterator[Outcome], batch: int, pool: ForwardPool) -> Iterator[int]:
+        """Embed decoded images in batches, and yield after each the number of items that are done.
 
         Raises:
-            ValueError: no image of a batch has a vector that float16 can hold.
+            ValueError: float16 cannot hold the vector of any image of a batch.
         """
-        for good, vectors, failed in lanes.map(partial(embed_storable, self._backbone), self._batches(outcomes, batch)):
+        for good, vectors, failed in pool.map(partial(embed_storable, self._backbone), self._batches(outcomes, batch)):
             for name, value in vectors.items():
                 self._vectors[name].append(value)
-            self.ids += [one.item.id for one in good]
-            self._digests += [one.sha256 for one in good]
-            self.bad += [_quarantined(one) for one in failed]
+            self.ids += [decoded.item.id for decoded in good]
+            self._digests += [decoded.sha256 for decoded in good]
+            self.bad += map(_quarantined, failed)
             yield len(self.ids) + len(self.bad)
 
     def _batches(self, outcomes: Iterator[Outcome], batch: int) -> Iterator[list[Decoded]]:
-        """Good images by so many; the others are put into the quarantine."""
+        """Yield batches of decoded images, and quarantine the failures."""
         waiting: list[Decoded] = []
         for outcome in outcomes:
             if isinstance(outcome, Failed):
@@ -60,7 +60,7 @@ class ShardRows:
             yield waiting
 
     def write(self, cache_dir: Path, i: int) -> None:
-        """Write the shard; its quarantine is in the order of the ids, as the listing is."""
+        """Write the shard, with its quarantine sorted by id like the listing."""
         recipes, dims, tokens = self._backbone.recipes, self._backbone.dims, self._backbone.tokens
         vectors = {}
         for name, parts in self._vectors.items():
@@ -73,10 +73,12 @@ class ShardRows:
 def embed_storable(
     backbone: BackboneGroup, batch: Sequence[Decoded]
 ) -> tuple[list[Decoded], dict[str, np.ndarray], list[Failed]]:
-    """The images whose vectors float16 can hold, those vectors [n, …] by column, and the other images.
+    """Embed a batch, and return the storable images, their vectors [n, …] by column, and the failures.
+
+    A vector is storable if it is finite in float16.
 
     Raises:
-        ValueError: of several images none is left, so the weights or the number type are wrong, not the images.
+        ValueError: no image of several is storable, which points to wrong weights or a wrong number type.
     """
     left, failed = list(batch), list[Failed]()
     while left:
@@ -86,9 +88,9 @@ def embed_storable(
         left = [left[row] for row in good]
         if not left and len(batch) > 1:
             raise ValueError(
-                f"vectors must be finite and at most {LARGEST:.0f} to be stored as float16, however: none of the "
-                f"{len(batch)} images of a batch is so. The first: {failed[0].item.id!r}: {failed[0].reason}. Check "
-                "that the weights belong to the model, and choose autocast float32 or another pooling."
+                f"vectors must be finite and at most {LARGEST:.0f} to be stored as float16, but no image of a batch of "
+                f"{len(batch)} has such a vector. The first is {failed[0].item.id!r}: {failed[0].reason}. Check that "
+                "the weights belong to the model, and choose autocast float32 or another pooling."
             )
         if vectors:
             return left, {name: value[good].astype(np.float16) for name, value in vectors.items()}, failed
@@ -98,9 +100,9 @@ def embed_storable(
 def _vectors_or_reasons(
     backbone: BackboneGroup, batch: Sequence[Decoded]
 ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
-    """Vectors by column, and by row the reason why one cannot be stored; no vectors where the backbone refused."""
+    """Return vectors by column and reasons of unstorable rows; no vectors if the backbone raised an error."""
     try:
-        embedded = backbone.embed([one.image for one in batch])
+        embedded = backbone.embed([decoded.image for decoded in batch])
     except NotFiniteError as error:
         if not error.rows:
             raise
@@ -113,10 +115,10 @@ def _too_large(vectors: Mapping[str, np.ndarray]) -> dict[int, str]:
     reasons: dict[int, str] = {}
     for name, value in vectors.items():
         largest = np.abs(value).max(axis=tuple(range(1, value.ndim)))
-        # Not `largest > LARGEST`, which NaN would pass.
+        # Not `largest > LARGEST`, which is false for NaN.
         for row in np.flatnonzero(~(largest <= LARGEST)).tolist():
-            told = f"column {name!r} of its vector reaches {largest[row]:.0f}, but float16 ends at {LARGEST:.0f}"
-            reasons.setdefault(row, told)
+            reason = f"column {name!r} of its vector reaches {largest[row]:.0f}, but float16 ends at {LARGEST:.0f}"
+            reasons.setdefault(row, reason)
     return reasons
 
 

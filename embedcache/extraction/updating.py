@@ -1,4 +1,4 @@
-"""Bringing a cache to another listing: rows stay where they are, and nothing is embedded here."""
+"""Update of a cache to a different listing, which keeps the position of rows and does not embed anything."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,49 +14,49 @@ from frostbench.embedcache.storage.merging import stage_kept
 from frostbench.embedcache.storage.staging import commit, staged
 from frostbench.embedcache.storage.store import FORMAT_VERSION, finished_shards
 
-HOW = "Give the option --update (in Python update=True)"
+HOW = "Add --update (in Python update=True)"
 
 
 def adopt_listing(
     cache_dir: Path, stored: Mapping[str, Any], listing: Listing, update: bool
 ) -> tuple[Layout, list[str]]:
-    """The layout of a cache for a listing, after bringing the cache to it if that is asked for.
+    """Return the layout of a cache for a listing, after updating the cache if requested.
 
-    Items that are listed still keep their shard and their order, new ones fill new shards behind them, and rows of
-    others are taken out of their shards. What is to be embedded for it is found out later, as after any interruption.
+    Items that are still listed keep their shard and order, new items are appended in new shards, and rows of removed
+    items are deleted. Which items must be embedded is determined later, as after any interruption.
 
     Args:
-        cache_dir: a cache of this recipe.
-        stored: its cache.json.
-        listing: what it shall hold.
-        update: whether it may be changed to hold that.
+        cache_dir: cache with the requested recipes.
+        stored: content of its cache.json.
+        listing: requested listing.
+        update: whether the cache may be changed to this listing.
 
     Returns:
-        The items by shard, and a sentence about what changed, if anything did.
+        The items by shard, and a note about the changes, if any.
 
     Raises:
-        CacheError: the listing is another one and no update was asked for, or the stored one is damaged.
+        CacheError: the listing differs and `update` is not set, or the stored listing is damaged.
     """
     before = _stored_layout(cache_dir, stored, listing)
-    told = _changes(before, stored, listing)
-    if not told:
+    changes = _changes(before, stored, listing)
+    if not changes:
         return before, []
     if not update:
         raise CacheError(
-            f"a cache is continued with the listing it was begun with, however: in {cache_dir} {'; '.join(told)}. "
-            f"{HOW} to bring the cache to this listing, or use another folder."
+            f"a cache must be continued with its original listing, but in {cache_dir} {'; '.join(changes)}. "
+            f"{HOW} to update the cache to this listing, or use another folder."
         )
     after = plan(before, listing.items, stored["shard_rows"])
     drop_damaged(cache_dir, before)
     _stage(cache_dir, stored, listing, before, after)
     commit(cache_dir)
-    return after, [f"The listing was brought up to date: {'; '.join(told)}."]
+    return after, [f"The listing was updated: {'; '.join(changes)}."]
 
 
 def plan(before: Layout, items: tuple[Item, ...], shard_rows: int) -> Layout:
-    """Where each item lies after an update: in its old shard, or in new ones behind these."""
-    wanted, known = {item.id: item for item in items}, {item.id for item in before.items}
-    kept = tuple(tuple(wanted[item.id] for item in shard if item.id in wanted) for shard in before.shards)
+    """Return the layout after an update: items stay in their shards, new items go into new shards at the end."""
+    listed, known = {item.id: item for item in items}, {item.id for item in before.items}
+    kept = tuple(tuple(listed[item.id] for item in shard if item.id in listed) for shard in before.shards)
     new = [item for item in items if item.id not in known]
     return Layout(kept + lay_out(new, cut(len(new), shard_rows)).shards)
 
@@ -64,7 +64,7 @@ def plan(before: Layout, items: tuple[Item, ...], shard_rows: int) -> Layout:
 def _stored_layout(cache_dir: Path, stored: Mapping[str, Any], listing: Listing) -> Layout:
     path = cache_dir / "items.parquet"
     if not path.exists() and "shard_sizes" not in stored:
-        # The process died between its first two files.
+        # The process was killed between its first two files.
         write_items(cache_dir, listing.items)
     with reading(path):
         items = read_items(cache_dir, known=listing.items)
@@ -72,25 +72,25 @@ def _stored_layout(cache_dir: Path, stored: Mapping[str, Any], listing: Listing)
 
 
 def _changes(before: Layout, stored: Mapping[str, Any], listing: Listing) -> list[str]:
-    """What is different, in words; empty where nothing is."""
-    old, new = ({item.id: item for item in some} for some in (before.items, listing.items))
-    told = []
+    """Return a phrase for each difference between the stored and the requested listing."""
+    old, new = ({item.id: item for item in items} for items in (before.items, listing.items))
+    changes = []
     if old != new:
-        added, gone = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
-        moved = [one for one in sorted(old.keys() & new.keys()) if old[one] != new[one]]
         cases = {
-            "are new": added,
-            "are gone": gone,
-            "have another path, label, group, split or time": moved,
+            "are new": sorted(new.keys() - old.keys()),
+            "are gone": sorted(old.keys() - new.keys()),
+            "have another path, label, group, split or time": [
+                name for name in sorted(old.keys() & new.keys()) if old[name] != new[name]
+            ],
         }
-        told += [f"{len(ids)} images {what} {ids[:3]}" for what, ids in cases.items() if ids]
+        changes += [f"{len(ids)} images {what} {ids[:3]}" for what, ids in cases.items() if ids]
     was, now = stored.get("source", {}), listing.description
     for name in sorted(was.keys() | now.keys()):
         if was.get(name) != now.get(name):
-            told.append(f"the source's {name} was {was.get(name)!r:.100} and is {now.get(name)!r:.100}")
+            changes.append(f"the source's {name} was {was.get(name)!r:.100} and is {now.get(name)!r:.100}")
     if stored.get("class_names") != (classes := list(listing.class_names)):
-        told.append(f"the classes were {stored.get('class_names')!r:.200} and are {classes!r:.200}")
-    return told
+        changes.append(f"the classes were {stored.get('class_names')!r:.200} and are {classes!r:.200}")
+    return changes
 
 
 def _stage(cache_dir: Path, stored: Mapping[str, Any], listing: Listing, before: Layout, after: Layout) -> None:

@@ -1,1 +1,1 @@
-"""What callers give: vectors, labels, groups and class lists, read by one set of rules at every entrance."""
+"""Validation of vectors, labels, groups and class lists given by callers, shared by all interfaces."""

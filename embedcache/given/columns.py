@@ -1,4 +1,4 @@
-"""A column of labels, groups or class names as callers have it: which cells are missing, and what the others are."""
+"""Reading of columns of labels, groups or class names given by callers, with their missing cells."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
@@ -12,43 +12,43 @@ from frostbench.embedcache.cells import whole
 from frostbench.embedcache.names import is_blank
 
 Cell = str | int | bool | None
-"""One value of a column; None where it is missing."""
+"""One value of a column; None if it is missing."""
 KINDS: dict[type, str] = {str: "text", int: "integers", bool: "booleans"}
 
 
 def read_cells(column: Any, what: str) -> list[Cell]:
-    """The N cells of a column as text, integers or booleans, all of one kind; None where a cell is missing.
+    """Read the N cells of a column as text, integers or booleans, all of one type, with None for missing cells.
 
-    Missing are None, NaN, pandas' NA and NaT, masked entries, and text that shows nothing. Floating-point numbers are
-    taken where they are whole and below 2**53: a column of integers with a gap is stored as such.
+    Missing are None, NaN, pandas' NA and NaT, masked entries, and blank text. Floating-point numbers are accepted if
+    they are whole and below 2**53, because columns of integers with gaps are stored as such.
 
     >>> read_cells([1.0, float("nan"), 3], "groups"), read_cells(["a", " ", None], "groups")
     ([1, None, 3], ['a', None, None])
 
     Args:
-        column: [N] a sequence, an array, a tensor, or a column of pandas, polars or pyarrow.
-        what: what it holds, in the plural, for messages.
+        column: sequence, array, tensor, or column of pandas, polars or pyarrow, [N].
+        what: plural noun for the values, for messages.
 
     Raises:
-        ValueError: it is no column, holds something else, or text beside numbers, which would merge 1 and "1".
+        ValueError: not a column, an unsupported value, or text together with numbers, which would merge 1 and "1".
     """
     values = _as_array(column, what)
     kind = values.dtype.kind
-    found = [None if gone else value for value, gone in zip(values.tolist(), _missing(values), strict=True)]
+    cells = [None if missing else value for value, missing in zip(values.tolist(), _missing(values), strict=True)]
     if kind not in "iub":
-        found = [_plain(value, row, what) for row, value in enumerate(found)]
-    kinds = {type(value) for value in found if value is not None}
-    if len(kinds) > 1:
-        told = " and ".join(sorted(KINDS[each] for each in kinds))
+        cells = [_plain(value, row, what) for row, value in enumerate(cells)]
+    types = {type(value) for value in cells if value is not None}
+    if len(types) > 1:
+        mixed = " and ".join(sorted(KINDS[cell_type] for cell_type in types))
         raise ValueError(
-            f"{what} are all of one kind, however: {told} came in one column, so that 1 and '1' would be merged. "
-            "Convert them all to text, or all to integers."
+            f"{what} must all have one type, got {mixed}, so that 1 and '1' would be merged. Convert all of them to "
+            "text, or all to integers."
         )
-    return found
+    return cells
 
 
 def read_texts(column: Any, what: str) -> list[str | None]:
-    """As `read_cells`, with the cells as they are stored, which is as text.
+    """Read cells as `read_cells` does, and convert them to text.
 
     >>> read_texts([7, None], "groups"), read_texts([True], "groups")
     (['7', None], ['True'])
@@ -57,7 +57,7 @@ def read_texts(column: Any, what: str) -> list[str | None]:
 
 
 def first_missing(cells: Sequence[Cell]) -> tuple[int, int]:
-    """How many cells are missing, and the row of the first, -1 where none is.
+    """Return the number of missing cells and the row of the first, -1 if no cell is missing.
 
     >>> first_missing(["a", None, None])
     (2, 1)
@@ -67,7 +67,7 @@ def first_missing(cells: Sequence[Cell]) -> tuple[int, int]:
 
 
 def kept_type(column: Any, values: Sequence[Any]) -> npt.NDArray[Any]:
-    """Values in the number type of the column that they came from; text as text, or as objects where that held them.
+    """Convert values to the type of the column they came from: its number type, text, or objects.
 
     >>> kept_type(np.array([1, 0], np.uint8), [0, 1]).dtype, kept_type(["a", "b"], ["a", "b"]).tolist()
     (dtype('uint8'), ['a', 'b'])
@@ -85,50 +85,50 @@ def kept_type(column: Any, values: Sequence[Any]) -> npt.NDArray[Any]:
 
 
 def _as_array(column: Any, what: str) -> npt.NDArray[Any]:
-    """The column as an array [N]; one of objects where its values may differ in type."""
+    """Convert a column to an array [N], of objects if its values may differ in type."""
     if isinstance(column, str | bytes | Mapping | Set) or not hasattr(column, "__len__"):
-        raise ValueError(f"{what} are a column of N values, however: {type(column).__name__} came. Pass a list.")
+        raise ValueError(f"{what} must be a column of N values, got {type(column).__name__}. Pass a list.")
     if isinstance(column, torch.Tensor):
         x = column.detach().cpu()
-        found: npt.NDArray[Any] = (x.float() if x.dtype == torch.bfloat16 else x).numpy()
+        array: npt.NDArray[Any] = (x.float() if x.dtype == torch.bfloat16 else x).numpy()
     elif isinstance(column, np.ma.MaskedArray):
-        found = np.ma.getdata(column).astype(object)
-        found[np.ma.getmaskarray(column)] = None
+        array = np.ma.getdata(column).astype(object)
+        array[np.ma.getmaskarray(column)] = None
     elif isinstance(column, np.ndarray):
-        found = column
+        array = column
     elif hasattr(column, "to_pylist"):
-        found = _of_objects(column.to_pylist())
+        array = _of_objects(column.to_pylist())
     elif hasattr(column, "to_numpy"):
-        found = np.asarray(column.to_numpy())
+        array = np.asarray(column.to_numpy())
     else:
-        found = _of_objects(column)
-    if found.ndim != 1:
+        array = _of_objects(column)
+    if array.ndim != 1:
         raise ValueError(
-            f"{what} are a column [N], however: {found.dtype} {list(found.shape)} came. Pass one value for each row; "
-            "of one-hot rows that is their argmax."
+            f"{what} must be a column [N], got {array.dtype} {list(array.shape)}. Pass one value for each row, such as "
+            "the argmax of one-hot rows."
         )
-    return found
+    return array
 
 
 def _of_objects(values: Any) -> npt.NDArray[Any]:
     rows = list(values)
-    found = np.empty(len(rows), dtype=object)
+    objects = np.empty(len(rows), dtype=object)
     for row, value in enumerate(rows):
-        found[row] = value.item() if isinstance(value, np.generic | torch.Tensor) and value.ndim == 0 else value
-    return found
+        objects[row] = value.item() if isinstance(value, np.generic | torch.Tensor) and value.ndim == 0 else value
+    return objects
 
 
 def _missing(values: npt.NDArray[Any]) -> list[bool]:
     if values.dtype.kind in "iub":
         return [False] * len(values)
-    gone: list[bool] = np.asarray(pd.isna(values)).tolist()
+    missing: list[bool] = np.asarray(pd.isna(values)).tolist()
     if values.dtype.kind not in "OUT":
-        return gone
-    return [lost or (isinstance(v, str) and is_blank(v)) for v, lost in zip(values.tolist(), gone, strict=True)]
+        return missing
+    return [is_na or (isinstance(v, str) and is_blank(v)) for v, is_na in zip(values.tolist(), missing, strict=True)]
 
 
 def _plain(value: Any, row: int, what: str) -> Cell:
-    """A value as text, an integer or a boolean."""
+    """Convert a value to text, an integer or a boolean."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | str):
@@ -136,13 +136,13 @@ def _plain(value: Any, row: int, what: str) -> Cell:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        if (found := whole(value)) is not None:
-            return found
+        if (integer := whole(value)) is not None:
+            return integer
         raise ValueError(
-            f"{what} that are floating-point numbers are whole and below 2**53, however: row {row} holds {value!r}. "
-            "Convert them to text or to integers; measured numbers are no classes, and large ones are several integers."
+            f"floating-point {what} must be whole numbers below 2**53, but row {row} holds {value!r}. Convert them to "
+            "text or to integers; larger numbers are not exact, and measurements are not categories."
         )
     raise ValueError(
-        f"{what} are text, integers or booleans, however: row {row} holds {value!r:.60} of type "
+        f"{what} must be text, integers or booleans, but row {row} holds {value!r:.60} of type "
         f"{type(value).__name__}. Convert them to text."
     )

@@ -1,1 +1,1 @@
-"""Where results may be written, and how: beside their place, brought to the disk, then renamed; whole or not at all."""
+"""Atomic writing of results: checks of the target, temporary names, synchronisation to disk and renaming."""

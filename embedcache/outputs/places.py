@@ -1,4 +1,4 @@
-"""Whether something can be written at a place; asked before the work whose result goes there."""
+"""Checks that results can be written, made before the work begins."""
 
 import errno
 import os
@@ -8,39 +8,39 @@ from pathlib import Path
 from frostbench.embedcache.outputs.leftovers import beside, clear_leftovers
 
 TRIAL = "frostbench-trial"
-"""Name of an empty file that is made and deleted to see whether a folder can be written."""
+"""Name of an empty file that is created and deleted to test whether a folder is writable."""
 
 
 class OutputError(ValueError):
-    """Nothing can be written at a place that was named for a result."""
+    """A result cannot be written to the requested path."""
 
 
 def is_refused(error: OSError) -> bool:
-    """Whether an error says that nothing may be written at a place, as on a read-only disk; not that it is full."""
+    """Whether an error means that writing is not permitted, as on a read-only disk; a full disk does not count."""
     return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def check_file(out: Path, endings: Collection[str] = (), what: str = "a file", *, makes_folder: bool = False) -> None:
-    """Refuse a file that cannot be written, and delete what a killed process left of it half-written.
+    """Refuse a file that cannot be written, and delete its partial files left by killed processes.
 
     Args:
-        out: the file; one that exists is replaced when the new one is whole.
-        endings: with a dot, in lower case; of which it must have one. None at all takes any.
-        what: is written, for the message.
-        makes_folder: whether missing folders are made when it is written.
+        out: path of the file; an existing file is replaced once the new one is complete.
+        endings: allowed suffixes with a dot, in lower case; empty allows any.
+        what: noun for the file, for the message.
+        makes_folder: whether missing folders are created when the file is written.
 
     Raises:
-        OutputError: it has another ending; a folder or device is there; its folder is missing or cannot be written.
+        OutputError: the suffix is wrong, the path is not a regular file, or its folder is missing or not writable.
     """
     if endings and out.suffix.lower() not in endings:
-        raise OutputError(f"{what} ends in {' or '.join(endings)}, however: {out.name!r} came. Change its ending.")
+        raise OutputError(f"{what} must end in {' or '.join(endings)}, got {out.name!r}. Change its ending.")
     if out.exists() and not out.is_file():
-        kind = "a folder" if out.is_dir() else "no regular file"
-        raise OutputError(f"{what} is written as a file, however: {out} is {kind}. Choose another name.")
+        kind = "a folder" if out.is_dir() else "not a regular file"
+        raise OutputError(f"{what} must be a file, but {out} is {kind}. Choose another name.")
     folder = out.resolve().parent
     if not makes_folder and not folder.is_dir():
         raise OutputError(
-            f"{what} goes into a folder that exists, however: {out.parent} does not. Make it first, or choose another."
+            f"{what} must be in an existing folder, but {out.parent} does not exist. Create it, or choose another one."
         )
     _check_writable(folder)
     if folder.is_dir():
@@ -48,38 +48,40 @@ def check_file(out: Path, endings: Collection[str] = (), what: str = "a file", *
 
 
 def check_new_folder(out: Path, what: str = "an export") -> None:
-    """Refuse a folder that is there, or cannot be made.
+    """Refuse a folder that exists or cannot be created.
 
     Raises:
-        FileExistsError: something has this name.
-        OutputError: the folder above it cannot be written.
+        FileExistsError: the path exists.
+        OutputError: its parent folder is not writable.
     """
     if os.path.lexists(out):
-        raise FileExistsError(f"{what} is a new folder, however: {out} exists. Choose another name or remove it.")
+        raise FileExistsError(f"{what} must be a new folder, but {out} exists. Choose another name or remove it.")
     _check_writable(out.absolute().parent)
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder into which no files can be written; a missing one is made later.
+    """Refuse a folder that is not writable; a missing folder is created later.
 
     Raises:
-        OutputError: it is no folder, or cannot be made or written.
+        OutputError: the path is not a folder, or cannot be created or written.
     """
     _check_writable(folder.absolute())
 
 
 def _check_writable(folder: Path) -> None:
-    """Try to make a file in a folder, or in the nearest one above it that is there."""
-    there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
-    if not there.is_dir():
-        raise OutputError(f"results go into a folder, however: {there} is none. Choose another place.")
-    trial = beside(there / TRIAL)
+    """Try to create a file in a folder, or in its nearest existing parent."""
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        raise OutputError(
+            f"results must be written into a folder, but {existing} is not a folder. Choose another path."
+        )
+    trial = beside(existing / TRIAL)
     try:
-        clear_leftovers(there, TRIAL)
+        clear_leftovers(existing, TRIAL)
         os.close(os.open(trial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         trial.unlink()
     except OSError as error:
         raise OutputError(
-            f"results go where files can be made, however: {there} cannot be written ({error.strerror}). Choose "
-            "another place, or change who may write there."
+            f"results must be written into a writable folder, but {existing} cannot be written ({error.strerror}). "
+            "Choose another folder, or change its permissions."
         ) from error

@@ -1,8 +1,8 @@
-"""CSV files that people open in spreadsheets, which take cells that begin with certain signs for formulas.
+"""CSV files that are safe to open in spreadsheets, which evaluate cells that begin with certain characters.
 
-OWASP, "CSV Injection": a name of an image or a class that begins with one of `= + - @`, a tab or a line break is
-computed when the file is opened, and may call programs. The remedy named there is an apostrophe before it. Files that
-are read by programs, ours among them, are written as they are: .json and .parquet, and rows.csv of an exported cache.
+OWASP, "CSV Injection": a name that begins with one of `= + - @`, a tab or a line break is evaluated as a formula when
+the file is opened, and may run programs. The remedy recommended there is a leading apostrophe. Files that are read by
+programs are written unchanged: .json and .parquet, and rows.csv of an exported cache.
 """
 
 import csv
@@ -16,7 +16,7 @@ _FORMULA = re.compile("[=+@\t\r\n＝＋－＠-]")
 
 
 def as_cell(text: str) -> str:
-    """A text that no spreadsheet computes; numbers stay as they are.
+    """Prefix a text that a spreadsheet would evaluate with an apostrophe; numbers stay unchanged.
 
     >>> as_cell("=HYPERLINK(A1)"), as_cell("-1.5"), as_cell("a=b"), as_cell("-a")
     ("'=HYPERLINK(A1)", '-1.5', 'a=b', "'-a")
@@ -25,40 +25,38 @@ def as_cell(text: str) -> str:
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table whose texts no spreadsheet computes, and whose cells may hold line breaks of every kind."""
-    found = guarded(frame)
-    # Python's writer quotes a carriage return only where it ends its own lines (before 3.13).
-    returns = any("\r" in text for text in (*found.columns, *_cells(found)))
-    found.to_csv(path, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
+    """Write a table with safe texts, whose cells may hold any kind of line break."""
+    safe = guarded(frame)
+    # Before Python 3.13, the writer does not always quote a carriage return.
+    has_returns = any("\r" in text for text in (*safe.columns, *_cells(safe)))
+    safe.to_csv(path, index=False, quoting=csv.QUOTE_NONNUMERIC if has_returns else csv.QUOTE_MINIMAL)
 
 
 def guarded(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with an apostrophe before each text, and each header, that a spreadsheet would compute."""
-    found = frame.copy()
-    for name in _texts(frame):
-        found[name] = frame[name].map(lambda cell: as_cell(cell) if isinstance(cell, str) else cell)
-    return found.rename(columns=lambda name: as_cell(str(name)))
+    """Return the table with an apostrophe before each text and header that a spreadsheet would evaluate."""
+    safe = frame.copy()
+    for name in _text_columns(frame):
+        safe[name] = frame[name].map(lambda cell: as_cell(cell) if isinstance(cell, str) else cell)
+    return safe.rename(columns=lambda name: as_cell(str(name)))
 
 
 def formula_note(frame: pd.DataFrame) -> str | None:
-    """How many texts `write_csv` changes, in a sentence for a person; None where it changes none."""
+    """Return a note about the number of texts that `write_csv` changes, or None if it changes none."""
     changed = sum(as_cell(text) != text for text in (*map(str, frame.columns), *_cells(frame)))
     if not changed:
         return None
     return (
-        f"{changed} texts that a spreadsheet would take for formulas have an apostrophe before them; .json and "
-        ".parquet hold them as they are."
+        f"{changed} texts that a spreadsheet would evaluate as formulas are written with a leading apostrophe; .json "
+        "and .parquet files hold them unchanged."
     )
 
 
-def _texts(frame: pd.DataFrame) -> list[Hashable]:
-    """The columns that may hold texts."""
+def _text_columns(frame: pd.DataFrame) -> list[Hashable]:
     return [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])]
 
 
 def _cells(frame: pd.DataFrame) -> Iterator[str]:
-    """All texts in a table."""
-    return (cell for name in _texts(frame) for cell in frame[name].tolist() if isinstance(cell, str))
+    return (cell for name in _text_columns(frame) for cell in frame[name].tolist() if isinstance(cell, str))
 
 
 def _is_number(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Tables of rows as files."""
+"""Writing of tables to files."""
 
 from pathlib import Path
 
@@ -12,17 +12,17 @@ TABLES = (".csv", ".json", ".parquet")
 
 
 def write_frame(frame: pd.DataFrame, out: Path) -> None:
-    """Write a table as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
+    """Write a table atomically as .csv, .json (records) or .parquet, depending on the file's ending.
 
-    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see
+    In .csv, texts that a spreadsheet would evaluate get a leading apostrophe; see
     `frostbench.embedcache.outputs.spreadsheets`.
 
     Raises:
-        OutputError: it has another ending.
+        OutputError: the ending is not supported.
     """
     ending = out.suffix.lower()
     if ending not in TABLES:
-        raise OutputError(f"a table ends in {' or '.join(TABLES)}, however: {out.name!r} came. Change its ending.")
+        raise OutputError(f"a table must end in {' or '.join(TABLES)}, got {out.name!r}. Change its ending.")
     with new_file(out) as partial:
         if ending == ".csv":
             write_csv(frame, partial)

@@ -1,4 +1,4 @@
-"""Files and folders that are whole as soon as they have their name, whatever dies on the way."""
+"""Atomic writing of files and folders, which get their name only when they are complete."""
 
 import json
 import os
@@ -14,15 +14,15 @@ from frostbench.embedcache.outputs.places import check_new_folder
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A file to write in place of another, which gets its name when the block ends well.
+    """Create a partial file that replaces the target when the block ends without an error.
 
-    A reader, or a crash, sees the old file or the new one. Where the path is a link, the file behind it is replaced.
+    Readers see either the old or the new file, even after a crash. If the path is a link, its target is replaced.
 
     Yields:
-        An empty file beside it; whatever opens it by its path may write it.
+        Path of an empty file beside the target, to be opened and written.
 
     Raises:
-        OSError: it cannot be written; the old file is as it was, and the half-written one is gone.
+        OSError: the file cannot be written; the old file is unchanged, and the partial one is deleted.
     """
     target = path.resolve() if path.is_symlink() else path
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -43,18 +43,18 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(path: Path, what: str = "an export") -> Iterator[Path]:
-    """A folder to fill, which gets its name when the block ends well; what killed processes left of it is deleted.
+    """Create a partial folder that gets its name when the block ends without an error, and delete leftovers of it.
 
     Args:
-        path: a new folder, or an empty one.
-        what: is written, for the message.
+        path: new or empty folder.
+        what: noun for the folder, for the message.
 
     Yields:
-        An empty folder beside it.
+        Path of an empty folder beside it.
 
     Raises:
-        FileExistsError: something else has the name, at the beginning or at the end.
-        OSError: it cannot be written; nothing is left behind.
+        FileExistsError: the path is taken, at the beginning or at the end.
+        OSError: the folder cannot be written; the partial folder is deleted.
     """
     if not is_empty_folder(path):
         check_new_folder(path, what)
@@ -69,7 +69,7 @@ def new_folder(path: Path, what: str = "an export") -> Iterator[Path]:
         _rename(partial, path, what)
         sync(path.parent)
     finally:
-        # Gone already, where all went well.
+        # After success it is already renamed.
         shutil.rmtree(partial, ignore_errors=True)
         if not partial.exists():
             with suppress(OSError):
@@ -78,28 +78,28 @@ def new_folder(path: Path, what: str = "an export") -> Iterator[Path]:
 
 
 def is_empty_folder(path: Path) -> bool:
-    """Whether a path is a folder with nothing in it, and no link to one."""
+    """Whether a path is an empty folder and not a link."""
     return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     with new_file(path) as partial:
         partial.write_bytes(content)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file whole or not at all, with line ends as they are."""
+    """Write a UTF-8 file atomically, without changing line ends."""
     write_bytes(path, text.encode("utf-8", "replace"))
 
 
 def write_json(path: Path, tree: Any) -> None:
-    """Write a JSON file whole or not at all, with its keys in order."""
+    """Write a JSON file atomically, keeping the order of keys."""
     write_text(path, json.dumps(tree, indent=1))
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
+    """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -108,20 +108,20 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Bring a folder to the disk with all that is in it."""
-    for place, _, files in os.walk(folder):
+    """Flush a folder and everything in it to disk."""
+    for directory, _, files in os.walk(folder):
         for name in files:
-            sync(Path(place) / name)
-        sync(Path(place))
+            sync(Path(directory) / name)
+        sync(Path(directory))
 
 
 def _rename(partial: Path, path: Path, what: str) -> None:
-    """Give a folder its name; an empty folder of that name is replaced, and no other."""
+    """Rename a folder, replacing an empty folder only."""
     try:
         partial.rename(path)
     except OSError as error:
         if os.path.lexists(path):
             raise FileExistsError(
-                f"{what} is a new folder, however: {path} was made by others meanwhile. Choose another name."
+                f"{what} must be a new folder, but another process has created {path}. Choose another name."
             ) from error
         raise

@@ -1,1 +1,1 @@
-"""Views of images: policies that alter a decoded image, and view sets, which keep their vectors beside a cache."""
+"""Views of images: policies that alter a decoded image, and view sets, which store their vectors beside a cache."""

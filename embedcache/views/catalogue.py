@@ -1,4 +1,4 @@
-"""All policies by name, and reading one from the settings that a person writes."""
+"""All policies by name, and validation of their settings."""
 
 from typing import Annotated, Any
 
@@ -46,7 +46,7 @@ POLICIES: tuple[type[Policy], ...] = (
 
 
 def kinds() -> tuple[str, ...]:
-    """The names of all policies.
+    """Return the names of all policies.
 
     >>> kinds()[:3]
     ('flip', 'crops', 'random_crop')
@@ -55,24 +55,24 @@ def kinds() -> tuple[str, ...]:
 
 
 def read_policy(kind: str, settings: dict[str, Any]) -> Policy:
-    """The policy of a name with settings.
+    """Build a policy from its name and settings.
 
     >>> read_policy("cutmix", {"alpha": 0.5}).text
     'cutmix(alpha=0.5)'
 
     Raises:
-        ValueError: there is no such policy, or a setting is unknown or out of its bounds.
+        ValueError: the policy does not exist, or a setting is unknown or out of bounds.
     """
-    found = next((policy for policy in POLICIES if policy.model_fields["kind"].default == kind), None)
-    if found is None:
-        raise ValueError(f"a policy is one of {', '.join(kinds())}, however: {kind} came. Choose one of them.")
+    policy = next((policy for policy in POLICIES if policy.model_fields["kind"].default == kind), None)
+    if policy is None:
+        raise ValueError(f"a policy must be one of {', '.join(kinds())}, got {kind}. Choose one of them.")
     try:
         return _READER.validate_python({"kind": kind} | settings)
     except ValidationError as error:
-        told = "; ".join(": ".join([*map(str, one["loc"][1:]), one["msg"]]) for one in error.errors())
-        known = ", ".join(name for name in found.model_fields if name != "kind")
-        came = ", ".join(f"{name}={value}" for name, value in settings.items())
+        reasons = "; ".join(": ".join([*map(str, item["loc"][1:]), item["msg"]]) for item in error.errors())
+        known = ", ".join(name for name in policy.model_fields if name != "kind")
+        given = ", ".join(f"{name}={value}" for name, value in settings.items())
         raise ValueError(
-            f"{f'the settings of {kind} are {known}' if known else f'{kind} has no settings'}, each within its bounds, "
-            f"however: {came} came ({told}). Correct it."
+            f"{f'the settings of {kind} are {known}, each within its bounds' if known else f'{kind} has no settings'}, "
+            f"got {given} ({reasons}). Correct it."
         ) from error

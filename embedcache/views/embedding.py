@@ -1,4 +1,4 @@
-"""Making view sets: planned, then embedded as a cache of their own beside the images' cache."""
+"""Creation of view sets: views are planned, then embedded as a separate cache beside the images' cache."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,45 +45,37 @@ def make_views(
 ) -> Iterator[Event]:
     """Embed views of a cache's images; a second call continues where the first was stopped or killed.
 
-    An image whose file has other bytes than when it was embedded has no view: its item is in the quarantine.
+    Views of an image whose file changed since it was embedded are quarantined.
 
     Args:
-        cache_dir: a finished cache made of image files.
-        name: of the view set.
-        backbone: with the recipes of the cache's columns.
-        policy: how views are made.
-        split: who trains; views to train on are of those rows alone, with partners among them.
-        count: views of each image.
-        seed: of all that is drawn.
-        role: train, or eval for views of the other rows, which predictions are averaged over.
-        batch: images in one forward pass.
-        workers: decoding threads.
+        cache_dir: finished cache made from image files.
+        name: name of the view set.
+        backbone: backbone with the recipes of the cache's columns.
+        policy: policy that makes the views.
+        split: split into roles; views to train on, and their partners, come from training rows only.
+        count: number of views of each image.
+        seed: seed of all random numbers.
+        role: train, or eval for views of the other rows, over which predictions are averaged.
+        batch: number of images in one forward pass.
+        workers: number of decoding threads.
 
     Raises:
-        ValueError: the backbone has other recipes, the policy does not fit, or the views cannot be planned.
-        CacheError: the cache cannot be read, a folder of it is a link, or the set was begun with other settings.
+        ValueError: the backbone has other recipes, the policy is not suitable, or the views cannot be planned.
+        CacheError: the cache cannot be read, one of its folders is a link, or the set exists with other settings.
     """
-    if split.folds is not None:
-        raise ValueError(
-            "views are made for a split into fixed roles, however: this one is cross-validated, where a view of a "
-            "held-out image would be trained on in other folds. Cut the split without folds."
-        )
-    check_links(cache_dir)
-    folder = views_folder(cache_dir, name)
-    if folder.is_symlink():
-        raise CacheError(f"a view set must be a real folder, however: {folder} is a link. Give the set another name.")
-    table, members = read_table(cache_dir, stored=True), backbone_group(backbone)
-    _check_recipes(table, members)
+    folder = _folder(cache_dir, name, split)
+    table, backbones = read_table(cache_dir, stored=True), backbone_group(backbone)
+    _check_recipes(table, backbones)
     planned = plan(table, split.roles, policy, count, seed, role)
-    every = {item.id: item for item in read_items(cache_dir)}
-    items = [every[one] for one in table.ids.tolist()]
+    listed = {item.id: item for item in read_items(cache_dir)}
+    items = [listed[name] for name in table.ids.tolist()]
     pixel_limit = read_state(cache_dir)[0].get("pixel_limit", PIXEL_LIMIT)
     using = threading.Lock()
-    maker = _maker(policy, seed, planned, items, table.content.tolist(), members, pixel_limit, using)
+    maker = _maker(policy, seed, planned, items, table.content.tolist(), backbones, pixel_limit, using)
     about = _about(policy, split, table, count, seed, role)
     listing = Listing(tuple(_items(planned, items, table)), table.class_names, (), about)
     _check_same(folder, about)
-    altered = BackboneGroup(members.members, maker, using if isinstance(policy, Transplant) else None)
+    altered = BackboneGroup(backbones.members, maker, using if isinstance(policy, Transplant) else None)
     for event in extract(listing, altered, folder, batch=batch, workers=workers, pixel_limit=pixel_limit):
         if isinstance(event, Started) and event.n_done < event.n_listed:
             (folder / FILE).unlink(missing_ok=True)
@@ -92,84 +84,92 @@ def make_views(
         yield event
 
 
+def _folder(cache_dir: Path, name: str, split: Split) -> Path:
+    """Return the folder of a new or unfinished view set; refuse cross-validated splits and links."""
+    if split.folds is not None:
+        raise ValueError(
+            "views require a split into fixed roles, but this one is cross-validated, so a view of a held-out image "
+            "would be trained on in other folds. Make the split without folds."
+        )
+    check_links(cache_dir)
+    folder = views_folder(cache_dir, name)
+    if folder.is_symlink():
+        raise CacheError(f"a view set must be a real folder, but {folder} is a link. Choose another name for the set.")
+    return folder
+
+
 def _maker(
     policy: Policy,
     seed: int,
     planned: Sequence[PlannedView],
     items: Sequence[Item],
     content: Sequence[str],
-    members: BackboneGroup,
+    backbones: BackboneGroup,
     pixel_limit: int,
     using: threading.Lock,
 ) -> Maker:
-    """What makes the planned views of a table's items.
-
-    Raises:
-        ValueError: the items have no files.
-    """
-    saliency = Saliency(next(iter(members.members.values())), policy) if isinstance(policy, Transplant) else None
-    background = members.background
+    """Build the maker of the planned views; raise ValueError if the items have no files."""
+    saliency = Saliency(next(iter(backbones.members.values())), policy) if isinstance(policy, Transplant) else None
+    background = backbones.background
     if background is None or any(items[view.row].path is None for view in planned):
         raise ValueError(
-            "views are made of image files, however: the vectors of this cache were imported. Make the cache by embed."
+            "views require image files, but the vectors of this cache were imported. Create the cache with "
+            "`frostbench embed`."
         )
     decode = partial(
-        decode_bytes, background=background, pixel_limit=pixel_limit, intensity_range=members.intensity_range
+        decode_bytes, background=background, pixel_limit=pixel_limit, intensity_range=backbones.intensity_range
     )
     return Maker(policy, seed, planned, items, content, decode, using, saliency)
 
 
 def _check_same(folder: Path, about: Mapping[str, Any]) -> None:
-    """Refuse to go on with a set that was begun with other settings, or of a cache that has changed since.
-
-    Raises:
-        CacheError: it was.
-    """
+    """Raise CacheError if the set exists with other settings, or the cache has changed since."""
     path = folder / "cache.json"
     if not path.is_file():
         return
-    begun = read_json(path).get("source") or {}
-    changed = [name for name, value in about.items() if begun.get(name) != value]
+    stored = read_json(path).get("source") or {}
+    changed = [name for name, value in about.items() if stored.get(name) != value]
     if changed:
-        told = {"content_hash": "the cache", "split": "the split"}
+        labels = {"content_hash": "the cache", "split": "the split"}
+        names = ", ".join(labels.get(name, name) for name in changed)
         raise CacheError(
-            f"a view set is continued only as it was begun, however: {', '.join(told.get(n, n) for n in changed)} of "
-            f"{folder} has changed since. Delete that folder and make the set again, or give it another name."
+            f"a view set must be continued with its original settings, but {names} of {folder} has changed. Delete "
+            "that folder and make the set again, or choose another name."
         )
 
 
 def _about(policy: Policy, split: Split, table: FeatureTable, count: int, seed: int, role: Role) -> dict[str, Any]:
-    """What a view set says of itself as its source."""
-    made = {"kind": "views", "policy": policy.model_dump(mode="json"), "count": count, "seed": seed, "role": role}
-    return made | {"split": split.hash, "content_hash": table.content_hash}
+    """Return the description of a view set that is stored as its source."""
+    settings = {"kind": "views", "policy": policy.model_dump(mode="json"), "count": count, "seed": seed, "role": role}
+    return settings | {"split": split.hash, "content_hash": table.content_hash}
 
 
 def _items(planned: Sequence[PlannedView], items: Sequence[Item], table: FeatureTable) -> Iterator[Item]:
-    """The views as items, in the order in which a listing has them."""
-    stated = table.groups if table.has_groups else [None] * len(table.ids)
-    found = [replace(items[v.row], id=v.id, group=stated[v.row] and str(stated[v.row]), split=None) for v in planned]
-    yield from sorted(found, key=lambda item: item.id)
+    """Yield the views as items, sorted by id."""
+    groups = table.groups if table.has_groups else [None] * len(table.ids)
+    views = [replace(items[v.row], id=v.id, group=groups[v.row] and str(groups[v.row]), split=None) for v in planned]
+    yield from sorted(views, key=lambda item: item.id)
 
 
-def _check_recipes(table: FeatureTable, members: BackboneGroup) -> None:
-    """Refuse a backbone that does not give the plain columns of the cache."""
+def _check_recipes(table: FeatureTable, backbones: BackboneGroup) -> None:
+    """Raise ValueError unless the backbones give the columns of the cache, without tokens."""
     for name, recipe in table.recipes.items():
-        if name not in members.recipes:
+        if name not in backbones.recipes:
             raise ValueError(
-                f"views have the columns of their cache, however: the backbone gives {list(members.recipes)} and not "
+                f"views must have the columns of their cache, but the backbone gives {list(backbones.recipes)} and not "
                 f"{name!r}. Load it with that pooling."
             )
-        found = members.recipes[name]
-        if found.hash != recipe.hash:
-            told = "; ".join(f"{k} is {a!r} there and {b!r} here" for k, (a, b) in differences(recipe, found).items())
+        loaded = backbones.recipes[name]
+        if loaded.hash != recipe.hash:
+            changes = "; ".join(f"{k} was {a!r} and is {b!r}" for k, (a, b) in differences(recipe, loaded).items())
             raise ValueError(
-                f"views are embedded by the recipe of their cache, however: in column {name!r} {told}. Load the "
-                "backbone that made the cache."
+                f"views must have the recipe of their cache, but in column {name!r} {changes}. Load the backbone of "
+                "the cache."
             )
 
 
 def _write(folder: Path, planned: Sequence[PlannedView], table: FeatureTable, maker: Maker, is_shared: bool) -> None:
-    """Write who shows what of the views that embedded; shares that a run before this one saw are found again."""
+    """Write the image, partner and share of each embedded view; shares from previous runs are computed again."""
     if (folder / FILE).is_file():
         if "views_sha256" not in read_state(folder)[1]:
             seal(folder)

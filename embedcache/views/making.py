@@ -1,4 +1,4 @@
-"""Making planned views while images are decoded."""
+"""Creation of planned views while images are decoded."""
 
 import hashlib
 import threading
@@ -16,11 +16,11 @@ from frostbench.embedcache.views.transplant import Transplant
 
 
 class Maker:
-    """Maker of a policy's planned views; `BackboneGroup` calls it on each image.
+    """Maker of a policy's planned views, called by `BackboneGroup` on each image.
 
     Attributes:
-        text: how a recipe states the views.
-        shares: of the label that is the image's own, by id of the views that were made.
+        text: text that states the views in a recipe.
+        shares: share of the image's own label, by id of the views made so far.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Maker:
         self._saliency, self._using = saliency, using
 
     def check(self, name: str, sha256: bytes) -> None:
-        """Refuse an image whose file is not the one that was embedded: its view would be of another picture.
+        """Refuse a changed file, whose view would show a different image.
 
         Raises:
-            ElsewhereError: the file has another SHA-256 than the cache states for its row.
+            ElsewhereError: the SHA-256 of the file differs from that of its row in the cache.
         """
         self._check(self._planned[name].row, sha256, "")
 
@@ -57,29 +57,29 @@ class Maker:
             )
 
     def _read(self, row: int, whose: str = "") -> Image:
-        """The image of a row of the table, decoded from the file that was embedded."""
+        """Return the image of a row, decoded from its unchanged file."""
         data = read_item(self._items[row])
         self._check(row, hashlib.sha256(data).digest(), whose)
         return self._decode(data)
 
     def __call__(self, name: str, image: Image) -> Image:
-        """The view of that id, of its decoded image uint8 [H, W, 3].
+        """Make the view with this id from its decoded image uint8 [H, W, 3].
 
         Raises:
-            ElsewhereError: the partner's file cannot be decoded, or is not the one that was embedded.
+            ElsewhereError: the partner's file cannot be decoded, or has changed.
         """
         planned = self._planned[name]
-        view = self._made(planned, image)
+        view = self._make(planned, image)
         self.shares[name] = view.share
         return np.ascontiguousarray(view.image)
 
-    def _made(self, planned: PlannedView, image: Image) -> View:
+    def _make(self, planned: PlannedView, image: Image) -> View:
         if planned.partner is None:
-            found: View = self._policy(image, planned.seed, planned.number)  # type: ignore[operator]
-            return found
+            single: View = self._policy(image, planned.seed, planned.number)  # type: ignore[operator]
+            return single
         partner = self._partner(planned.partner)
         if isinstance(self._policy, Transplant):
-            return self._policy(image, partner, self._salient(planned, image))
+            return self._policy(image, partner, self._salience(planned, image))
         mixed: View = self._policy(image, partner, planned.seed, planned.number)  # type: ignore[operator]
         return mixed
 
@@ -92,14 +92,14 @@ class Maker:
         except DecodeError as error:
             raise ElsewhereError(f"the partner {name} {error}") from error
 
-    def _salient(self, planned: PlannedView, image: Image) -> np.ndarray:
-        """How salient the patches of an image are; nobody else uses the backbone meanwhile."""
+    def _salience(self, planned: PlannedView, image: Image) -> np.ndarray:
+        """Return the saliency of the image's patches, holding the lock of the backbone."""
         if self._saliency is None:
-            raise ValueError("patches are transplanted by what a backbone looks at, however: none came. Give one.")
+            raise ValueError("transplant requires a backbone for its saliency, got none. Pass one.")
         with self._using:
             return self._saliency(self._items[planned.row].id, image)
 
     def remake(self, name: str) -> float:
-        """The share of a view that was made before, from its files; errors as of `check` and of decoding."""
+        """Return the share of a view made by a previous run; raises the errors of `check` and of decoding."""
         self(name, self._read(self._planned[name].row))
         return self.shares[name]

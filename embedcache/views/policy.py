@@ -1,4 +1,4 @@
-"""What every view policy is: named settings that make a view of a decoded image."""
+"""Base class of view policies: settings that determine how a view of a decoded image is made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ Image = np.ndarray
 
 @dataclass(frozen=True)
 class View:
-    """A view of an image.
+    """View of an image.
 
     Attributes:
-        image: uint8 [H, W, 3].
-        share: of the label that is the image's own, 0..1; the partner's label has the rest.
+        image: pixels, uint8 [H, W, 3].
+        share: share of the image's own label, 0..1; the partner's label has the rest.
     """
 
     image: Image
@@ -27,17 +27,17 @@ class View:
 
 
 class Policy(BaseModel):
-    """Settings of a policy; the same settings, seed and images give the same view, with any number of threads."""
+    """Settings of a policy; equal settings, seed and images give equal views, with any number of threads."""
 
     model_config = SETTINGS
 
     needs_partner: ClassVar[bool] = False
-    """Whether a view is made of two images."""
+    """Whether a view is made from two images."""
     is_fixed: ClassVar[bool] = False
-    """Whether nothing is drawn at random, so that `views` says how many different views there are."""
+    """Whether views are deterministic, so that their number is limited to `views`."""
 
     @property
     def text(self) -> str:
-        """The policy and all its settings as a recipe states them."""
+        """Name and settings in the form stated in a recipe."""
         fields: Mapping[str, object] = self.model_dump(mode="json")
         return f"{fields['kind']}({', '.join(f'{k}={v}' for k, v in fields.items() if k != 'kind')})"

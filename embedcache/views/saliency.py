@@ -1,4 +1,4 @@
-"""How salient the patches of rare images are to a backbone, each asked once."""
+"""Saliency of image patches for a backbone, computed once per image."""
 
 import numpy as np
 
@@ -9,34 +9,34 @@ from frostbench.embedcache.views.policy import Image
 from frostbench.embedcache.views.transplant import Transplant, occlusion, resampled, squared
 
 KEPT = 256
-"""Images whose saliency is remembered: the views of one image follow one another."""
+"""Number of images whose saliency is cached; the views of one image follow one another."""
 
 
 class Saliency:
-    """Saliency of images by id."""
+    """Cached saliency of images by id."""
 
     def __init__(self, backbone: Embedder, policy: Transplant) -> None:
         self._backbone, self._policy = backbone, policy
-        self._found: dict[str, np.ndarray] = {}
+        self._cached: dict[str, np.ndarray] = {}
 
     def __call__(self, name: str, image: Image) -> np.ndarray:
-        """How salient the patches [grid, grid] of the image of that id are."""
-        if name not in self._found:
-            if len(self._found) >= KEPT:
-                self._found.pop(next(iter(self._found)))
-            self._found[name] = self._ask(image)
-        return self._found[name]
+        """Return the saliency [grid, grid] of the patches of the image with this id."""
+        if name not in self._cached:
+            if len(self._cached) >= KEPT:
+                self._cached.pop(next(iter(self._cached)))
+            self._cached[name] = self._compute(image)
+        return self._cached[name]
 
-    def _ask(self, image: Image) -> np.ndarray:
+    def _compute(self, image: Image) -> np.ndarray:
         recipe = next(iter(self._backbone.recipes.values()))
         if recipe.size is None:
-            raise ValueError(f"saliency needs a recipe with a size, however: {recipe.hash} has none.")
+            raise ValueError(f"saliency requires a recipe with a size, but {recipe.hash} has no size.")
         grid = self._policy.grid
         if self._policy.saliency == "occlusion":
             return occlusion(self._backbone, image, recipe.size, grid, self._backbone.batch)
         if not isinstance(self._backbone, Backbone):
             raise ValueError(
-                f"attention is asked of a model, however: a {type(self._backbone).__name__} came. Set "
-                "saliency=occlusion, which asks for vectors alone."
+                f"attention saliency requires a Backbone, got a {type(self._backbone).__name__}. Set "
+                "saliency=occlusion, which needs vectors only."
             )
         return resampled(class_attention(self._backbone, squared(image, recipe.size)[None])[0], grid)

@@ -1,4 +1,4 @@
-"""View sets: the vectors of views, kept in `CACHE/views/NAME` as a cache of their own, and who shows what."""
+"""View sets: the vectors of views, stored in `CACHE/views/NAME` as a separate cache, with their images and labels."""
 
 import hashlib
 import re
@@ -20,7 +20,7 @@ from frostbench.embedcache.table import FeatureTable, read_table
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 FILE = "views.parquet"
-"""Written last: without it a view set is unfinished."""
+"""Name of the file that is written last; without it a view set is unfinished."""
 SCHEMA = pa.schema(
     [
         pa.field("id", pa.string(), nullable=False),
@@ -35,16 +35,16 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class ViewSet:
-    """Views that were embedded.
+    """Embedded views.
 
     Attributes:
-        name: of the set.
-        table: their rows; ids are their own, labels and groups those of their images.
+        name: name of the set.
+        table: rows of the views, with their own ids and the labels and groups of their images.
         rows: row of each view's image in the table of the cache, int64 [V].
-        numbers: of each view among those of its image, int64 [V].
-        partner_labels: index of the class that shares the label, int64 [V]; -1 where none does.
-        shares: of the label that is the image's own, float32 [V].
-        about: the policy with its settings, seed, number of views, role and the split they were made for.
+        numbers: index of each view among those of its image, int64 [V].
+        partner_labels: index of the class that shares the label, int64 [V]; -1 if the label is not shared.
+        shares: share of the image's own label, float32 [V].
+        about: policy with its settings, seed, number of views, role and split.
     """
 
     name: str
@@ -57,23 +57,24 @@ class ViewSet:
 
 
 def views_folder(cache_dir: Path, name: str) -> Path:
-    """Where a view set lies.
+    """Return the folder of a view set.
 
     Raises:
-        ValueError: the name is no file name.
+        ValueError: the name is not a valid file name.
     """
     if NAME.fullmatch(name) is None:
         raise ValueError(
-            f"view sets have names of letters, digits, dot, dash and underscore, however: {name!r} came. Rename it."
+            "the name of a view set must consist of letters, digits, dots, dashes and underscores, got "
+            f"{name!r}. Rename it."
         )
     return cache_dir / "views" / name
 
 
 def fingerprint(cache_dir: Path, name: str) -> str:
-    """SHA-256 of a finished view set: its rows with their vectors' recipes, and who shows what.
+    """Return the SHA-256 of a finished view set: its rows with their recipes, and views.parquet.
 
     Raises:
-        CacheError: there is no such set, or it is damaged.
+        CacheError: the set does not exist or is damaged.
     """
     folder = finished_set(cache_dir, name)
     manifest = read_state(folder)[1]
@@ -81,25 +82,25 @@ def fingerprint(cache_dir: Path, name: str) -> str:
 
 
 def finished_set(cache_dir: Path, name: str) -> Path:
-    """The folder of a finished view set.
+    """Return the folder of a finished view set.
 
     Raises:
-        CacheError: there is none.
+        CacheError: the set does not exist or is unfinished.
     """
     folder = views_folder(cache_dir, name)
     if not (folder / FILE).is_file():
         raise CacheError(
-            f"a view set must be finished, however: {cache_dir} has none called {name!r}; it has "
-            f"{list_views(cache_dir)}. Make it: frostbench views make {cache_dir} {name} --policy POLICY."
+            f"{cache_dir} must have a finished view set {name!r}, but has {list_views(cache_dir)}. Make it with "
+            f"`frostbench views make {cache_dir} {name} --policy POLICY`."
         )
     return folder
 
 
 def count_views(cache_dir: Path, name: str) -> int:
-    """How many views a finished set has, without reading them.
+    """Return the number of views in a finished set, without reading them.
 
     Raises:
-        CacheError: there is no such set, or it is damaged.
+        CacheError: the set does not exist or is damaged.
     """
     path = finished_set(cache_dir, name) / FILE
     with reading(path):
@@ -107,80 +108,74 @@ def count_views(cache_dir: Path, name: str) -> int:
 
 
 def list_views(cache_dir: Path) -> list[str]:
-    """The names of the finished view sets of a cache, sorted."""
+    """Return the sorted names of the finished view sets of a cache."""
     return sorted(path.parent.name for path in (cache_dir / "views").glob(f"*/{FILE}"))
 
 
 def view_roles(cache_dir: Path) -> dict[str, str]:
-    """The finished view sets of a cache by name, and whether each is for train or eval.
+    """Return the role, train or eval, of each finished view set of a cache by name.
 
-    One that cannot be read is left out, so that it is not in the way of the others; whoever names it is told why.
+    Unreadable sets are omitted, so that they do not block the others; reading one by name reports its error.
     """
-    found = {}
+    roles = {}
     for name in list_views(cache_dir):
         with suppress(CacheError):
-            found[name] = str(read_state(views_folder(cache_dir, name))[0]["source"]["role"])
-    return found
+            roles[name] = str(read_state(views_folder(cache_dir, name))[0]["source"]["role"])
+    return roles
 
 
 def read_views(cache_dir: Path, name: str, table: FeatureTable, stored: bool = False) -> ViewSet:
-    """A finished view set of a cache.
+    """Read a finished view set of a cache.
 
     Args:
-        cache_dir: the cache.
-        name: of the set.
-        table: the cache's rows, of which these are views.
-        stored: leave the vectors on disk.
+        cache_dir: cache folder.
+        name: name of the set.
+        table: rows of the cache, of which these are views.
+        stored: whether to leave the vectors on disk.
 
     Raises:
-        CacheError: there is no such set, it is unfinished or damaged, the cache has changed since it was made, or its
-            views show other pictures or are of other recipes than the cache's rows.
+        CacheError: the set does not exist, is unfinished or damaged, the cache has changed since it was made, or its
+            views differ from the cache's rows in images or recipes.
     """
     folder = finished_set(cache_dir, name)
     path = folder / FILE
-    own = read_table(folder, sorted(table.recipes.keys() - table.tokens.keys()), stored=stored)
+    views = read_table(folder, sorted(table.recipes.keys() - table.tokens.keys()), stored=stored)
     about = read_state(folder)[0]["source"]
     with reading(path):
-        rows = pq.read_table(path, schema=SCHEMA).to_pydict()
+        columns = pq.read_table(path, schema=SCHEMA).to_pydict()
     if about["content_hash"] != table.content_hash:
         raise CacheError(
-            f"views must be of the cache's rows, however: {cache_dir} has changed since {name!r} was made. Delete "
-            f"{folder} and make it again."
+            f"a view set must match its cache, but {cache_dir} has changed since {name!r} was made. Delete {folder} "
+            "and make it again."
         )
-    place = {one: row for row, one in enumerate(table.ids.tolist())}
-    by_id = {one: row for row, one in enumerate(rows["id"])}
-    order = [by_id[one] for one in own.ids.tolist()]
-    of = np.array([place[rows["view_of"][i]] for i in order], np.int64)
-    _check_pictures(own, table, of, folder)
+    image_rows = {image_id: row for row, image_id in enumerate(table.ids.tolist())}
+    by_id = {view_id: i for i, view_id in enumerate(columns["id"])}
+    order = [by_id[view_id] for view_id in views.ids.tolist()]
+    rows = np.array([image_rows[columns["view_of"][i]] for i in order], np.int64)
+    _check_images(views, table, rows, folder)
     index = {label: number for number, label in enumerate(table.class_names)} | {None: -1}
     return ViewSet(
         name=name,
-        table=own,
-        rows=of,
-        numbers=np.array([rows["number"][i] for i in order], np.int64),
-        partner_labels=np.array([index[rows["partner_label"][i]] for i in order], np.int64),
-        shares=np.array([rows["share"][i] for i in order], np.float32),
+        table=views,
+        rows=rows,
+        numbers=np.array([columns["number"][i] for i in order], np.int64),
+        partner_labels=np.array([index[columns["partner_label"][i]] for i in order], np.int64),
+        shares=np.array([columns["share"][i] for i in order], np.float32),
         about=about,
     )
 
 
-def _check_pictures(own: FeatureTable, table: FeatureTable, rows: np.ndarray, folder: Path) -> None:
-    """Refuse views of other pictures, or of another recipe, than the rows [V] of the table that they are views of.
-
-    Raises:
-        CacheError: there is one.
-    """
+def _check_images(views: FeatureTable, table: FeatureTable, rows: np.ndarray, folder: Path) -> None:
+    """Raise CacheError if views differ from their rows [V] of the table in the image file or the recipe."""
     again = f"Delete {folder} and make it again."
-    for name, recipe in own.recipes.items():
+    for name, recipe in views.recipes.items():
         if recipe.model_copy(update={"view": table.recipes[name].view}).hash != table.recipes[name].hash:
             raise CacheError(
-                f"views have the recipe of their cache, however: column {name!r} of {folder} was embedded by another. "
-                f"{again}"
+                f"views must have the recipe of their cache, but column {name!r} of {folder} has another one. {again}"
             )
-    other = own.content != table.content[rows]
-    if other.any():
+    changed = views.content != table.content[rows]
+    if changed.any():
         raise CacheError(
-            f"views are of the pictures that were embedded, however: {int(other.sum())} of {len(rows)} views of "
-            f"{folder.name!r} were made of files that had other bytes, the first of {table.ids[rows[other][0]]!r}. "
-            f"{again}"
+            f"views must show the images of their cache, but {int(changed.sum())} of {len(rows)} views of "
+            f"{folder.name!r} were made from changed files, the first of {table.ids[rows[changed][0]]!r}. {again}"
         )

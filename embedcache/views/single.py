@@ -1,4 +1,4 @@
-"""Policies that make a view of one image."""
+"""Policies that make a view from one image."""
 
 import threading
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -13,56 +13,57 @@ from frostbench.embedcache.views.policy import Image, Policy, View
 
 Strength = Annotated[float, Field(ge=0, le=10)]
 _DRAWING = threading.Lock()
-"""torchvision draws from torch's global generator, which all threads share."""
+"""Lock for torch's global generator, which torchvision uses and all threads share."""
 
 
 class Flip(Policy):
-    """The mirror image, left to right."""
+    """Horizontal flip."""
 
     kind: Literal["flip"] = "flip"
     is_fixed: ClassVar[bool] = True
 
     @property
     def views(self) -> int:
-        """There is one."""
+        """Number of views."""
         return 1
 
     def __call__(self, image: Image, seed: int, number: int) -> View:
-        """The mirrored image."""
+        """Flip the image."""
         return View(np.ascontiguousarray(image[:, ::-1]))
 
 
 class Crops(Policy):
-    """The four corners and, mirrored, the same four: Krizhevsky et al., NeurIPS 2012, section 4.1, without the centre.
+    """Four corner crops and optionally their mirror images: Krizhevsky et al., NeurIPS 2012, section 4.1.
 
-    The centre is the image itself. A crop then goes through the recipe's own resize and crop, as every image does.
+    The centre crop of the paper is left out, because the image itself shows it. Crops then go through the recipe's own
+    resize and crop, like every image.
     """
 
     kind: Literal["crops"] = "crops"
     fraction: float = Field(default=0.85, gt=0.1, lt=1)
-    """Side of a crop as a share of the image's."""
+    """Side of a crop as a share of the image's side."""
     mirrored: bool = False
-    """Whether the four mirrored corners follow."""
+    """Whether the four crops are followed by their mirror images."""
     is_fixed: ClassVar[bool] = True
 
     @property
     def views(self) -> int:
-        """Four, or eight."""
+        """Number of views."""
         return 8 if self.mirrored else 4
 
     def __call__(self, image: Image, seed: int, number: int) -> View:
-        """Corner `number` mod 4: top left, top right, bottom left, bottom right."""
+        """Crop corner `number` mod 4: top left, top right, bottom left, bottom right."""
         height, width = (max(1, round(self.fraction * side)) for side in image.shape[:2])
         top = 0 if number % 4 < 2 else image.shape[0] - height
         left = 0 if number % 2 == 0 else image.shape[1] - width
-        cut = image[top : top + height, left : left + width]
-        return View(np.ascontiguousarray(cut[:, ::-1] if number >= 4 else cut))
+        crop = image[top : top + height, left : left + width]
+        return View(np.ascontiguousarray(crop[:, ::-1] if number >= 4 else crop))
 
 
 class RandomCrop(Policy):
-    """Part of the image of random area and aspect: Szegedy et al., CVPR 2015, section 6.
+    """Crop of random area and aspect ratio: Szegedy et al., CVPR 2015, section 6.
 
-    With several views per image it is the multi-crop of Caron et al. (SwAV, NeurIPS 2020), at one resolution.
+    With several views per image this is the multi-crop of Caron et al. (SwAV, NeurIPS 2020) at one resolution.
     """
 
     kind: Literal["random_crop"] = "random_crop"
@@ -71,23 +72,23 @@ class RandomCrop(Policy):
     most: float = Field(default=1.0, gt=0, le=1)
     """Largest share of the image's area."""
     flip: float = Field(default=0.5, ge=0, le=1)
-    """Probability that the crop is mirrored."""
+    """Probability of mirroring the crop."""
 
     @model_validator(mode="after")
     def _is_ordered(self) -> Self:
         if self.least > self.most:
-            raise ValueError(f"least is at most most, however: {self.least} and {self.most} came. Exchange them.")
+            raise ValueError(f"least must not exceed most, got least={self.least} and most={self.most}. Swap them.")
         return self
 
     def __call__(self, image: Image, seed: int, number: int) -> View:
-        """A random crop."""
+        """Crop the image at random."""
         rng = np.random.default_rng(seed)
         top, left, height, width = self._box(image.shape[0], image.shape[1], rng)
-        cut = image[top : top + height, left : left + width]
-        return View(np.ascontiguousarray(cut[:, ::-1] if rng.random() < self.flip else cut))
+        crop = image[top : top + height, left : left + width]
+        return View(np.ascontiguousarray(crop[:, ::-1] if rng.random() < self.flip else crop))
 
     def _box(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
-        """Top, left, height and width; the whole image where ten draws do not fit."""
+        """Return top, left, height and width; the full image if ten draws do not fit."""
         for _ in range(10):
             area = rows * columns * rng.uniform(self.least, self.most)
             aspect = float(np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3))))
@@ -98,61 +99,61 @@ class RandomCrop(Policy):
 
 
 class ColourJitter(Policy):
-    """Brightness, contrast, saturation and hue change at random: Chen et al. (SimCLR), ICML 2020, appendix A."""
+    """Random brightness, contrast, saturation and hue: Chen et al. (SimCLR), ICML 2020, appendix A."""
 
     kind: Literal["colour_jitter"] = "colour_jitter"
     brightness: Strength = 0.4
-    """Factors are drawn from 1 - x to 1 + x."""
+    """Brightness strength x; factors are drawn from 1 - x to 1 + x."""
     contrast: Strength = 0.4
-    """Factors are drawn from 1 - x to 1 + x."""
+    """Contrast strength x; factors are drawn from 1 - x to 1 + x."""
     saturation: Strength = 0.2
-    """Factors are drawn from 1 - x to 1 + x."""
+    """Saturation strength x; factors are drawn from 1 - x to 1 + x."""
     hue: float = Field(default=0.05, ge=0, le=0.5)
-    """Shifts are drawn from -x to x, in turns of the colour circle."""
+    """Hue strength x; shifts are drawn from -x to x, in turns of the colour circle."""
 
     def __call__(self, image: Image, seed: int, number: int) -> View:
-        """The image in other colours."""
-        return _drawn(v2.ColorJitter(self.brightness, self.contrast, self.saturation, self.hue), image, seed)
+        """Change the colours at random."""
+        return _transformed(v2.ColorJitter(self.brightness, self.contrast, self.saturation, self.hue), image, seed)
 
 
 class RandAugment(Policy):
-    """A few operations of one strength: Cubuk et al., CVPR Workshops 2020, as in torchvision."""
+    """Several random operations of one strength: Cubuk et al., CVPR Workshops 2020, as in torchvision."""
 
     kind: Literal["rand_augment"] = "rand_augment"
     operations: int = Field(default=2, ge=1, le=10)
-    """Operations one after the other, N of the paper."""
+    """Number of consecutive operations, N in the paper."""
     magnitude: int = Field(default=9, ge=0, le=30)
-    """Their strength, M of the paper."""
+    """Strength of the operations, M in the paper."""
 
     def __call__(self, image: Image, seed: int, number: int) -> View:
-        """The image after random operations."""
-        return _drawn(v2.RandAugment(self.operations, self.magnitude), image, seed)
+        """Apply random operations."""
+        return _transformed(v2.RandAugment(self.operations, self.magnitude), image, seed)
 
 
 class AutoAugment(Policy):
-    """A policy learned on another data set: Cubuk et al., CVPR 2019, as in torchvision."""
+    """Policy learned on another data set: Cubuk et al., CVPR 2019, as in torchvision."""
 
     kind: Literal["auto_augment"] = "auto_augment"
     learned_on: Literal["imagenet", "cifar10", "svhn"] = "imagenet"
-    """The data set that the policy was learned on."""
+    """Data set on which the policy was learned."""
 
     def __call__(self, image: Image, seed: int, number: int) -> View:
-        """The image after two operations of the policy."""
-        return _drawn(v2.AutoAugment(v2.AutoAugmentPolicy(self.learned_on)), image, seed)
+        """Apply two operations of the policy."""
+        return _transformed(v2.AutoAugment(v2.AutoAugmentPolicy(self.learned_on)), image, seed)
 
 
 class TrivialAugment(Policy):
-    """One operation of random strength: Müller and Hutter, ICCV 2021, in its wide form, as in torchvision."""
+    """One operation of random strength: Müller and Hutter, ICCV 2021, wide variant, as in torchvision."""
 
     kind: Literal["trivial_augment"] = "trivial_augment"
 
     def __call__(self, image: Image, seed: int, number: int) -> View:
-        """The image after one operation."""
-        return _drawn(v2.TrivialAugmentWide(), image, seed)
+        """Apply one random operation."""
+        return _transformed(v2.TrivialAugmentWide(), image, seed)
 
 
-def _drawn(transform: Any, image: Image, seed: int) -> View:
-    """What a torchvision transform makes of an image with a seed of its own."""
+def _transformed(transform: Any, image: Image, seed: int) -> View:
+    """Apply a torchvision transform under its own seed."""
     picture = Pictures.fromarray(image)
     with _DRAWING, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

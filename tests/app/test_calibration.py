@@ -27,7 +27,7 @@ def test_test_rows_are_judged_where_asked_for_and_kept_in_the_store(frostbench, 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--out", "report.pdf"], "a calibration report ends in .html, however: 'report.pdf' came"),
+        (["--out", "report.pdf"], "a calibration report must end in .html, got 'report.pdf'"),
         (["--baseline", "ful"], "'ful' came"),
         (["--set", "seeds=[0, 7]"], "lacks 1 of 2 of row 'plain'"),
         (["--ood", "CACHE"], "images to be told apart are none of the bench's cache"),

@@ -129,7 +129,7 @@ def test_vectors_from_elsewhere_are_imported_trained_on_and_refused_for_images(
     assert ": macro F1 " in trained.out
     refused = frostbench("predict", "head", photos)
     assert refused.status == 2
-    assert "these were imported and nobody knows how they were made (my own network)" in refused.err
+    assert "these were imported, so their recipe is unknown (my own network)" in refused.err
 
 
 def test_several_backbones_and_sizes_come_from_one_decode(frostbench, photos, tmp_path):
@@ -212,7 +212,7 @@ def test_views_are_drawn(frostbench, photos, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--policy", "zoom"], "a policy is one of flip"),
+        (["--policy", "zoom"], "a policy must be one of flip"),
         (["--policy", "cutmix", "--set", "alpha"], "a setting is written NAME=VALUE"),
         (["--policy", "cutmix", "--set", "beta=1"], "beta: Extra inputs are not permitted"),
         (["--policy", "crops", "--count", 5], "makes 1..4 views"),
@@ -247,8 +247,8 @@ def test_numbers_out_of_bounds_are_told_before_a_model_is_loaded(frostbench, pho
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--shard", "3/2"], "I from 0 to N-1, however: 3/2"),
-        (["--shard", "a/b"], "a part is written I/N, two whole numbers, however: 'a/b'"),
+        (["--shard", "3/2"], "I from 0 to N-1, got 3/2"),
+        (["--shard", "a/b"], "a part must be written as I/N with two whole numbers, got 'a/b'"),
         (["--shard", "0/2", "--update"], "however: --shard 0/2 and --update came"),
         (["--shard", "0/2", "--engine", "ray"], "--shard 0/2 and --engine ray"),
         (["--engine", "spark"], "--engine is local or ray, however: 'spark' came. Choose one of them."),

@@ -104,17 +104,20 @@ def test_an_output_that_cannot_be_written_is_found_before_the_work(
         (("embed", photos, "--cache", tmp_path / "file/x", *absent), "file is none"),
         (("embed", photos, "--cache", taken.parent, *absent), "must be empty or hold a cache.json"),
         (("inspect", "leaks", cache, "--out", tmp_path / "leaks.csv"), "leaks-conflicts.csv is a folder"),
-        (("train", cache, "--store", tmp_path / "store", "--out", taken), "is a new folder, however"),
+        (("train", cache, "--store", tmp_path / "store", "--out", taken), "must be a new folder, but"),
         (("train", cache, "--store", tmp_path / "store", "--out", tmp_path / "file/x"), "file is none"),
         (("train", cache, "--store", tmp_path / "file"), "file is none"),
-        (("export", trained, "plain", "--out", taken), "is a new folder, however"),
+        (("export", trained, "plain", "--out", taken), "must be a new folder, but"),
         (("predict", bundle, cache, "--out", image), "image.csv is a folder"),
         (("compare", trained, "--out", tmp_path / "file"), "file is none"),
         (("calibration", trained, "--out", tmp_path / "file/x.html"), "file is none"),
         (("inspect", "balance", cache, "--out", image), "image.csv is a folder"),
         (("cache", "export", cache, image), "exist. Choose another name"),
         (("cache", "export", cache, image, "--overwrite"), "image.csv is a folder"),
-        (("views", "show", "none.png", "--policy", "flip", "--out", tmp_path / "no/x.png"), "does not. Make it first"),
+        (
+            ("views", "show", "none.png", "--policy", "flip", "--out", tmp_path / "no/x.png"),
+            "does not exist. Create it",
+        ),
         (("texts", cache, "--out", tmp_path / "file/x.npz"), "file is none"),
     ]
     for words, told in refused:

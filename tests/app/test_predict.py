@@ -192,11 +192,11 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
     [
         (["PHOTOS", "--prior", "Uniform"], "a prior is trained, uniform or a file"),
         (["PHOTOS", "--prior", "NAN"], "shares of a prior are numbers from 0 up"),
-        (["PHOTOS", "--out", "nowhere/x.csv"], "nowhere does not. Make it first"),
+        (["PHOTOS", "--out", "nowhere/x.csv"], "nowhere does not exist. Create it"),
         (["PHOTOS", "--prior", "FILE"], "['digit 8'] are missing and ['digit 9'] are unknown"),
         (
             ["PHOTOS", "--out", "x.xlsx"],
-            "a file of predictions ends in .csv or .json or .parquet, however: 'x.xlsx'",
+            "a file of predictions must end in .csv or .json or .parquet, got 'x.xlsx'",
         ),
         (["EMPTY"], "must contain images"),
     ],
@@ -287,7 +287,7 @@ def test_an_intensity_range_goes_from_the_command_into_the_bundle(frostbench, tm
             Image.fromarray(pixels).save(tmp_path / "twelve" / name / f"{i}.png")
     embed = ("embed", tmp_path / "twelve", "--size", "64", "--cache")
     said = frostbench(*embed, tmp_path / "plain")
-    assert "60 of 60 images with 16-bit grey values keep to a small part of their range" in said.err
+    assert "60 of 60 images with 16-bit grey values use a small part of the range" in said.err
     assert "embed with --intensity-range 0:4095" in said.err
     said = frostbench(*embed, tmp_path / "window", "--intensity-range", "0:4095")
     assert (said.status, "small part" in said.err) == (0, False), said.err
@@ -327,7 +327,9 @@ def test_a_csv_of_names_that_are_formulas_is_told(frostbench, bundle, photos, tm
     shutil.copy(picture, tmp_path / "=1+1.png")
     monkeypatch.chdir(tmp_path)
     said = frostbench("predict", bundle, "=1+1.png", "--out", "x.csv")
-    assert "note: 1 texts that a spreadsheet would take for formulas have an apostrophe before them" in said.err
+    assert (
+        "note: 1 texts that a spreadsheet would evaluate as formulas are written with a leading apostrophe" in said.err
+    )
     assert pd.read_csv("x.csv")["image"].tolist() == ["'=1+1.png"]
     said = frostbench("predict", bundle, "=1+1.png", "--out", "x.json")
     assert "apostrophe" not in said.err

@@ -118,11 +118,11 @@ def test_a_comparison_is_of_the_cache_s_own_rows(cache):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"x": np.ones(5)}, r"vectors are a matrix \[N, D\]"),
+        ({"x": np.ones(5)}, r"vectors must be a matrix \[N, D\]"),
         ({"x": np.ones((120, 2, 2))}, r"matrix \[N, D\], however: .*\[120, 2, 2\] came. Pool tokens"),
         ({"labels": [0, 1]}, "lengths are .*'label': 2.*'features': 120"),
-        ({"labels": np.full(120, 0.5)}, "labels that are floating-point numbers are whole and below"),
-        ({"class_names": ["a"]}, "class_names are what integers from 0 to 0 index"),
+        ({"labels": np.full(120, 0.5)}, "floating-point labels must be whole numbers below"),
+        ({"class_names": ["a"]}, "indices into class_names, 0 to 0"),
         ({"groups": [1]}, "'group': 1"),
         ({"split": ["train", "valid"] * 60}, r"one of .*'select'.* however: \['valid'\] came"),
         ({"spec": {"train.optim.lrr": 1}}, "Did you mean train.optim.lr?"),

@@ -69,7 +69,7 @@ def test_places_of_sorted_integers_are_the_columns_of_the_probabilities(arrays):
 
 @pytest.mark.parametrize("names", [["a", "b", "a"], ["a", "b"], ["a", "b", " "]])
 def test_class_lists_with_repeated_missing_or_blank_names_are_refused(arrays, names):
-    with pytest.raises(ValueError, match=r"names each class once|integers from 0 to 1"):
+    with pytest.raises(ValueError, match=r"name each class once|indices into class_names, 0 to 1"):
         fit(*arrays, SOLVED, class_names=names)
 
 
@@ -188,7 +188,7 @@ def test_no_rows_and_rows_that_are_not_finite_are_no_training_data(arrays):
         fit(x[:0], labels[:0], SOLVED)
     wrong = x.copy()
     wrong[3] = np.nan
-    with pytest.raises(ValueError, match="vectors are finite, however: 1 of 90 rows are not, the first is row 3"):
+    with pytest.raises(ValueError, match="vectors must be finite, but 1 of 90 rows are not, the first is row 3"):
         fit(wrong, labels, SOLVED)
     with pytest.raises(ValueError, match=r"\['1'\] came. Name each column once"):
         fit({1: x, "1": x}, labels, SOLVED)
@@ -303,6 +303,6 @@ def test_labels_and_class_names_that_show_nothing_are_missing(arrays, blank):
 def test_words_for_unknown_groups_are_told(arrays):
     x, labels = arrays
     groups = ["NA" if row < 30 else f"g{row // 2}" for row in range(90)]
-    with pytest.warns(UserWarning, match="30 × NA were taken as unknown|30 of 90 images have no group"):
+    with pytest.warns(UserWarning, match="were treated as missing: 30 × NA|30 of 90 images have no group"):
         head = fit(x, labels, SOLVED, groups=groups)
     assert sum(head.record.data.groups.values()) == 60

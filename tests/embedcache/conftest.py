@@ -29,7 +29,7 @@ def build_cache(
     class_names: Sequence[str] | None = None,
     finish: bool = True,
 ) -> Path:
-    """A small cache whose vectors are known: row r of the listing holds r + j / 16 in place j of every column."""
+    """Write a small cache with known vectors: row r of the listing holds r + j / 16 at index j of every column."""
     dims = dims or {"cls": 4, "patch_mean": 2}
     n = len(labels)
     items = [
@@ -71,7 +71,7 @@ def build_cache(
 
 @pytest.fixture
 def make_cache(tmp_path: Path) -> MakeCache:
-    """A factory of small finished caches, each in a folder of its own."""
+    """Return a factory of small finished caches in separate folders."""
     made: list[Path] = []
 
     def make(**changes: Any) -> Path:
@@ -83,7 +83,7 @@ def make_cache(tmp_path: Path) -> MakeCache:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of few rows, so that small tables have many."""
+    """Use small blocks, so that small tables have several."""
     monkeypatch.setattr("frostbench.embedcache.index.search.QUERY_ROWS", 37)
     monkeypatch.setattr("frostbench.embedcache.index.search.BASE_ROWS", 53)
     monkeypatch.setattr("frostbench.embedcache.index.pairs.QUERY_ROWS", 41)
@@ -91,7 +91,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
-    """Images 0 to 22 and their cache."""
+    """Make images 0 to 22 and their cache."""
     make_images(tmp_path / "images", range(23), BAD)
     run(list_images(tmp_path / "images", range(23)), tmp_path / "cache")
     return tmp_path

@@ -1,4 +1,4 @@
-"""Attention of the class token, against what it is made of."""
+"""Attention of the class token, compared with a direct computation."""
 
 import threading
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_attention_of_a_timm_transformer_is_its_softmax(tmp_path: Path) -> None:
     found = class_attention(backbone, images(64))
     torch.testing.assert_close(found.flatten(1), wanted, atol=1e-5, rtol=1e-4)
     assert found.shape == (2, 4, 4)
-    # The model is as it was.
+    # The model is unchanged.
     assert torch.equal(backbone.embed(images(64))["cls"], before)
 
 
@@ -83,12 +83,12 @@ def test_attention_of_transformers_leaves_register_tokens_out(tmp_path: Path) ->
 def test_a_model_without_a_class_token_says_so(tmp_path: Path) -> None:
     path = saved(timm.create_model("test_resnet"), tmp_path / "resnet.safetensors")
     backbone = load_backbone("timm", "test_resnet", weights=path, size=64, autocast="float32")
-    with pytest.raises(ValueError, match=r"does not show one\. Set saliency=occlusion"):
+    with pytest.raises(ValueError, match=r"has none\. Set saliency=occlusion"):
         class_attention(backbone, images(64))
 
 
 def test_saliency_and_embedding_take_turns() -> None:
-    """A thread that asks for saliency never changes the model under a forward pass."""
+    """A thread that computes saliency never changes the model during a forward pass."""
 
     class Watched(Halves):
         def embed(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Several backbones on one decoded image, and batches that do not fit."""
+"""Several backbones that share decoded images, and batches that do not fit into memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from frostbench.embedcache.table import read_table
 
 @dataclass
 class Colours:
-    """Its vector is the mean colour, and its tokens are the rows' mean colours; it holds at most so many images."""
+    """Backbone with the mean colour as vector and those of the rows as tokens, and a limited batch size."""
 
     size: int = 8
     holds: int = 100
@@ -104,7 +104,7 @@ def test_the_mean_counts_for_the_preparation_only_where_it_fills_a_border():
 
 
 def test_other_backgrounds_and_no_backbone_are_refused():
-    with pytest.raises(ValueError, match="one background for transparent pixels"):
+    with pytest.raises(ValueError, match="the same background for transparent pixels"):
         BackboneGroup({"a": Colours(), "b": Colours(changes={"alpha_background": (0, 0, 0)})})
     with pytest.raises(ValueError, match="at least one backbone"):
         BackboneGroup({})
@@ -116,7 +116,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_stays_so():
     prepared = [members.prepare(image) for image in images(10)]
     found = members.embed(prepared)["cls"]
     assert found[:, 0].tolist() == [20.0 + i for i in range(10)]
-    # 10 and 5 do not fit; then by twos.
+    # 10 and 5 do not fit; then batches of two.
     assert one.seen == [10, 5, 2, 2, 2, 2, 2]
     members.embed(prepared[:4])
     assert one.seen[7:] == [2, 2]
@@ -124,7 +124,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_stays_so():
 
 def test_a_single_image_that_does_not_fit_is_an_error():
     members = backbone_group(Colours(holds=0))
-    with pytest.raises(ValueError, match="must suffice for one image"):
+    with pytest.raises(ValueError, match="one image must fit into the device's memory"):
         members.embed([members.prepare(images(1)[0])])
 
 
@@ -146,7 +146,7 @@ def test_a_cache_of_several_backbones_with_tokens(tmp_path: Path):
     list(extract(list_folder(tmp_path / "images"), backbones, tmp_path / "cache", shard_rows=3, batch=4))
     assert verify_cache(tmp_path / "cache", lambda: embed_canary(backbones)).ok
     table = read_table(tmp_path / "cache", verify=True)
-    # Columns of tokens are large: they are read where they are named.
+    # Columns of tokens are large, so they are read only if named.
     assert {name: x.shape for name, x in table.columns.items()} == {"small.cls": (7, 3), "large.cls": (7, 3)}
     named = read_table(tmp_path / "cache", ["large.rows"]).columns["large.rows"]
     assert named.shape == (7, 8, 3)

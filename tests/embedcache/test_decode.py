@@ -19,7 +19,7 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
 
 
 def corner_image() -> Image.Image:
-    """Three pixels high, two wide, red in the upper left corner only."""
+    """Make an image of three by two pixels that is red only in the upper left corner."""
     pixels = np.zeros((3, 2, 3), np.uint8)
     pixels[0, 0] = (255, 0, 0)
     return Image.fromarray(pixels)
@@ -78,7 +78,7 @@ def test_16_bit_grey_is_scaled_not_clipped(kind: str) -> None:
 
 
 def big_endian_tiff(values: np.ndarray) -> bytes:
-    """A one-row big-endian 16-bit grey TIFF, which Pillow opens in mode I;16B."""
+    """Write a one-row big-endian 16-bit grey TIFF, which Pillow opens in mode I;16B."""
     data = values.astype(">u2").tobytes()
     tags = [(256, 4, values.shape[1]), (257, 4, 1), (258, 3, 16), (259, 3, 1), (262, 3, 1), (273, 4, 8)]
     tags += [(277, 3, 1), (278, 4, 1), (279, 4, len(data))]
@@ -205,7 +205,7 @@ def test_damaged_files_decode_or_are_refused(seed: int) -> None:
 
 
 def bomb(width: int, height: int) -> bytes:
-    """A PNG whose header promises many pixels."""
+    """Write a PNG whose header states many pixels."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
@@ -216,7 +216,7 @@ def bomb(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("side", [9_500, 20_000, 60_000])
 def test_decompression_bombs_are_refused_before_decoding(side: int) -> None:
-    # 9,500² is over Pillow's threshold for a warning, which is an error in this suite; 20,000² over that for its error.
+    # 9,500² exceeds Pillow's limit for a warning, which is an error in this suite; 20,000² exceeds that for an error.
     with pytest.raises(DecodeError, match=f"{side} x {side} = {side * side} pixels, more than the limit of 89478485"):
         decode_bytes(bomb(side, side))
 

@@ -41,7 +41,7 @@ def finished_one(folder: Path) -> Callable[[], bool]:
 
 
 def listening() -> set[str]:
-    """The addresses on which this process and those it started listen; Ray's daemons are its children."""
+    """Return the addresses on which this process and its children, including Ray's daemons, listen."""
     own = psutil.Process()
     found = [one.net_connections(kind="inet") for one in (own, *own.children(recursive=True))]
     return {one.laddr.ip for some in found for one in some if one.status == psutil.CONN_LISTEN}
@@ -81,7 +81,7 @@ def test_two_actors_of_which_one_dies_write_the_cache_that_one_process_writes(
     assert files_of(tmp_path / "cache") == files_of(tmp_path / "alone")
 
 
-def test_without_ray_the_line_that_installs_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_line_that_installs_it_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     listing = make_folder(tmp_path / "images", 2)
     with pytest.raises(DistributedError, match=r"pip install 'frostbench\[ray\]'"):

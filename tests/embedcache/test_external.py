@@ -206,7 +206,7 @@ def save_lists(path: Path, rows: list[Any]) -> Path:
     [
         (
             lambda p: save_array(p, np.zeros((4, 3, 2), np.float32)),
-            r"'features' of w.npy\) are a matrix \[N, D\].*Pool tokens",
+            r"'features' of w.npy\) must be a matrix \[N, D\].*Pool tokens",
         ),
         (lambda p: save_array(p, np.zeros((4, 3), np.complex64)), "real numbers, however: complex64"),
         (lambda p: save_array(p, np.array([{}] * 4, object)), "one numeric array"),
@@ -230,7 +230,7 @@ def test_manifests_and_folders_are_checked(tmp_path: Path) -> None:
     (tmp_path / "m.txt").write_text("label\n")
     with pytest.raises(CacheError, match=r"needs a label .*\['name'\]"):
         import_vectors(vectors, tmp_path / "m.csv", tmp_path / "c", "m")
-    with pytest.raises(ValueError, match=r"'label' must hold text or whole numbers, however: row 1 .* holds 2\.5"):
+    with pytest.raises(ValueError, match=r"'label' must hold text or whole numbers, but row 1 .* holds 2\.5"):
         import_vectors(vectors, manifest(tmp_path, "parquet", label=[1.0, 2.5, 1.0, 2.0]), tmp_path / "c", "m")
     with pytest.raises(CacheError, match=r"in every row.* row 2 \(counted from 0 after the header\) has no label"):
         import_vectors(vectors, manifest(tmp_path, "parquet", label=[1, 2, None, 2]), tmp_path / "c", "m")

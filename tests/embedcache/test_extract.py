@@ -1,4 +1,4 @@
-"""Extraction from beginning to end: events, rows, batches, options, and what is kept."""
+"""Extraction end to end: events, rows, batches, options and results."""
 
 import hashlib
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def test_batches_never_cross_shards(tmp_path: Path) -> None:
             return super().embed(batch)
 
     run(make_folder(tmp_path / "images", 12, bad=frozenset({0})), tmp_path / "cache", Watching(), batch=3)
-    assert sizes[1:] == [3, 1, 3, 2, 2]  # behind the canary: 4 good of 5, 5 of 5, 2 of 2
+    assert sizes[1:] == [3, 1, 3, 2, 2]  # after the canary: 4 good of 5, 5 of 5, 2 of 2
 
 
 def test_cache_json_describes_the_cache_and_holds_no_time(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_strict_raises_after_everything_is_stored(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"workers": 0}, {"pixel_limit": 0}, {"shard_rows": 0}])
 def test_options_are_checked(tmp_path: Path, wrong: dict[str, int]) -> None:
     named = next(iter(wrong)).replace("_", "-")
-    with pytest.raises(ValueError, match=rf"must be at least 1, however: {named} is 0\. Raise it, or leave it out"):
+    with pytest.raises(ValueError, match=rf"must be at least 1, got {named}=0\. Raise the value, or leave it out"):
         list(extract(make_folder(tmp_path / "images", 1), Colours(), tmp_path / "cache", **{"shard_rows": 5} | wrong))
 
 

@@ -1,4 +1,4 @@
-"""Images without a vector: what is quarantined, and with which words."""
+"""Images that cannot be embedded are quarantined with a reason."""
 
 import os
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from frostbench.embedcache.table import read_table
 
 @dataclass
 class Picky(Colours):
-    """Refuses a batch with an image whose red is among these; with `refuse` unset its vector is NaN instead."""
+    """Backbone that refuses images with these red values, or gives NaN for them if `refuse` is unset."""
 
     reds: tuple[int, ...] = ()
     refuse: bool = True
@@ -51,16 +51,18 @@ def test_an_image_without_a_finite_vector_is_quarantined(tmp_path: Path, refuse:
     rows = [row for i in range(3) for row in read_bad(tmp_path / "cache", i)]
     assert [row["id"] for row in rows] == ["a/002.png", "a/004.png", "b/011.png"]
     assert all(("NaN or infinity" if refuse else "reaches nan") in row["reason"] for row in rows)
-    # Its bytes are the same, so it is not tried again.
+    # Its bytes are unchanged, so it is not retried.
     assert run(listing, tmp_path / "cache", backbone, batch=3)[-1].n_worked == 0
 
 
 def test_a_batch_without_any_storable_vector_is_an_error(tmp_path: Path) -> None:
     listing = make_folder(tmp_path / "images", 6)
     # 65504 / 250 = 262: the canary stays below, 2 * 255 * 255 does not.
-    with pytest.raises(ValueError, match=r"none of the 4 images .* 'a/000.png': column 'patch_mean' .* reaches 130050"):
+    with pytest.raises(
+        ValueError, match=r"no image of a batch of 4 .* 'a/000.png': column 'patch_mean' .* reaches 130050"
+    ):
         run(listing, tmp_path / "large", Colours(scale=255.0))
-    with pytest.raises(ValueError, match=r"none of the 4 images .* 'a/000.png': the backbone gives NaN"):
+    with pytest.raises(ValueError, match=r"no image of a batch of 4 .* 'a/000.png': the backbone gives NaN"):
         run(listing, tmp_path / "nan", Picky(reds=(0, 1, 2, 3, 4, 5)))
 
 
@@ -109,7 +111,7 @@ def test_a_folder_of_awkward_files(tmp_path: Path) -> None:
     (folder / ".hidden.png").write_bytes(b"")
     (folder / "notes.txt").write_text("notes")
     (tmp_path / "images" / "empty class").mkdir()
-    del bad["sliver.png"]  # squashed here; refused by a centre crop, which backbones/test_preparation shows
+    del bad["sliver.png"]  # squashed here; refused by a centre crop, see backbones/test_preparation
     listing = list_folder(tmp_path / "images")
     *_, finished = extract(listing, Colours(), tmp_path / "cache", pixel_limit=90000)
     assert (finished.n_listed, finished.n_ok, finished.n_bad) == (22, 16, 6)

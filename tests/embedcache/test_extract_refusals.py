@@ -1,4 +1,4 @@
-"""What a cache that is there does not go together with, and folders that are not a cache."""
+"""Existing caches refuse other settings and listings, and folders that are not a cache are refused."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_another_listing_is_refused(tmp_path: Path) -> None:
     assert "the source's" not in str(caught.value)
 
 
-def test_another_source_is_told_by_what_differs(tmp_path: Path) -> None:
+def test_another_source_is_reported_with_its_differences(tmp_path: Path) -> None:
     listing = make_folder(tmp_path / "images", 6)
     run(listing, tmp_path / "cache")
     moved = replace(listing, description=listing.description | {"kind": "manifest"})
@@ -59,7 +59,7 @@ def test_shards_without_a_description_are_refused(tmp_path: Path) -> None:
     listing = make_folder(tmp_path / "images", 6)
     run(listing, tmp_path / "cache")
     (tmp_path / "cache" / "cache.json").unlink()
-    with pytest.raises(CacheError, match=r"must be empty or hold a cache.json, however: .* holds items.parquet"):
+    with pytest.raises(CacheError, match=r"must be empty or hold a cache.json, but .* holds items.parquet"):
         run(listing, tmp_path / "cache")
 
 
@@ -74,7 +74,7 @@ def test_another_environment_warns_and_other_vectors_refuse(tmp_path: Path) -> N
         def embed(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
             return {name: value.flip(1) for name, value in super().embed(batch).items()}
 
-    with pytest.raises(CacheError, match=r"the canary in column cls is 0\.\d+ of its length away"):
+    with pytest.raises(CacheError, match=r"in column cls the relative distance is 0\.\d+, more than"):
         run(listing, tmp_path / "cache", Swapped())
 
 
@@ -82,7 +82,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     listing = make_folder(tmp_path / "images", 6)
     (tmp_path / "cache" / "mine").mkdir(parents=True)
     (tmp_path / "cache" / "mine" / "notes.tmp").write_text("mine")
-    with pytest.raises(CacheError, match=r"must be empty or hold a cache.json, however: .* holds mine and none"):
+    with pytest.raises(CacheError, match=r"must be empty or hold a cache.json, but .* holds mine and no cache.json"):
         run(listing, tmp_path / "cache")
     assert files_of(tmp_path / "cache") == {"mine/notes.tmp": b"mine"}
     (tmp_path / "file").write_text("mine")
@@ -95,6 +95,6 @@ def test_a_cache_in_or_around_the_images_is_refused(tmp_path: Path, name: str) -
     listing = make_folder(tmp_path / "images", 2)
     (tmp_path / "linked").symlink_to(tmp_path / "images")
     before = files_of(tmp_path)
-    with pytest.raises(CacheError, match="must lie in folders apart"):
+    with pytest.raises(CacheError, match="must be in separate folders"):
         run(listing, tmp_path / name)
     assert files_of(tmp_path) == before

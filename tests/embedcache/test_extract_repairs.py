@@ -1,4 +1,4 @@
-"""Changed, missing and repaired images, and damaged shards, are embedded anew and nothing else is."""
+"""Only changed, missing and repaired images and damaged shards are embedded again."""
 
 import hashlib
 from collections.abc import Callable
@@ -39,14 +39,14 @@ def test_an_image_too_large_for_memory_is_quarantined_and_tried_again(
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_changed_and_missing_images_are_embedded_anew(tmp_path: Path, finished: bool) -> None:
-    listing, asked = make_folder(tmp_path / "images", 17), iter(range(100))
-    run(listing, tmp_path / "cache", stop=lambda: not finished and next(asked) == 4)
+    listing, stop_calls = make_folder(tmp_path / "images", 17), iter(range(100))
+    run(listing, tmp_path / "cache", stop=lambda: not finished and next(stop_calls) == 4)
     # Shard 0 is a/000 … a/008, shard 1 a/010 … b/001; stopped after the first batch of shard 2.
     Image.new("RGB", (8, 8), (200, 201, 202)).save(tmp_path / "images/a/012.png")
     (tmp_path / "images/b/001.png").unlink()
     events = run(listing, tmp_path / "cache")
     assert any(
-        "changed or vanished since they were embedded: 2 (a/012.png, b/001.png)" in w for w in events[0].warnings
+        "changed or disappeared since they were embedded: 2 (a/012.png, b/001.png)" in w for w in events[0].warnings
     )
     assert [e.shard for e in events if isinstance(e, ShardDone)] == ([1] if finished else [1, 2, 3])
     assert events[-1].n_bad == 1
@@ -84,7 +84,7 @@ def test_a_damaged_shard_is_embedded_anew(tmp_path: Path, damage: Callable[[Path
         (tmp_path / "cache" / "manifest.json").unlink()
     damage(tmp_path / "cache")
     events = run(listing, tmp_path / "cache")
-    assert any("not as they were written: 1 (part-00001)" in warning for warning in events[0].warnings)
+    assert any("Damaged shards: 1 (part-00001)" in warning for warning in events[0].warnings)
     assert [e.shard for e in events if isinstance(e, ShardDone)] == [1]
     assert files_of(tmp_path / "cache") == files_of(tmp_path / "whole")
 
@@ -97,7 +97,7 @@ def test_a_repaired_image_leaves_the_quarantine(tmp_path: Path) -> None:
     assert [row["sha256"] for i in range(4) for row in read_bad(tmp_path / "cache", i)] == [broken, broken]
     Image.new("RGB", (8, 8), (10, 245, 7)).save(tmp_path / "images/a/010.png")
     events = run(listing, tmp_path / "cache")
-    assert any("of the quarantine" in w and ": 1 (a/010.png)" in w for w in events[0].warnings)
+    assert any("Quarantined images" in w and ": 1 (a/010.png)" in w for w in events[0].warnings)
     assert [e.shard for e in events if isinstance(e, ShardDone)] == [1]
     assert (events[-1].n_bad, events[-1].n_worked) == (1, 1)
     run(listing, tmp_path / "whole")

@@ -1,4 +1,4 @@
-"""Stopped, dropped, killed or finished: the same command goes on, and the cache is the same to the byte."""
+"""After a stop or kill the same command continues, and the cache is byte-identical."""
 
 import signal
 import subprocess
@@ -22,8 +22,8 @@ from frostbench.embedcache.storage.store import finished_shards, read_json
 def test_stopped_and_resumed_is_byte_identical(tmp_path: Path, after: int) -> None:
     listing = make_folder(tmp_path / "images", 17, bad=frozenset({3, 4}))
     run(listing, tmp_path / "whole", batch=2)
-    asked = iter(range(100))
-    events = run(listing, tmp_path / "broken", batch=2, stop=lambda: next(asked) == after)
+    stop_calls = iter(range(100))
+    events = run(listing, tmp_path / "broken", batch=2, stop=lambda: next(stop_calls) == after)
     assert isinstance(events[-1], Stopped)
     assert events[-1].n_done == 5 * len(finished_shards(tmp_path / "broken"))
     assert not (tmp_path / "broken" / "manifest.json").exists()
@@ -78,7 +78,7 @@ for event in extract(list_folder(images), backbone, cache, shard_rows=6, batch=4
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """One torch thread as in the child: sums in another order differ in their last bits."""
+    """Use one torch thread as in the child, because the order of sums changes the last bits."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -110,7 +110,7 @@ def test_killed_and_resumed_is_byte_identical(tmp_path: Path) -> None:
     assert not (tmp_path / "killed" / "manifest.json").exists()
     backbone = load_backbone("timm", "test_resnet", weights=weights, size=64, autocast="float32")
     events = list(extract(listing, backbone, tmp_path / "killed", shard_rows=6, batch=4))
-    # Finished shards are not computed again: only those behind them are.
+    # Finished shards are not computed again, only those after them.
     assert [(e.shard, e.n_ok, e.n_bad) for e in events if isinstance(e, ShardDone)] == [(2, 5, 1), (3, 6, 0), (4, 3, 0)]
     list(extract(listing, backbone, tmp_path / "whole", shard_rows=6, batch=4))
     assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")

@@ -1,4 +1,4 @@
-"""Forward passes side by side on a CPU."""
+"""Parallel forward passes on a CPU."""
 
 import threading
 import time
@@ -44,10 +44,10 @@ def test_results_keep_the_order_of_the_things():
             time.sleep(0.05 * (3 - thing))
         return thing, threading.current_thread().name, torch.get_num_threads()
 
-    with ForwardPool(3) as lanes:
-        found = list(lanes.map(slow, range(10)))
+    with ForwardPool(3) as pool:
+        found = list(pool.map(slow, range(10)))
     assert [thing for thing, _, _ in found] == list(range(10))
-    assert {name.rpartition("_")[0] for _, name, _ in found} == {"lane"}
+    assert {name.rpartition("_")[0] for _, name, _ in found} == {"forward"}
     assert {threads for _, _, threads in found} == {1}
 
 
@@ -59,22 +59,22 @@ def test_no_more_than_twice_the_lanes_are_taken_ahead():
             taken.append(i)
             yield i
 
-    with ForwardPool(2) as lanes:
-        found = lanes.map(lambda thing: thing, things())
+    with ForwardPool(2) as pool:
+        found = pool.map(lambda thing: thing, things())
         assert next(found) == 0
         assert taken == [0, 1, 2, 3]
         assert list(found) == list(range(1, 20))
 
 
 def test_one_lane_is_the_thread_of_the_caller():
-    with ForwardPool() as lanes:
-        found = list(lanes.map(lambda _: threading.current_thread(), [1, 2]))
+    with ForwardPool() as pool:
+        found = list(pool.map(lambda _: threading.current_thread(), [1, 2]))
     assert found == [threading.current_thread()] * 2
 
 
 def test_threads_of_torch_are_as_before(three_threads):
-    with ForwardPool(2) as lanes:
-        assert list(lanes.map(lambda _: torch.get_num_threads(), range(4))) == [1] * 4
+    with ForwardPool(2) as pool:
+        assert list(pool.map(lambda _: torch.get_num_threads(), range(4))) == [1] * 4
         assert torch.get_num_threads() == 3
     later: list[int] = []
     thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
@@ -89,9 +89,9 @@ def test_an_error_in_a_lane_reaches_the_caller_and_ends_the_others():
             raise ValueError("no such thing")
         return thing
 
-    with pytest.raises(ValueError, match="no such thing"), ForwardPool(2) as lanes:
-        list(lanes.map(fails, range(100)))
-    assert not any(thread.name.startswith("lane") for thread in threading.enumerate())
+    with pytest.raises(ValueError, match="no such thing"), ForwardPool(2) as pool:
+        list(pool.map(fails, range(100)))
+    assert not any(thread.name.startswith("forward") for thread in threading.enumerate())
 
 
 def test_who_runs_beside_itself(backbone, three_threads):

@@ -105,5 +105,5 @@ def test_images_are_embedded_by_the_recipe_of_the_column(monkeypatch: pytest.Mon
 
 
 def test_imported_vectors_have_no_images() -> None:
-    with pytest.raises(ValueError, match="imported and nobody knows how they were made"):
+    with pytest.raises(ValueError, match="imported, so their recipe is unknown"):
         embed_images("x", RECIPE, [])

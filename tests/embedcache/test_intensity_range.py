@@ -1,4 +1,4 @@
-"""Pixels of more than 8 bits: what is remarked, and ranges that a recipe states."""
+"""Pixels of more than 8 bits: remarks, and intensity ranges in recipes."""
 
 import io
 from collections.abc import Mapping
@@ -50,8 +50,8 @@ def test_12_bit_data_without_a_range_are_remarked_and_full_ones_are_not() -> Non
     assert decode_image(encoded(Image.fromarray(16 * TWELVE_BITS)))[1] == Remarks(grey=1)
     assert decode_image(encoded(Image.new("L", (2, 2), 7)))[1] == Remarks()
     both = (narrow + Remarks(grey=1)).sentences()
-    assert both[0].startswith("1 of 2 images with 16-bit grey values keep to a small part of their range")
-    assert "If these are 12-bit numbers, embed with --intensity-range 0:4095." in both[0]
+    assert both[0].startswith("1 of 2 images with 16-bit grey values use a small part of the range")
+    assert "If these are 12-bit values, embed with --intensity-range 0:4095." in both[0]
     assert "--intensity-range LOW:HIGH" in Remarks(grey=1, narrow=1, largest=40_000).sentences()[0]
 
 
@@ -76,7 +76,7 @@ def test_8_bit_images_and_files_that_state_their_range_are_taken_by_their_own() 
 
 
 def deep_colour(values: np.ndarray) -> bytes:
-    """A PNG of 16-bit colours [H, W, 3], which Pillow reads and does not write."""
+    """Write a PNG of 16-bit colours [H, W, 3], which Pillow can read but not write."""
     import struct
     import zlib
 
@@ -106,7 +106,7 @@ def test_further_pages_and_frames_are_remarked_and_the_first_is_taken(kind: str)
     assert pixels[0, 0].tolist() == pytest.approx([255, 0, 0], abs=3)
     assert remarks == Remarks(pages=1)
     assert decode_image(encoded(frames[0], kind))[1] == Remarks()
-    assert remarks.sentences()[0].startswith("1 files hold several pages or frames: the first of each was taken.")
+    assert remarks.sentences()[0].startswith("1 files hold several pages or frames, of which only the first is used.")
 
 
 def test_the_second_picture_of_a_phone_photo_is_no_page() -> None:

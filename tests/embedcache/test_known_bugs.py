@@ -1,4 +1,4 @@
-"""Bugs that users of other tools reported: each has a test here or, by name, elsewhere."""
+"""Bugs reported by users of other tools, each with a test here or, by name, elsewhere."""
 
 import ast
 import os
@@ -124,7 +124,7 @@ def test_fastai_2006_the_split_does_not_depend_on_the_order_of_the_folder(
     real = os.scandir
 
     class Shuffled:
-        """A folder whose entries come in another order on this machine."""
+        """Folder whose entries have another order on this machine."""
 
         def __init__(self, folder: os.PathLike[str]) -> None:
             with real(folder) as scan:
@@ -182,7 +182,7 @@ def test_dinov3_99_a_backbone_that_jitters_is_noticed_by_the_canary(tmp_path: Pa
     make_images(tmp_path / "images", range(6))
     listing = list_images(tmp_path / "images", range(6))
     run(listing, tmp_path / "cache", Jittering())
-    with pytest.raises(CacheError, match="the vectors it was begun with, however: that of the canary in column"):
+    with pytest.raises(CacheError, match="must reproduce the canary's stored vectors, but in column"):
         run(listing, tmp_path / "cache", Jittering(embedded=50))
 
 

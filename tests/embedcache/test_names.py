@@ -1,4 +1,4 @@
-"""Names of which nothing can be seen, and names that look alike, from folders and from tables."""
+"""Blank names and names that look alike, from folders and from tables."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ LOOKS_LIKE_OAK = ["oak", "Oak", " oak ", "oak\u00a0", "oak\u200b", "o\u00adak", 
 @pytest.mark.parametrize("name", BLANKS)
 def test_names_of_which_nothing_can_be_seen_are_no_classes(tmp_path: Path, name: str) -> None:
     assert is_blank(name)
-    with pytest.raises(ValueError, match="must hold something that can be seen, however: "):
+    with pytest.raises(ValueError, match="must have a visible character, but labels gives "):
         check_names(["oak", name], "labels")
     (tmp_path / "1.png").write_bytes(b"x")
     (tmp_path / "m.csv").write_text(f'path,label\n1.png,oak\n2.png,"{name}"\n')
@@ -23,18 +23,18 @@ def test_names_of_which_nothing_can_be_seen_are_no_classes(tmp_path: Path, name:
     if name:
         (tmp_path / "photos" / name).mkdir(parents=True)
         (tmp_path / "photos" / name / "1.png").write_bytes(b"x")
-        with pytest.raises(ValueError, match="the name of a class must hold something that can be seen"):
+        with pytest.raises(ValueError, match="class names must have a visible character"):
             list_source(tmp_path / "photos")
 
 
 @pytest.mark.parametrize("name", LOOKS_LIKE_OAK[1:])
-def test_names_that_look_alike_are_kept_and_the_pair_is_told(tmp_path: Path, name: str) -> None:
+def test_names_that_look_alike_are_kept_and_the_pair_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "1.png").write_bytes(b"x")
     (tmp_path / "m.csv").write_text(f"path,label\n1.png,oak\n2.png,{name}\n", encoding="utf-8")
     listing = list_source(tmp_path / "m.csv")
     assert set(listing.class_names) == {"oak", name}
-    [told] = [warning for warning in listing.warnings if "count as separate classes" in warning]
-    assert " and ".join(map(ascii, sorted(["oak", name]))) in told
+    [warning_text] = [warning for warning in listing.warnings if "count as separate classes" in warning]
+    assert " and ".join(map(ascii, sorted(["oak", name]))) in warning_text
 
 
 def test_inner_blanks_and_accents_count_as_alike_and_letters_do_not() -> None:

@@ -1,4 +1,4 @@
-"""Group, split and time of every kind of table: never left out in silence, unknown cells told."""
+"""Group, split and time in every kind of table are never silently ignored, and missing cells are reported."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -70,28 +70,30 @@ def test_integers_with_a_gap_which_pandas_stores_as_floats_are_the_integers(tmp_
 
 @pytest.mark.parametrize("read", ENTRANCES)
 @pytest.mark.parametrize(
-    ("cells", "told"),
+    ("cells", "message"),
     [
         (pa.array([1.5, 2.0, 3.0, 4.0]), r"column 'group' must hold text or whole numbers.*holds 1\.5, a float"),
         (pa.array([True, False, True, False]), r"column 'group' must hold text or whole numbers.*holds bool"),
         (pa.array([[1], [2], [1], [2]]), r"column 'group' must hold text or whole numbers.*holds list"),
     ],
 )
-def test_a_named_column_of_another_type_is_an_error(tmp_path: Path, read: Entrance, cells: pa.Array, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_a_named_column_of_another_type_is_an_error(
+    tmp_path: Path, read: Entrance, cells: pa.Array, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
         read(tmp_path, {"group": cells})
 
 
 @pytest.mark.parametrize("read", ENTRANCES)
-def test_words_for_unknown_are_no_group_and_are_told(tmp_path: Path, read: Entrance) -> None:
+def test_words_for_unknown_are_no_group_and_are_reported(tmp_path: Path, read: Entrance) -> None:
     groups, warnings = read(tmp_path, {"group": ["p1", "NA", "NA", " \u00a0"]})
     assert groups == ["p1", None, None, None]
-    assert any(w.startswith("Cells of column 'group' that say 2 × NA were taken as unknown.") for w in warnings)
+    assert any(w.startswith("Cells of column 'group' were treated as missing: 2 × NA.") for w in warnings)
     assert "3 of 4 images have no group; each of them counts as independent." in warnings
 
 
 @pytest.mark.parametrize("read", ENTRANCES)
-def test_a_header_that_is_nearly_group_is_an_error_and_another_is_told(tmp_path: Path, read: Entrance) -> None:
+def test_a_header_that_is_nearly_group_is_an_error_and_another_is_reported(tmp_path: Path, read: Entrance) -> None:
     with pytest.raises(ValueError, match=r"must be exact, but .* has 'Group' for 'group'\. Rename it"):
         read(tmp_path, {"Group": ["p", "p", "q", "q"]})
     _, warnings = read(tmp_path, {"colour": ["p", "p", "q", "q"]})
@@ -111,7 +113,7 @@ def test_cells_of_arrays_follow_the_same_rule() -> None:
     )
     assert cells == [None] * 7 + ["3", "4", "p", "007"]
     assert notes == [
-        "Cells of column 'group' that say 1 × NA were taken as unknown. If that is a name, write it otherwise."
+        "Cells of column 'group' were treated as missing: 1 × NA. If such a word is a real name, rename it."
     ]
     for wrong in (1.5, True, np.bool_(True), b"p", float("inf"), 2.0**53, [1]):
         with pytest.raises(ValueError, match=r"column 'group' must hold .* row 1 of rows .* holds"):
@@ -124,7 +126,7 @@ def test_a_csv_of_r_with_unknown_times_and_splits(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text(rows)
     listing = list_source(tmp_path / "m.csv")
     assert [(i.label, i.split, i.time) for i in listing.items] == [("NA", None, None), ("b", "test", "2024-01-31")]
-    assert sum("were taken as unknown" in warning for warning in listing.warnings) == 2
+    assert sum("were treated as missing" in warning for warning in listing.warnings) == 2
 
 
 def test_vectors_and_rows_in_one_file_and_times_that_do_not_go_together(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ for event in extract(list_folder(Path(images)), DyingColours(), Path(cache), sha
 
 @pytest.fixture
 def listing(tmp_path: Path) -> Listing:
-    """43 images, the fourth of which is none: nine shards of five."""
+    """Make 43 files in nine shards of five, of which the fourth file is not an image."""
     return make_folder(tmp_path / "images", 43, bad=frozenset({3}))
 
 
@@ -123,10 +123,10 @@ def test_two_at_once_one_of_them_killed_and_resumed(
         wait_for(shard_path(cache, 0), slow)
         assert quick.wait(120) == 0
         assert not (cache / "manifest.json").exists()
-        told = rf"process {slow.pid} on .* \(part 0-of-2\) is writing"
-        with pytest.raises(CacheError, match=told):
+        message = rf"process {slow.pid} on .* \(part 0-of-2\) is writing"
+        with pytest.raises(CacheError, match=message):
             run(listing, cache)
-        with pytest.raises(CacheError, match=rf"cannot write 0-of-2 while {told}"):
+        with pytest.raises(CacheError, match=rf"cannot write 0-of-2 while {message}"):
             run(listing, cache, (0, 2))
         with pytest.raises(CacheError, match="different parts of the same total"):
             run(listing, cache, (1, 3))
@@ -165,5 +165,5 @@ def test_texts_that_name_no_part_are_refused(text: str) -> None:
 
 
 def test_parts_do_not_update(listing: Listing, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="part 0/2 and an update"):
+    with pytest.raises(ValueError, match="part 0/2 and update"):
         list(extract(listing, DyingColours(), tmp_path / "cache", part=(0, 2), update=True))

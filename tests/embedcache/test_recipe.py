@@ -47,7 +47,7 @@ OTHER = {
 
 
 def test_the_hash_is_pinned() -> None:
-    # Other hashes would orphan every cache that exists: raise `version` instead, if the numerics changed.
+    # Different hashes would orphan all existing caches. If the numbers changed, raise `version` instead.
     assert Recipe(**RESOLVED).hash == "b1a9f5b1fb77"
 
 
@@ -73,7 +73,7 @@ def test_equal_recipes_do_not_differ_and_survive_json() -> None:
 @pytest.mark.parametrize("field", sorted(RESOLVED.keys() - {"provider", "model"}))
 def test_only_external_recipes_may_leave_fields_open(field: str) -> None:
     rest = {name: value for name, value in RESOLVED.items() if name != field}
-    with pytest.raises(ValidationError, match=f"resolved completely, however: {field} is open"):
+    with pytest.raises(ValidationError, match=f"must state every field, but {field} is missing"):
         Recipe(**rest)
     assert unknown_fields(Recipe(**rest | {"provider": "external"})) == [field]
 
@@ -99,7 +99,7 @@ def test_provenance_names_versions_and_device() -> None:
 
 
 def test_fields_of_later_are_left_out_where_they_say_nothing() -> None:
-    # As the first release wrote it: bundled efficientnet_lite0 in float32.
+    # Written by the first release: bundled efficientnet_lite0 in float32.
     first = RESOLVED | {
         "provider": "bundled",
         "model": "efficientnet_lite0",

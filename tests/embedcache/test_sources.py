@@ -280,7 +280,7 @@ def test_bad_manifests_are_refused(tmp_path: Path, rows: str, message: str) -> N
 def test_fractional_labels_and_two_sources_of_groups_are_refused(tmp_path: Path) -> None:
     touch(tmp_path, "1.png")
     pq.write_table(pa.table({"path": ["1.png"], "label": [1.5]}), tmp_path / "m.parquet")
-    with pytest.raises(ValueError, match=r"'label' must hold text or whole numbers, however: row 0 .* holds 1\.5"):
+    with pytest.raises(ValueError, match=r"'label' must hold text or whole numbers, but row 0 .* holds 1\.5"):
         list_manifest(tmp_path / "m.parquet")
     with pytest.raises(ValueError, match="groups must come from one place"):
         list_manifest(write_csv(tmp_path / "m.csv", "path,label,group\n1.png,a,g\n"), group_regex=".")
@@ -306,9 +306,9 @@ def test_list_source_tells_folders_from_manifests(tmp_path: Path) -> None:
         (b"path,label,Group\n1.png,a,g\n", "'Group' for 'group'. Rename it"),
         (
             "path,label\n1.png,größe\n".encode("latin-1"),
-            r"byte 19 .*, in line 2, is 0xf6\. .* cp1252, .* would read '1\.png,größe'\. Save it with the encoding",
+            r"byte 19 .*, in line 2, is 0xf6\. .* cp1252, .* reads '1\.png,größe'\. Save it with the encoding",
         ),
-        ("path,label,größe\n1.png,a,1\n".encode("latin-1"), "UTF-8 text, however: .*Save it with the encoding UTF-8"),
+        ("path,label,größe\n1.png,a,1\n".encode("latin-1"), "UTF-8 text, but in .*Save it with the encoding UTF-8"),
         (b"name,label\n1.png,a\n", "Name them in its first line"),
     ],
 )

@@ -74,7 +74,7 @@ def test_columns_can_be_chosen_and_unknown_ones_are_named(make_cache) -> None:
     path = make_cache()
     assert set(read_table(path, ["patch_mean"]).columns) == {"patch_mean"}
     for wrong in (["avg"], []):
-        with pytest.raises(CacheError, match=r"holds the columns \['cls', 'patch_mean'\], however"):
+        with pytest.raises(CacheError, match=r"among those of the cache, \['cls', 'patch_mean'\], got"):
             read_table(path, wrong)
 
 
@@ -145,10 +145,10 @@ def test_rows_that_are_not_listed_or_missing_are_refused(make_cache) -> None:
         read_table(path)
     path = make_cache()
     edit_shard(path, 2, longer, 3)
-    with pytest.raises(CacheError, match="must hold 1 rows as the manifest says, however: it holds 3"):
+    with pytest.raises(CacheError, match=r"must hold 1 rows as stated in the manifest, but .* holds 3"):
         read_table(path)
     store.shard_path(path, 2).unlink()
-    with pytest.raises(CacheError, match=r"lists part-00002, however: its file .* is gone"):
+    with pytest.raises(CacheError, match=r"lists part-00002, but its file .* is missing"):
         read_table(path)
 
 
@@ -156,10 +156,10 @@ def test_labels_and_recipes_must_match_cache_json(make_cache) -> None:
     path = make_cache()
     cache = store.read_json(path / "cache.json")
     write_and_seal(path, cache | {"class_names": ["ant", "bee"]})
-    with pytest.raises(CacheError, match=r"one of the 2 classes of cache.json, however: \['cow'\]"):
+    with pytest.raises(CacheError, match=r"one of the 2 classes of cache.json, but \['cow'\]"):
         read_table(path)
     write_and_seal(path, cache | {"class_names": ["ant", "bee", "cow", "dog"]})
-    with pytest.raises(CacheError, match=r"must have the content hash .* of its manifest, however"):
+    with pytest.raises(CacheError, match=r"must have the content hash .* of its manifest, but"):
         read_table(path)
     cache["columns"]["cls"]["recipe"]["model"] = "forged"
     write_and_seal(path, cache)
@@ -191,15 +191,15 @@ def test_a_manifest_of_an_earlier_version_is_read(make_cache) -> None:
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_shards_and_manifest_of_a_sibling_are_refused(make_cache, stored: bool) -> None:
-    """Of the same images at another size: another recipe, and nothing else."""
+    """The sibling has the same images at another size, so only its recipe differs."""
     path, other = make_cache(), make_cache(models={"cls": "other", "patch_mean": "other"})
     for i in range(3):
         edit_shard(path, i, other, i)
     shutil.copy(other / "manifest.json", path)
-    for told in ("cache.json must be as it was written", "part-00000 must have the recipes of cache.json, however"):
-        with pytest.raises(CacheError, match=told):
+    for message in ("cache.json must be as it was written", "part-00000 must have the recipes of cache.json, but"):
+        with pytest.raises(CacheError, match=message):
             read_table(path, stored=stored)
-        # As a manifest of an earlier version is, which does not know cache.json.
+        # Manifests of earlier versions have no digest of cache.json.
         manifest = store.read_json(path / "manifest.json")
         store.write_json(path / "manifest.json", {k: v for k, v in manifest.items() if k != "cache_sha256"})
 
@@ -229,7 +229,7 @@ def test_a_file_that_changed_is_read_again_and_one_that_did_not_is_not(tmp_path:
     monkeypatch.setattr(digests, "file_sha256", lambda p: read.append(p) or file_sha256(p))
     first = digests.sha256_now(path)
     assert digests.sha256_now(path) == first
-    # Just written: its next change might bear the same times.
+    # The file was just written, so its next change might have the same times.
     assert len(read) == 2
     monkeypatch.setattr(digests, "SETTLED_NS", 0)
     assert [digests.sha256_now(path) for _ in range(3)] == [first] * 3

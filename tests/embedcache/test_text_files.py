@@ -1,4 +1,4 @@
-"""Text files in the encodings that people have, at every entrance that reads them."""
+"""Text files in common encodings, in every function that reads them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -70,18 +70,16 @@ def test_what_windows_saves_is_named_with_its_place(
         return text.replace("日本", "x").encode("cp1252")
 
     with pytest.raises(
-        ValueError, match=r"its byte \d+ .*, in line \d, is 0xf6\. .*'.*größe.*'\. Save it with the enc"
+        ValueError, match=r"in .* byte \d+ .*, in line \d, is 0xf6\. .*'.*größe.*'\. Save it with the enc"
     ):
         read(tmp_path, write)
 
 
-def test_what_is_no_text_is_told() -> None:
-    with pytest.raises(
-        ValueError, match=r"a list must be a text file, however: x.csv holds NUL characters, the first is"
-    ):
+def test_what_is_no_text_is_reported() -> None:
+    with pytest.raises(ValueError, match=r"a list must be a text file, but x.csv holds NUL characters, the first at"):
         decode_text(b"path,label\n1.png,a\0b\n" + b"2.png,c\n" * 9, "a list", Path("x.csv"))
     with pytest.raises(
-        ValueError, match=r"is not UTF-16, as which its first bytes mark it. Save it with the encoding UTF-8"
+        ValueError, match=r"is not valid UTF-16, which its first bytes indicate. Save it with the encoding UTF-8"
     ):
         decode_text("path,label\n".encode("utf-16") + b"x", "a list", Path("x.csv"))
 
@@ -91,7 +89,7 @@ def test_errors_keep_the_type_of_their_entrance(tmp_path: Path) -> None:
     with pytest.raises(CacheError, match=r"a role file must be UTF-8 text.* Correct roles_from"):
         read_roles(tmp_path / "r.csv")
     (tmp_path / "b.yaml").write_bytes(b"name: \xe9\n")
-    with pytest.raises(SettingsError, match=r"a settings file must be UTF-8 text, however: .* in line 1, is 0xe9"):
+    with pytest.raises(SettingsError, match=r"a settings file must be UTF-8 text, but in .* in line 1, is 0xe9"):
         load_yaml(tmp_path / "b.yaml")
 
 

@@ -1,4 +1,4 @@
-"""Caches that are brought up to date: what is embedded, what is kept, and what a fresh cache has too."""
+"""Updates of caches: embedded rows, kept rows, and equality with a new cache."""
 
 import shutil
 from pathlib import Path
@@ -23,13 +23,13 @@ from frostbench.embedcache.table import read_table
 def test_an_update_embeds_new_and_changed_images_only(world: Path) -> None:
     cache, listing = world / "cache", change(world / "images")
     before = [sha_of(shard_path(cache, i)) for i in range(5)]
-    told = r"6 images are new .*3 images are gone .*2 images have another .*Give the option --update"
-    with pytest.raises(CacheError, match=told):
+    message = r"6 images are new .*3 images are gone .*2 images have another .*Add --update"
+    with pytest.raises(CacheError, match=message):
         run(listing, cache)
     backbone = Colours()
     events = run(listing, cache, backbone, update=True)
     assert backbone.embedded == 1 + 5
-    assert any("brought up to date: 6 images are new" in warning for warning in events[0].warnings)
+    assert any("was updated: 6 images are new" in warning for warning in events[0].warnings)
     assert (events[0].n_listed, events[0].n_done, events[0].n_shards) == (26, 19, 7)
     assert [(e.shard, e.n_ok, e.n_bad) for e in events if isinstance(e, ShardDone)] == [(0, 4, 1), (5, 4, 1), (6, 1, 0)]
     assert isinstance(events[-1], Finished)
@@ -101,7 +101,7 @@ def test_one_update_after_another(world: Path) -> None:
         backbone = Colours()
         run(list_images(images, numbers), cache, backbone, update=True)
         embedded.append(backbone.embedded)
-    # 0-3 and 20-24 came again, of which 3 and 21 are bad; then 0, 2, 4, … 24.
+    # 0-3 and 20-24 are listed again, of which 3 and 21 are bad; then 0, 2, 4, … 24.
     assert embedded == [0, 7, 0, 13]
     run(list_images(images, range(25)), world / "fresh")
     assert_same_rows(cache, world / "fresh")
@@ -116,15 +116,15 @@ def test_a_shard_that_lost_all_its_images_stays_empty(world: Path) -> None:
 
 
 def test_a_cache_that_is_not_finished_is_updated_too(world: Path) -> None:
-    asked = iter(range(100))
+    stop_calls = iter(range(100))
     make_images(world / "images", range(23), BAD)
     listing = list_images(world / "images", range(23))
-    assert isinstance(run(listing, world / "half", stop=lambda: next(asked) == 3)[-1], Stopped)
+    assert isinstance(run(listing, world / "half", stop=lambda: next(stop_calls) == 3)[-1], Stopped)
     changed, backbone = change(world / "images"), Colours()
     run(changed, world / "half", backbone, update=True)
     run(changed, world / "fresh")
     assert_same_rows(world / "half", world / "fresh")
-    # Shards 0 and 1 were there: 0, 2, 4, 5 and 6 of the 22 rows are kept.
+    # Shards 0 and 1 were finished: 0, 2, 4, 5 and 6 of the 22 rows are kept.
     assert backbone.embedded == 22 - 5
 
 
@@ -212,6 +212,6 @@ def test_a_shard_of_another_recipe_is_embedded_anew(world: Path, finished: bool)
         (cache / "manifest.json").unlink()
     backbone = Colours()
     events = run(listing, cache, backbone)
-    assert any("not as they were written: 1 (part-00002)" in warning for warning in events[0].warnings)
+    assert any("Damaged shards: 1 (part-00002)" in warning for warning in events[0].warnings)
     assert backbone.embedded == 5
     assert files_of(cache) == before

@@ -1,4 +1,4 @@
-"""Updates that are killed, stopped or locked out, and disks that get full."""
+"""Updates that are killed, stopped or locked out, and full disks."""
 
 import errno
 import os
@@ -24,14 +24,14 @@ from frostbench.embedcache.table import read_table
 
 @pytest.fixture
 def little_world(tmp_path: Path) -> Path:
-    """Images 0 to 14 and their cache of three shards: small, for it is rebuilt after every death."""
+    """Make images 0 to 14 and their cache of three shards, small because it is rebuilt after every kill."""
     make_images(tmp_path / "images", range(15), BAD)
     run(list_images(tmp_path / "images", range(15)), tmp_path / "cache")
     return tmp_path
 
 
 def change_little(root: Path) -> Listing:
-    """A shard of each kind: 1 is another picture, 7 and 8 are gone, 10 and 11 have other words, 15 to 19 are new."""
+    """Change each kind of shard: 1 is another image, 7 and 8 are gone, 10 and 11 have other text, 15 to 19 are new."""
     make_images(root, range(15, 20), frozenset({17}))
     paint(root / "001.png", 200)
     numbers = [n for n in range(20) if n not in (7, 8)]
@@ -41,7 +41,7 @@ def change_little(root: Path) -> Listing:
 
 
 class Dying:
-    """Counts what touches the disk, and ends the process, or the disk, before the chosen one."""
+    """Count disk operations, and kill the process or fill the disk before the chosen one."""
 
     def __init__(self, at: int, full: bool) -> None:
         self.at, self.full, self.count = at, full, 0
@@ -68,7 +68,7 @@ class Dying:
 
 
 def killed(dying: Dying, listing: Listing, cache: Path) -> bool:
-    """Embed in a fork that dies on the way; whether it did."""
+    """Embed in a fork that is killed at a step, and return whether it was."""
     child = os.fork()
     if child == 0:
         torch.set_num_threads(1)
@@ -82,7 +82,7 @@ def killed(dying: Dying, listing: Listing, cache: Path) -> bool:
 
 
 def filled(dying: Dying, listing: Listing, cache: Path) -> bool:
-    """Embed while the disk gets full on the way; whether that stopped it."""
+    """Embed while the disk becomes full at a step, and return whether that stopped it."""
     with pytest.MonkeyPatch.context() as patch:
         dying.patch(patch)
         try:
@@ -95,7 +95,7 @@ def filled(dying: Dying, listing: Listing, cache: Path) -> bool:
 
 
 def check_survives(listing: Listing, cache: Path, whole: Path, allowed: list[dict[str, Any]]) -> None:
-    """What was left behind is one of the allowed tables, or says that it is unfinished; and it becomes the whole."""
+    """Check that the remains are an allowed table or reported as unfinished, and can be completed."""
     if (cache / "manifest.json").exists():
         assert by_id(read_table(cache, verify=True)) in allowed
     else:
@@ -106,7 +106,7 @@ def check_survives(listing: Listing, cache: Path, whole: Path, allowed: list[dic
 
 
 def run_all_deaths(listing: Listing, world: Path, *, full: bool, begun: bool, step: int) -> int:
-    """Die at every step of a new cache, or of the update of one that was begun; the number of steps."""
+    """Kill the process at every step of creating or updating a cache, and return the number of steps."""
     old, whole = world / "cache", world / "whole"
     if begun:
         shutil.copytree(old, whole)
@@ -142,12 +142,12 @@ def test_a_stopped_update_goes_on_without_the_option(world: Path, after: int) ->
     listing = change(world / "images")
     shutil.copytree(world / "cache", world / "updated")
     run(listing, world / "updated", batch=2, update=True)
-    asked, backbone = iter(range(1, 100)), Colours()
-    events = run(listing, world / "cache", backbone, batch=2, update=True, stop=lambda: next(asked) == after)
+    stop_calls, backbone = iter(range(1, 100)), Colours()
+    events = run(listing, world / "cache", backbone, batch=2, update=True, stop=lambda: next(stop_calls) == after)
     first = backbone.embedded
     assert isinstance(events[-1], Stopped)
     run(listing, world / "cache", backbone, batch=2)
-    # The canary is embedded in both runs, and the batches of the shard that was not finished.
+    # Both runs embed the canary and the batches of the unfinished shard.
     assert first + 1 <= backbone.embedded <= 6 + 1 + 5
     assert files_of(world / "cache") == files_of(world / "updated")
 

@@ -43,5 +43,5 @@ def test_tables_are_saved(report, tmp_path, ending):
         table = read(tmp_path / f"table{ending}")
     assert len(table) == len(report.table)
     assert set(table["side"]) == {"before", "after", "as_is"}
-    with pytest.raises(OutputError, match=r"a table ends in .csv or .json or .parquet, however: 't.txt' came"):
+    with pytest.raises(OutputError, match=r"a table must end in .csv or .json or .parquet, got 't.txt'"):
         save([report], tmp_path / "t.txt")

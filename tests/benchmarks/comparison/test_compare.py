@@ -261,7 +261,7 @@ class TestTables:
         assert len(tree["table"]) == len(found.table)
 
     def test_another_ending_is_refused(self, store, tmp_path):
-        with pytest.raises(OutputError, match=r"a table ends in \.csv or \.json or \.parquet, however: 't\.xlsx'"):
+        with pytest.raises(OutputError, match=r"a table must end in \.csv or \.json or \.parquet, got 't\.xlsx'"):
             save(compare(store, rows_of(store), resamples=5), tmp_path / "t.xlsx")
 
 

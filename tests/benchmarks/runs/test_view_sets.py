@@ -162,7 +162,7 @@ def test_keys_follow_the_views(place, bench):
     plain = RunSpec()
     keys = {key_of(table, split, plain.model_copy(update={"view_sets": names})) for names in ((), ("flip",), ("cut",))}
     assert len(keys) == 3
-    with pytest.raises(CacheError, match="has none called 'zoom'"):
+    with pytest.raises(CacheError, match="must have a finished view set 'zoom'"):
         key_of(table, split, plain.model_copy(update={"view_sets": ("zoom",)}))
 
 
@@ -225,7 +225,7 @@ def test_a_refit_trains_on_the_same_views(place, bench):
         ({"view_sets": ["cut"], "head.classifier.kind": "logreg"}, "kind=logreg takes one label for each row"),
         ({"view_sets": ["cut"], "train.views": "averaged"}, "has one label for each image"),
         ({"view_sets": ["flip"], "split.folds": 3}, "split"),
-        ({"view_sets": ["zoom"]}, "has none called 'zoom'"),
+        ({"view_sets": ["zoom"]}, "must have a finished view set 'zoom'"),
     ],
 )
 def test_views_that_do_not_fit_are_refused(place, changes, told):

@@ -1,4 +1,4 @@
-"""No hub for any test here, and files of random weights that all of them share."""
+"""Shared fixtures: a blocked hub, and files of random weights."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ def no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def random_weights(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Randomly initialised weights of a timm model as a file, by its name."""
+    """Return a factory of files with random weights of a timm model."""
     folder = tmp_path_factory.mktemp("weights")
 
     def make(name: str) -> Path:
@@ -33,7 +33,7 @@ def random_weights(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A folder as the hub would give it, by the name of a tiny model of transformers."""
+    """Return a factory of folders with the hub's files of a tiny transformers model."""
     root = tmp_path_factory.mktemp("checkpoints")
 
     def make(name: str) -> Path:

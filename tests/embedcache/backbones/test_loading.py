@@ -1,4 +1,4 @@
-"""Backbones as they are loaded: recipes, weights, devices, number types, and what is refused."""
+"""Loading of backbones: recipes, weights, devices, number types and refusals."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_incomplete_or_foreign_weights_are_refused(random_weights, tmp_path: Pat
     torch.save(state, tmp_path / "holes.pth")
     (tmp_path / "text.pth").write_text("hello")
     for path in (tmp_path / "holes.pth", random_weights("test_resnet"), tmp_path / "text.pth"):
-        with pytest.raises(ValueError, match="the weights must fit the model"):
+        with pytest.raises(ValueError, match="the weights must match the model"):
             load_backbone("timm", "test_vit", weights=path)
     with pytest.raises(FileNotFoundError, match="weights must be a file"):
         load_backbone("timm", "test_vit", weights=tmp_path / "gone.pth")
@@ -80,12 +80,12 @@ def test_without_a_hub_the_error_says_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"size": 50}, "patches of 16 pixels and size 50 was asked for. Nearest: 48 or 64"),
-        ({"pooling": ("avg",)}, "has the poolings cls, patch_mean"),
-        ({"pooling": ("cls", "cls")}, "each can be stored once"),
+        ({"size": 50}, "got 50, but .* has patches of 16 pixels. Nearest: 48 or 64"),
+        ({"pooling": ("avg",)}, "must be among cls, patch_mean"),
+        ({"pooling": ("cls", "cls")}, "each at most once"),
         ({"autocast": "half"}, "autocast must be"),
-        ({"device": "gpu"}, "must be cpu, cuda, cuda:N or mps, however: 'gpu'"),
-        ({"device": "meta"}, "must be cpu, cuda, cuda:N or mps, however: 'meta'"),
+        ({"device": "gpu"}, "must be cpu, cuda, cuda:N or mps, got 'gpu'"),
+        ({"device": "meta"}, "must be cpu, cuda, cuda:N or mps, got 'meta'"),
     ],
 )
 def test_wrong_arguments_are_explained(random_weights, arguments: dict[str, object], message: str) -> None:
@@ -96,29 +96,29 @@ def test_wrong_arguments_are_explained(random_weights, arguments: dict[str, obje
 @pytest.mark.parametrize("size", [-16, 0, 31, 8193])
 def test_a_size_out_of_bounds_is_refused_before_anything_is_loaded(monkeypatch, size: int) -> None:
     monkeypatch.setattr("frostbench.embedcache.backbones.load_tower", lambda *_: pytest.fail("the model was loaded"))
-    with pytest.raises(ValueError, match=rf"must be 32..8192 pixels, however: {size} came"):
+    with pytest.raises(ValueError, match=rf"must be 32..8192 pixels, got {size}"):
         load_backbone("timm", "test_vit", size=size)
 
 
 def test_a_device_that_is_absent_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match=r"must be present, however: 'cuda' .* sees 0 devices of kind cuda"):
+    with pytest.raises(ValueError, match=r"must be available, got 'cuda', but torch .* finds 0 cuda devices"):
         resolve_device("cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert resolve_device("cuda:1") == torch.device("cuda:1")
-    with pytest.raises(ValueError, match="'cuda:2' was asked for"):
+    with pytest.raises(ValueError, match="got 'cuda:2', but"):
         resolve_device("cuda:2")
 
 
 def test_unknown_names_are_explained(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"close: .*resnet18"):
+    with pytest.raises(ValueError, match=r"similar: .*resnet18"):
         load_backbone("timm", "resnet18x")
     with pytest.raises(ValueError, match="provider must be"):
         load_backbone("torchvision", "resnet18")
-    with pytest.raises(ValueError, match="bundled models are efficientnet_lite0"):
+    with pytest.raises(ValueError, match="a bundled model must be one of efficientnet_lite0"):
         load_backbone("bundled", "resnet18")
-    with pytest.raises(ValueError, match="bring their weights"):
+    with pytest.raises(ValueError, match="include their weights"):
         load_backbone("bundled", "efficientnet_lite0", weights=tmp_path / "w.pth")
 
 
@@ -128,7 +128,7 @@ def test_models_whose_tokens_are_not_understood_are_refused(random_weights) -> N
 
 
 def test_float16_is_refused_for_dinov3() -> None:
-    with pytest.raises(ValueError, match="DINOv3 models must not run in float16"):
+    with pytest.raises(ValueError, match="DINOv3 models cannot run in float16"):
         load_backbone("timm", DINOV3, autocast="float16")
     assert resolve_autocast("float16", torch.device("cuda"), "resnet18") == "float16"
 

@@ -1,4 +1,4 @@
-"""Small ONNX graphs, exported and written by the tests."""
+"""ONNX backbones, tested with small graphs."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ STATED = {
 
 
 def write_graph(path: Path, batch: int | str = "B", side: int | str = "S", channels: int = 3) -> Path:
-    """Two outputs: the colours' means [B, 3] times a matrix, and the pixels as tokens [B, S * S, 3]."""
+    """Model with two outputs: the mean colours [B, 3] times a matrix, and the pixels as tokens [B, S * S, 3]."""
     matrix = np.arange(12.0).reshape(3, 4)[:channels].astype(np.float32)
     nodes = [
         helper.make_node("GlobalAveragePool", ["image"], ["average"]),
@@ -78,7 +78,7 @@ def test_every_named_output_is_a_column(graph: Path) -> None:
     assert recipe.mean == (0.5, 0.4, 0.3)
     assert "onnxruntime" in ours.provenance
     assert list(load_backbone("onnx", str(graph), pooling=["output:embedding"]).recipes) == ["output:embedding"]
-    with pytest.raises(ValueError, match="has the poolings output:embedding, output:patches; each"):
+    with pytest.raises(ValueError, match="must be among output:embedding, output:patches, each"):
         load_backbone("onnx", str(graph), pooling=["output:other"])
 
 
@@ -109,13 +109,15 @@ def test_an_exported_model_gives_what_torch_gives(tmp_path: Path) -> None:
 
 def test_the_preprocessing_is_never_guessed(tmp_path: Path) -> None:
     path = write_graph(tmp_path / "bare.onnx")
-    with pytest.raises(ValueError, match=r"size, crop, crop_fraction, interpolation, mean, std of bare.onnx are open"):
+    with pytest.raises(
+        ValueError, match=r"size, crop, crop_fraction, interpolation, mean, std of bare.onnx are missing"
+    ):
         load_backbone("onnx", str(path))
     some = Preparation(crop="squash", crop_fraction=1.0, interpolation="bicubic")
-    with pytest.raises(ValueError, match=r"however: mean, std of bare.onnx"):
+    with pytest.raises(ValueError, match=r"but mean, std of bare.onnx"):
         load_backbone("onnx", str(path), size=64, preparation=some)
     (tmp_path / "bare.onnx.yaml").write_text("size: 32\ncolour: red\n")
-    with pytest.raises(ValueError, match=r"(?s)holds size, crop, .*colour"):
+    with pytest.raises(ValueError, match=r"(?s)must hold size, crop, .*colour"):
         load_backbone("onnx", str(path))
 
 
@@ -128,7 +130,7 @@ def test_the_hash_is_of_the_file_wherever_it_lies(graph: Path, tmp_path: Path) -
     at = data.index(np.float32(7).tobytes())
     data[at : at + 4] = np.float32(8).tobytes()
     moved.write_bytes(data)
-    with pytest.raises(ValueError, match="weights_sha256: wanted"):
+    with pytest.raises(ValueError, match="weights_sha256: expected"):
         rebuild(ours.recipes, weights=moved)
 
 
@@ -149,9 +151,9 @@ def test_tensors_in_a_file_of_their_own_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "arguments", "message"),
     [
-        ({"side": 48}, {}, r"takes \[48, 48\] and 32 was asked for"),
+        ({"side": 48}, {}, r"got 32, but odd.onnx takes \[48, 48\]"),
         ({"channels": 1}, {}, r"one input, float32 images \[B, 3, H, W\]"),
-        ({}, {"autocast": "bfloat16"}, "stand in its graph"),
+        ({}, {"autocast": "bfloat16"}, "is fixed in its graph"),
         ({}, {"autocast": "half"}, "autocast must be"),
     ],
 )
@@ -163,7 +165,7 @@ def test_what_does_not_fit_is_explained(tmp_path: Path, changes, arguments, mess
 
 
 def test_a_file_that_is_none_or_no_graph(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="an ONNX model is a file"):
+    with pytest.raises(FileNotFoundError, match="an ONNX model must be a file"):
         load_backbone("onnx", str(tmp_path / "gone.onnx"))
     (tmp_path / "text.onnx").write_text("hello")
     with pytest.raises(ValueError, match="must be able to open the model"):
@@ -177,7 +179,7 @@ def test_without_onnxruntime_the_extra_is_named(graph: Path, monkeypatch: pytest
 
 
 def outside(name: str, shape: tuple[int, ...] = (2,)) -> TensorProto:
-    """A tensor whose numbers lie in a file of their own."""
+    """Build a tensor with external data."""
     tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value=f"{name}.bin")
     return tensor
@@ -217,5 +219,5 @@ def test_tensors_in_files_of_their_own_count_wherever_they_are_named(tmp_path: P
     (tmp_path / f"{name}.bin").write_bytes(b"\1" + bytes(7))
     assert onnx_models._sha256(path) != before
     (tmp_path / f"{name}.bin").unlink()
-    with pytest.raises(ValueError, match=rf"files below its folder, however: model.onnx names '{name}.bin'"):
+    with pytest.raises(ValueError, match=rf"files below its folder, but model.onnx refers to '{name}.bin'"):
         onnx_models._sha256(path)

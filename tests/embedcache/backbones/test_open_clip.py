@@ -1,4 +1,4 @@
-"""Tiny random models of open_clip in folders, and what its tags say, without a hub."""
+"""open_clip towers, tested with tiny random models in folders and with tags, without a hub."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ TOWERS = {
 
 
 def write_folder(folder: Path, tower: str, resize_mode: str = "squash", **changes: object) -> Path:
-    """A folder with one of the towers, and how its images are prepared."""
+    """Write a folder with one of the towers and its preprocessing."""
     return write_clip(folder, TOWERS[tower], PREPROCESS | {"resize_mode": resize_mode} | changes)
 
 
@@ -41,7 +41,7 @@ def pixels(height: int, width: int) -> np.ndarray:
 
 
 def theirs(folder: Path, size: int | None = None):
-    """The model and the transform that open_clip itself makes of the folder."""
+    """Load the model and the transform of the folder with open_clip itself."""
     model, _, transform = open_clip.create_model_and_transforms(f"local-dir:{folder}", force_image_size=size)
     return model.eval(), transform
 
@@ -89,16 +89,16 @@ def test_tokens_before_the_projection(tmp_path: Path) -> None:
     model, transform = theirs(folder)
     image = pixels(60, 90)
     with torch.inference_mode():
-        told = model.visual.forward_intermediates(
+        output = model.visual.forward_intermediates(
             transform(Image.fromarray(image))[None],
             normalize_intermediates=True,
             output_fmt="NLC",
             output_extra_tokens=True,
         )
     vectors = ours.embed(ours.prepare(image)[None])
-    patches, prefix = told["image_intermediates"], told["image_intermediates_prefix"]
+    patches, prefix = output["image_intermediates"], output["image_intermediates_prefix"]
     expected = {
-        "projection": told["image_features"],
+        "projection": output["image_features"],
         "cls": prefix[2][:, 0],
         "patch_mean": patches[2].mean(1),
         "tokens": patches[2],
@@ -108,7 +108,7 @@ def test_tokens_before_the_projection(tmp_path: Path) -> None:
     assert list(vectors) == ["projection", "cls", "cls@-2", "patch_mean", "gem@-3", "tokens"]
     for name, value in expected.items():
         assert_same_outputs(vectors[name], value)
-    # The class token is before the projection: a CLIP head can be trained on either, and they are not the same.
+    # The class token precedes the projection. CLIP heads can be trained on either, but the vectors differ.
     assert_same_outputs(vectors["cls"] @ model.visual.proj.detach(), vectors["projection"])
     assert (ours.recipe.prefix_tokens, ours.tokens, ours.dims["tokens"]) == (1, {"tokens": 4}, 32)
     rebuilt = rebuild(ours.recipes)
@@ -130,12 +130,12 @@ def test_a_tower_of_timm_gives_its_tokens(tmp_path: Path) -> None:
 def test_a_tower_without_tokens_says_what_it_has(tmp_path: Path) -> None:
     for tower in ("resnet", "coca_like"):
         folder = write_folder(tmp_path / tower, tower)
-        with pytest.raises(ValueError, match="has the poolings projection; each can be stored once, however: cls"):
+        with pytest.raises(ValueError, match="must be among projection, each at most once, got cls"):
             load_backbone("open_clip", f"local-dir:{folder}", pooling=("cls",))
 
 
 def test_weights_by_file_take_the_preprocessing_of_the_tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # mlfoundations/open_clip issue 1068: with a file, open_clip itself takes the architecture's default.
+    # mlfoundations/open_clip issue 1068: for a file, open_clip itself uses the default of the architecture.
     folder = write_folder(tmp_path / "model", "clip", "shortest")
     tag = {"mean": (0.1,) * 3, "std": (0.9,) * 3, "interpolation": "bilinear", "resize_mode": "squash", "url": ""}
     monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny", TOWERS["clip"])
@@ -148,16 +148,16 @@ def test_weights_by_file_take_the_preprocessing_of_the_tag(tmp_path: Path, monke
     _, _, naive = open_clip.create_model_and_transforms("tiny", pretrained=str(file))
     assert naive.transforms[-1].mean != (0.1,) * 3
     torch.save(torch.nn.Linear(2, 2).state_dict(), tmp_path / "foreign.pt")
-    with pytest.raises(ValueError, match="weights must fit the model and its size"):
+    with pytest.raises(ValueError, match="weights must match the model and the size"):
         load_backbone("open_clip", "tiny/mine", weights=tmp_path / "foreign.pt")
     with pytest.raises(FileNotFoundError, match="weights must be a file"):
         load_backbone("open_clip", "tiny/mine", weights=tmp_path / "gone.pt")
-    with pytest.raises(ValueError, match=r"named MODEL/TAG.*since the tag decides"):
+    with pytest.raises(ValueError, match=r"named MODEL/TAG.*because the tag determines"):
         load_backbone("open_clip", "tiny", weights=file)
 
 
 def test_the_tags_of_siglip2_and_mobileclip_override_their_architectures() -> None:
-    # The reason why a bare file of weights is refused.
+    # This is why a file of weights alone is refused.
     siglip = open_clip.get_pretrained_cfg("ViT-B-16-SigLIP2", "webli")
     assert (siglip["mean"], siglip["resize_mode"]) == ((0.5,) * 3, "squash")
     default = open_clip.transform.PreprocessCfg()
@@ -165,32 +165,30 @@ def test_the_tags_of_siglip2_and_mobileclip_override_their_architectures() -> No
 
 
 def test_an_activation_that_does_not_belong_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        ValueError, match=r"openai has QuickGELU .* ViT-L-14 has GELU. Name it ViT-L-14-quickgelu/openai"
-    ):
+    with pytest.raises(ValueError, match=r"openai has QuickGELU .* ViT-L-14 has GELU. Use ViT-L-14-quickgelu/openai"):
         load_backbone("open_clip", "ViT-L-14/openai")
     monkeypatch.setitem(open_clip.pretrained._PRETRAINED, "ViT-B-32-quickgelu", {"mine": {"url": "", "mean": (0,) * 3}})
-    with pytest.raises(ValueError, match=r"has GELU and .*ViT-B-32-quickgelu has QuickGELU. Name it ViT-B-32/mine"):
+    with pytest.raises(ValueError, match=r"has GELU and .*ViT-B-32-quickgelu has QuickGELU. Use ViT-B-32/mine"):
         load_backbone("open_clip", "ViT-B-32-quickgelu/mine")
 
 
 def test_what_is_not_there_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"however: .*`--weights`.*local-dir"):
+    with pytest.raises(FileNotFoundError, match=r"but loading failed: .*`--weights`.*local-dir"):
         load_backbone("open_clip", "ViT-B-16-SigLIP2/webli")
-    with pytest.raises(FileNotFoundError, match=r"however: .*`--weights`"):
+    with pytest.raises(FileNotFoundError, match=r"but loading failed: .*`--weights`"):
         load_backbone("open_clip", "hf-hub:timm/ViT-B-16-SigLIP2")
-    with pytest.raises(ValueError, match=r"ViT-B-16/nothing is none. Tags of ViT-B-16: openai"):
+    with pytest.raises(ValueError, match=r"got ViT-B-16/nothing. Tags of ViT-B-16: openai"):
         load_backbone("open_clip", "ViT-B-16/nothing")
     with pytest.raises(FileNotFoundError, match=r"must hold open_clip_config\.json"):
         load_backbone("open_clip", f"local-dir:{tmp_path}")
     folder = write_folder(tmp_path / "open", "clip", mean=None)
-    with pytest.raises(ValueError, match=r"leaves mean open.*would be a guess"):
+    with pytest.raises(ValueError, match=r"lacks mean, .*would be a guess"):
         load_backbone("open_clip", f"local-dir:{folder}")
-    with pytest.raises(ValueError, match="wants 'longest'"):
+    with pytest.raises(ValueError, match="has 'longest'"):
         load_backbone("open_clip", f"local-dir:{write_folder(tmp_path / 'long', 'clip', 'longest')}")
-    with pytest.raises(ValueError, match="patches of 16 pixels and size 40"):
+    with pytest.raises(ValueError, match=r"got 40, but .* has patches of 16 pixels"):
         load_backbone("open_clip", f"local-dir:{write_folder(tmp_path / 'ok', 'clip')}", size=40)
-    with pytest.raises(ValueError, match="brings its weights"):
+    with pytest.raises(ValueError, match="contains its weights"):
         load_backbone("open_clip", f"local-dir:{tmp_path / 'ok'}", weights=tmp_path)
 
 

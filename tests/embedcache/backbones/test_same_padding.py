@@ -1,4 +1,4 @@
-"""Padding of TensorFlow's kind as a part of the convolution."""
+"""TensorFlow padding as part of the convolution."""
 
 import copy
 
@@ -18,7 +18,7 @@ def convolution(kernel: int, groups: int, **options: int) -> Conv2dSame:
 @pytest.mark.parametrize("kernel", [3, 5, 7])
 @pytest.mark.parametrize(("height", "width"), [(8, 8), (6, 10), (7, 7), (8, 7), (9, 12), (2, 2)])
 def test_a_halving_convolution_gives_the_same_as_timms(kernel: int, height: int, width: int) -> None:
-    """Sizes that are odd in one direction go timm's way; the others must not be shifted by a pixel."""
+    """Sizes that are odd in one direction use timm's layer; even sizes must not be shifted by a pixel."""
     layer = convolution(kernel, groups=4)
     x = torch.randn(3, 4, height, width)
     with torch.no_grad():
@@ -26,7 +26,7 @@ def test_a_halving_convolution_gives_the_same_as_timms(kernel: int, height: int,
 
 
 def test_the_kernel_begins_at_the_pixel_itself() -> None:
-    """TensorFlow's halving 3 x 3 sees rows 2i, 2i + 1 and 2i + 2; all weights one: sums that are done by hand."""
+    """TensorFlow's stride-2 3 x 3 kernel covers rows 2i, 2i + 1 and 2i + 2; sums are computed by hand."""
     layer = convolution(3, groups=1, bias=False)
     layer.weight = torch.nn.Parameter(torch.ones(2, 1, 3, 3))
     x = torch.arange(16.0).view(1, 1, 4, 4)

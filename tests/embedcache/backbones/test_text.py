@@ -48,14 +48,14 @@ def test_they_go_with_vectors_of_the_same_image_tower_and_make_a_head(tmp_path: 
     unit = x / x.norm(dim=1, keepdim=True)
     expected = ours.scale * unit @ torch.from_numpy(ours.weights).flip(0).T
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
-    with pytest.raises(ValueError, match=r"ends in \.npz"):
+    with pytest.raises(ValueError, match=r"must end in \.npz"):
         ours.save(tmp_path / "texts.npy")
 
 
 def test_prompts_are_canonicalised_where_a_folder_or_a_name_says_so(tmp_path: Path, monkeypatch) -> None:
     plain = f"local-dir:{write_model(tmp_path)}"
     quiet = embed_classes(plain, ["heron"], templates=["a photo of {}"]).weights
-    # The path of this test may name any family; only the configuration counts.
+    # The path of this test may contain the name of any family, but only the configuration counts.
     assert np.abs(embed_classes(plain, ["HERON!"], templates=["A photo of: {}."]).weights - quiet).max() > 1e-3
     cleaning = f"local-dir:{write_model(tmp_path, text_cfg=TEXT | {'tokenizer_kwargs': {'clean': 'canonicalize'}})}"
     loud = embed_classes(cleaning, ["HERON!"], templates=["A photo of: {}."]).weights

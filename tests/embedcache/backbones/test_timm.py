@@ -1,4 +1,4 @@
-"""Class tokens, patch means and pooled features are those that timm alone would give."""
+"""Class tokens, patch means and pooled features equal those of timm."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from frostbench.embedcache.backbones import Backbone, load_backbone
 
 
 def reference_features(name: str, path: Path, backbone: Backbone, batch: torch.Tensor, **arguments: object):
-    """The same model built and fed by timm alone."""
+    """Build and run the same model with timm only."""
     model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay={"file": str(path)}, **arguments).eval()
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (backbone.recipe.mean, backbone.recipe.std))
     with torch.inference_mode():

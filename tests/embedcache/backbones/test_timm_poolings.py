@@ -1,4 +1,4 @@
-"""Poolings of timm models beyond the class token and the mean: layers, tokens, generalised means, own outputs."""
+"""Further poolings of timm models: layers, tokens, generalised means and the model's own output."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def images(size: int, n: int = 2) -> torch.Tensor:
 
 
 def reference(name: str, path: Path, recipe: Recipe, **arguments: object):
-    """The model and the normalised images as timm alone would have them."""
+    """Return the model and the normalised images from timm only."""
     model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay={"file": str(path)}, **arguments).eval()
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (recipe.mean, recipe.std))
     return model, (images(recipe.size) / 255 - mean) / std
@@ -56,7 +56,7 @@ def test_layers_and_tokens_are_timms_own(random_weights, name: str, prefix: int)
 
 
 def test_timms_default_for_dinov3_is_the_patch_mean_and_is_not_stored_by_default(random_weights) -> None:
-    # huggingface/pytorch-image-models issue 2681: the checkpoint's own pooling is avg, where Meta takes cls.
+    # huggingface/pytorch-image-models issue 2681: the checkpoint's own pooling is avg, but Meta uses cls.
     path = random_weights(DINOV3)
     ours = load_backbone(
         "timm", DINOV3, weights=path, pooling=["cls", "patch_mean", "output"], size=64, autocast="float32"
@@ -104,7 +104,7 @@ def test_layers_do_not_change_the_end(random_weights) -> None:
     batch = images(160)
     assert more.recipes["cls"].hash == plain.recipes["cls"].hash
     torch.testing.assert_close(more.embed(batch)["cls"], plain.embed(batch)["cls"], rtol=1e-6, atol=1e-6)
-    with pytest.raises(ValueError, match=r"also from a layer @-2 … @-6; .*cls@-7"):
+    with pytest.raises(ValueError, match=r"also from a layer @-2 … @-6\), .*cls@-7"):
         load_backbone("timm", "test_vit", weights=path, pooling=["cls@-7"])
 
 
@@ -126,16 +126,16 @@ def test_names_of_poolings_go_there_and_back(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mean", "a pooling is one of cls, patch_mean, avg, gem, tokens, projection, output, gem with"),
-        ("unknown", "a pooling is one of"),
-        ("cls:3", "a pooling is one of"),
-        ("cls@", "a pooling is one of"),
-        ("", "a pooling is one of"),
-        ("cls@-1", r"@-2 is the last but one, however: 'cls@-1' came. For the last layer leave it out: cls\."),
+        ("mean", "a pooling must be one of cls, patch_mean, avg, gem, tokens, projection, output, gem with"),
+        ("unknown", "a pooling must be one of"),
+        ("cls:3", "a pooling must be one of"),
+        ("cls@", "a pooling must be one of"),
+        ("", "a pooling must be one of"),
+        ("cls@-1", r"@-2 is the last but one, got 'cls@-1'\. Leave the layer out for the last one: cls\."),
         ("cls@3", "counted from the end"),
-        ("gem:0.5", r"lies in 1\.\.100"),
-        ("gem:p", r"lies in 1\.\.100"),
-        ("gem:nan", r"lies in 1\.\.100"),
+        ("gem:0.5", r"must be in 1\.\.100"),
+        ("gem:p", r"must be in 1\.\.100"),
+        ("gem:nan", r"must be in 1\.\.100"),
     ],
 )
 def test_wrong_names_are_explained(text: str, message: str) -> None:
@@ -144,12 +144,12 @@ def test_wrong_names_are_explained(text: str, message: str) -> None:
 
 
 def test_the_order_of_columns_does_not_depend_on_the_order_of_asking() -> None:
-    asked = ["tokens", "gem:4", "cls@-4", "gem", "cls", "cls@-2"]
+    requested = ["tokens", "gem:4", "cls@-4", "gem", "cls", "cls@-2"]
     available = ("cls", "patch_mean", "gem", "tokens")
-    for wanted in (asked, asked[::-1]):
+    for wanted in (requested, requested[::-1]):
         found = [str(name) for name in choose_poolings(wanted, available, ("cls",), 12, "m")]
         assert found == ["cls", "cls@-2", "cls@-4", "gem", "gem:4", "tokens"]
-    with pytest.raises(ValueError, match="can be stored once"):
+    with pytest.raises(ValueError, match="each at most once"):
         choose_poolings(["gem", "gem:3"], available, ("cls",), 12, "m")
 
 

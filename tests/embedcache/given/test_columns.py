@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from frostbench.embedcache.given.classes import read_labels, told_of_classes
+from frostbench.embedcache.given.classes import class_notes, read_labels
 from frostbench.embedcache.given.columns import read_cells
 
 TEXTS = ["b", "a", "b"]
@@ -89,26 +89,26 @@ def test_missing_numbers_masked_entries_and_categories_are_counted():
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "message"),
     [
-        ([1, "1"], "integers and text came in one column, so that 1 and '1' would be merged"),
-        ([1, True], "booleans and integers came in one column"),
-        ([0.5, 1], r"whole and below 2\*\*53, however: row 0 holds 0.5"),
-        ([1, np.inf], r"whole and below 2\*\*53, however: row 1 holds inf"),
+        ([1, "1"], "one type, got integers and text, so that 1 and '1' would be merged"),
+        ([1, True], "one type, got booleans and integers"),
+        ([0.5, 1], r"must be whole numbers below 2\*\*53, but row 0 holds 0.5"),
+        ([1, np.inf], r"must be whole numbers below 2\*\*53, but row 1 holds inf"),
         (["a", b"b"], "row 1 holds b'b' of type bytes"),
         ([("a", 1), ("b", 2)], "of type tuple"),
         (np.array(["2024-01-31"], "datetime64[D]"), "of type date"),
-        (np.eye(3, dtype=int), r"a column \[N\], however: int64 \[3, 3\] came.*argmax"),
+        (np.eye(3, dtype=int), r"a column \[N\], got int64 \[3, 3\].*argmax"),
         (np.array(1), "a column"),
-        ({"a": 1}, "however: dict came"),
-        ({1, 2}, "however: set came"),
-        ("ab", "however: str came"),
-        (None, "however: NoneType came"),
+        ({"a": 1}, "N values, got dict"),
+        ({1, 2}, "N values, got set"),
+        ("ab", "N values, got str"),
+        (None, "N values, got NoneType"),
     ],
     ids=lambda value: re.sub(r"\W+", "-", str(value))[:20],
 )
-def test_what_is_no_label_is_refused(column, told):
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_label_is_refused(column, message):
+    with pytest.raises(ValueError, match=message):
         read_labels(column)
 
 
@@ -129,31 +129,31 @@ def test_a_list_of_more_places_than_the_label_type_counts_gives_a_wider_type():
 
 
 @pytest.mark.parametrize(
-    ("labels", "names", "told"),
+    ("labels", "names", "message"),
     [
-        ([0, 1], ["a", "b", "a"], r"names each class once, however: \['a'\] came twice"),
+        ([0, 1], ["a", "b", "a"], r"must name each class once, but \['a'\] are repeated"),
         ([0, 1], ["a", " "], "entry 1 is blank"),
-        ([], [], "none came"),
-        ([0, 2], ["a", "b"], "integers from 0 to 1 index, however: labels go from 0 to 2"),
-        ([-1, 0], ["a", "b"], "labels go from -1 to 0"),
+        ([], [], "once, but it is empty"),
+        ([0, 2], ["a", "b"], "indices into class_names, 0 to 1, got 0 to 2"),
+        ([-1, 0], ["a", "b"], "got -1 to 0"),
         (["a", "c"], ["a", "b"], r"\['c'\] are not among the 2 of \['a', 'b'\]"),
         ([1, 3], [1, 2], r"\[3\] are not among"),
         (["1"], [1, 2], r"\['1'\] are not among the 2 .* in the type of the labels"),
         ([1], [True, False], r"\[1\] are not among"),
     ],
 )
-def test_lists_that_do_not_fit_are_refused(labels, names, told):
-    with pytest.raises(ValueError, match=told):
+def test_lists_that_do_not_fit_are_refused(labels, names, message):
+    with pytest.raises(ValueError, match=message):
         read_labels(labels, names)
 
 
-def test_classes_without_rows_and_names_of_missing_values_are_told():
-    assert told_of_classes(["a", "b"], ["a", "b"]) == []
-    (note,) = told_of_classes(["a"], ["a", "b", "c"])
-    assert note.startswith("2 of 3 classes have no row")
+def test_classes_without_rows_and_names_of_missing_values_are_reported():
+    assert class_notes(["a", "b"], ["a", "b"]) == []
+    (note,) = class_notes(["a"], ["a", "b", "c"])
+    assert note.startswith("2 of 3 classes have no rows")
     assert note.endswith("b, c.")
-    (note,) = told_of_classes(["nan", "b"], ["b", "nan"])
-    assert "'nan' is named as programs write a label that is missing" in note
+    (note,) = class_notes(["nan", "b"], ["b", "nan"])
+    assert "'nan' looks like a missing label" in note
 
 
 def test_groups_may_be_missing_and_numbers_with_gaps_stay_whole():
@@ -163,7 +163,7 @@ def test_groups_may_be_missing_and_numbers_with_gaps_stay_whole():
 
 @pytest.mark.parametrize("column", [[2.0**53, 1.0], pd.Series([2**53 + 1, 1, None]), np.array([-(2.0**60)])])
 def test_floating_point_numbers_that_stand_for_several_integers_are_refused(column):
-    with pytest.raises(ValueError, match=r"are whole and below 2\*\*53, however: row 0 holds -?\d"):
+    with pytest.raises(ValueError, match=r"must be whole numbers below 2\*\*53, but row 0 holds -?\d"):
         read_cells(column, "groups")
 
 

@@ -45,21 +45,21 @@ def test_arrays_of_every_kind_become_native_floats(x, dtype):
 
 
 @pytest.mark.parametrize(
-    ("x", "told"),
+    ("x", "message"),
     [
-        (np.ones(3), r"\[N, D\], however: float64 \[3\] came. Pass x\[None\] for one vector"),
+        (np.ones(3), r"\[N, D\], got float64 \[3\]. Pass x\[None\] for one vector"),
         (np.ones((3, 2, 2)), "Pool tokens"),
-        (np.ones((3, 0)), "with a column or more"),
-        (X.astype(np.complex64), "real numbers, however: complex64"),
-        (FRAME.assign(name=["u", "v", "w"]), "'u' of type str came among them. Leave out columns of text"),
-        (np.array([["1", "2"]]), "real numbers, however: <U1"),
-        ([[1.0, 2.0], [1.0]], "rows differ in length"),
-        (scipy.sparse.csr_matrix(X), r"dense matrix, however: csr_matrix came. Pass x.toarray\(\)"),
+        (np.ones((3, 0)), "at least one column, got float64"),
+        (X.astype(np.complex64), "real numbers, got complex64"),
+        (FRAME.assign(name=["u", "v", "w"]), "but they contain 'u' of type str. Leave out columns of text"),
+        (np.array([["1", "2"]]), "real numbers, got <U1"),
+        ([[1.0, 2.0], [1.0]], "differ in length"),
+        (scipy.sparse.csr_matrix(X), r"dense matrix, got csr_matrix. Pass x.toarray\(\)"),
         (None, r"a matrix \[N, D\]"),
     ],
 )
-def test_what_is_no_matrix_is_refused(x, told):
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_matrix_is_refused(x, message):
+    with pytest.raises(ValueError, match=message):
         read_vectors(x)
 
 
@@ -73,7 +73,7 @@ def test_rows_that_are_not_finite_are_counted_and_the_first_is_named(monkeypatch
     x = X.copy()
     x[1:, 1] = gap
     with pytest.raises(
-        ValueError, match=f"finite, however: 2 of 3 rows are not, the first is row 1, which holds {gap}"
+        ValueError, match=f"must be finite, but 2 of 3 rows are not, the first is row 1, which holds {gap}"
     ):
         check_finite(x)
     for missing in (FRAME.where(FRAME < 3), np.ma.array(X, mask=X > 2), FRAME.astype("Float64").where(FRAME < 3)):

@@ -1,4 +1,4 @@
-"""CSV that people open, and lines that names cannot break."""
+"""CSV files that are safe in spreadsheets, and names that cannot break lines."""
 
 import json
 from pathlib import Path
@@ -36,9 +36,9 @@ def test_texts_that_are_formulas_get_an_apostrophe_and_nothing_else_changes() ->
     assert list(found) == ["image", "class", "probability", "error", "'=p"]
     assert found["probability"].equals(table()["probability"])
     assert found["error"].isna().all()
-    told = formula_note(table())
-    assert told is not None
-    assert told.startswith(f"{2 * len(FORMULAS) + 1} texts that a spreadsheet would take for formulas")
+    note = formula_note(table())
+    assert note is not None
+    assert note.startswith(f"{2 * len(FORMULAS) + 1} texts that a spreadsheet would evaluate as formulas")
     assert formula_note(pd.DataFrame({"a": HARMLESS})) is None
 
 
@@ -71,7 +71,7 @@ def test_no_name_breaks_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert one_line(odd) == r"a\nb\r\t\x1b[31m\u2028\u202e\x85"
     assert len(aligned([["row", "f1"], [odd, "0.5"]]).splitlines()) == 2
     print_frame(pd.DataFrame({"class": [odd], odd: [1.0]}), 5)
-    said = capsys.readouterr().out
-    assert said.count(r"a\nb\r\t\x1b[31m\u2028\u202e\x85") == 2
-    assert len(said.splitlines()) == 3
+    printed = capsys.readouterr().out
+    assert printed.count(r"a\nb\r\t\x1b[31m\u2028\u202e\x85") == 2
+    assert len(printed.splitlines()) == 3
     assert json.loads(json.dumps(one_line("größe 日本"))) == "größe 日本"

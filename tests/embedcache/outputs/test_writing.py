@@ -1,4 +1,4 @@
-"""Outputs are whole or not there, whatever dies on the way, and what is left behind goes with the next try."""
+"""Outputs are complete or absent even after a kill, and the next attempt deletes leftovers."""
 
 import os
 import subprocess
@@ -138,7 +138,7 @@ def test_a_folder_that_others_made_meanwhile_is_not_replaced(tmp_path: Path) -> 
             (tmp_path / "out").mkdir()
             (tmp_path / "out/theirs").touch()
 
-    with pytest.raises(FileExistsError, match="was made by others meanwhile"):
+    with pytest.raises(FileExistsError, match="another process has created"):
         meet()
     assert names(tmp_path) == ["out"]
     assert names(tmp_path / "out") == ["theirs"]
@@ -171,7 +171,7 @@ def test_tables_are_written_by_their_ending(tmp_path: Path, ending: str) -> None
     write_frame(FRAME, out)
     read = {".csv": pd.read_csv, ".json": pd.read_json, ".parquet": pd.read_parquet}[ending.lower()]
     assert read(out)["a"].tolist() == [1, 2]
-    with pytest.raises(OutputError, match=r"ends in \.csv or \.json or \.parquet, however: 't\.xlsx' came"):
+    with pytest.raises(OutputError, match=r"must end in \.csv or \.json or \.parquet, got 't\.xlsx'"):
         write_frame(FRAME, tmp_path / "t.xlsx")
 
 
@@ -181,16 +181,16 @@ def test_places_where_nothing_can_be_written_are_refused(tmp_path: Path, monkeyp
     os.mkfifo(tmp_path / "pipe.csv")
     cases: list[tuple[Callable[[], object], str]] = [
         (lambda: check_file(tmp_path / "dir.csv"), "is a folder"),
-        (lambda: check_file(tmp_path / "pipe.csv"), "is no regular file"),
-        (lambda: check_file(tmp_path / "no/x.csv"), "does not. Make it first"),
-        (lambda: check_file(tmp_path / "file/x.csv", makes_folder=True), "file is none"),
-        (lambda: check_file(tmp_path / "x.txt", (".csv",)), r"ends in \.csv, however: 'x\.txt' came"),
-        (lambda: check_folder(tmp_path / "file/deep"), "file is none"),
+        (lambda: check_file(tmp_path / "pipe.csv"), "is not a regular file"),
+        (lambda: check_file(tmp_path / "no/x.csv"), "does not exist. Create it"),
+        (lambda: check_file(tmp_path / "file/x.csv", makes_folder=True), "file is not a folder"),
+        (lambda: check_file(tmp_path / "x.txt", (".csv",)), r"must end in \.csv, got 'x\.txt'"),
+        (lambda: check_folder(tmp_path / "file/deep"), "file is not a folder"),
     ]
-    for ask, told in cases:
-        with pytest.raises(OutputError, match=told):
+    for ask, message in cases:
+        with pytest.raises(OutputError, match=message):
             ask()
-    with pytest.raises(FileExistsError, match=r"is a new folder, however: .*dir\.csv exists"):
+    with pytest.raises(FileExistsError, match=r"must be a new folder, but .*dir\.csv exists"):
         check_new_folder(tmp_path / "dir.csv")
     (tmp_path / "dangling").symlink_to("nowhere")
     with pytest.raises(FileExistsError, match="dangling exists"):

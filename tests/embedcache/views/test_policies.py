@@ -1,4 +1,4 @@
-"""Each policy: what it does to pixels, and that a seed decides everything."""
+"""Policies: their effect on pixels, and determinism given a seed."""
 
 import numpy as np
 import pytest
@@ -133,7 +133,7 @@ def test_occlusion_finds_the_patch_that_matters():
     import torch
 
     class Corner:
-        """Sees the red of the lower right quarter alone, beside a constant."""
+        """Return the red of the lower right quarter and a constant."""
 
         def embed(self, batch):
             red = batch[:, 0, 16:, 16:].float().mean(dim=(1, 2))
@@ -155,11 +155,11 @@ def test_attention_is_averaged_over_the_cells():
 def test_policies_are_read_by_name():
     assert set(kinds()) == {policy.model_fields["kind"].default for policy in POLICIES}
     assert read_policy("random_crop", {"least": 0.5}).text == "random_crop(least=0.5, most=1.0, flip=0.5)"
-    with pytest.raises(ValueError, match=r"a policy is one of flip, crops.*however: zoom"):
+    with pytest.raises(ValueError, match=r"a policy must be one of flip, crops.*got zoom"):
         read_policy("zoom", {})
     with pytest.raises(ValueError, match=r"least: Input should be less than or equal to 1"):
         read_policy("random_crop", {"least": 2})
-    with pytest.raises(ValueError, match=r"the settings of cutmix are alpha, .*however: alfa=3 came \(alfa: Extra"):
+    with pytest.raises(ValueError, match=r"the settings of cutmix are alpha, .*got alfa=3 \(alfa: Extra"):
         read_policy("cutmix", {"alfa": 3})
-    with pytest.raises(ValueError, match=r"flip has no settings, .*however: alfa=3 came"):
+    with pytest.raises(ValueError, match=r"flip has no settings, got alfa=3"):
         read_policy("flip", {"alfa": 3})

@@ -1,4 +1,4 @@
-"""View sets: whose views, what they hold, resuming, and what is refused."""
+"""View sets: selected images, content, resuming and refusals."""
 
 import shutil
 from dataclasses import replace
@@ -26,7 +26,7 @@ from frostbench.embedcache.views.sets import fingerprint, list_views, read_views
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A cache of 40 images in three classes, one of them rare, with its split."""
+    """Make a cache of 40 images in three classes, one of them rare, with its split."""
     root = tmp_path_factory.mktemp("views")
     write_images(root / "images", {"ash": 18, "beech": 16, "cedar": 6})
     list(extract(list_folder(root / "images"), Halves(), root / "cache", shard_rows=16))
@@ -46,7 +46,7 @@ def test_flips_of_training_rows_are_their_images_mirrored(made):
     assert isinstance(events[-1], Finished)
     found = read_views(cache, "flip", table)
     assert sorted(found.rows.tolist()) == np.flatnonzero(split.roles == "train").tolist()
-    # Left and right have changed places.
+    # Left and right are swapped.
     own = table.columns["cls"][found.rows]
     np.testing.assert_allclose(found.table.columns["cls"], np.roll(own, 3, axis=1), atol=2e-2)
     assert found.table.labels.tolist() == table.labels[found.rows].tolist()
@@ -74,7 +74,7 @@ def test_cutmix_has_partners_among_training_rows_and_vectors_between(made):
     assert ((found.shares >= 0) & (found.shares <= 1)).all()
     assert len(set(found.shares.tolist())) > 20
     assert set(found.partner_labels.tolist()) == {0, 1, 2}
-    # Of the whole image's mean colour, the share that is the image's own comes from it.
+    # The image contributes its share to the mean colour of the view.
     whole = found.table.columns["cls"].astype(np.float64).reshape(-1, 2, 3).mean(1)
     own = table.columns["cls"][found.rows].astype(np.float64).reshape(-1, 2, 3).mean(1)
     large = found.shares > 0.97
@@ -109,7 +109,7 @@ def test_a_stopped_set_goes_on_and_knows_all_shares(made):
         if isinstance(event, BatchDone) and event.n_done >= 8:
             break
     stopped.close()
-    with pytest.raises(CacheError, match=r"must be finished, however: .* has none called 'broken'.*views make"):
+    with pytest.raises(CacheError, match=r"must have a finished view set 'broken', but has .*views make"):
         read_views(cache, "broken", table)
     again = Halves()
     list(make_views(cache, "broken", again, policy, split, batch=4))
@@ -125,7 +125,7 @@ def test_shares_of_views_from_an_earlier_run_are_found_again(made):
     (cache / "views" / "lost" / "views.parquet").unlink()
     still = Halves()
     list(make_views(cache, "lost", still, read_policy("cutmix", {}), split))
-    # The canary alone was embedded.
+    # Only the canary was embedded.
     assert still.embedded == 1
     np.testing.assert_array_equal(read_views(cache, "lost", table).shares, wanted.shares)
 
@@ -141,27 +141,27 @@ def test_transplants_are_of_rare_classes_and_keep_their_label(made):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "told"),
+    ("kind", "options", "message"),
     [
-        ("flip", {"count": 2}, r"makes one view of an image, however: count 2 came"),
-        ("cutmix", {"role": "eval"}, "averaged over show one image"),
+        ("flip", {"count": 2}, r"must be in 1\.\.1, got 2"),
+        ("cutmix", {"role": "eval"}, "averaging predictions must show one image"),
         ("transplant", {"settings": {"rare_below": 2}}, "0 of 3 classes have fewer than 2 training images"),
     ],
 )
-def test_views_that_cannot_be_are_refused(made, kind, options, told):
-    with pytest.raises(ValueError, match=told):
+def test_views_that_cannot_be_are_refused(made, kind, options, message):
+    with pytest.raises(ValueError, match=message):
         run(made, "refused", kind, **options)
     assert "refused" not in list_views(made[0])
 
 
 def test_another_backbone_is_refused(made):
-    with pytest.raises(ValueError, match=r"in column 'cls' size is 8 there and 16 here; resize is 8 there and 16"):
+    with pytest.raises(ValueError, match=r"in column 'cls' size was 8 and is 16; resize was 8 and is 16"):
         run(made, "refused", "flip", backbone=Halves(size=16))
 
 
 def test_other_settings_under_one_name_are_refused(made):
     run(made, "taken", "random_crop", seed=1)
-    with pytest.raises(CacheError, match="only as it was begun"):
+    with pytest.raises(CacheError, match="with its original settings"):
         run(made, "taken", "random_crop", seed=2)
 
 
@@ -189,19 +189,19 @@ def test_a_partner_that_is_gone_is_quarantined_with_its_name(made, tmp_path):
 
 
 def test_attention_is_asked_of_models_alone(made):
-    with pytest.raises(ValueError, match=r"attention is asked of a model, however: a Halves came"):
+    with pytest.raises(ValueError, match=r"attention saliency requires a Backbone, got a Halves"):
         run(made, "blind", "transplant", settings={"rare_below": 9, "saliency": "attention"})
 
 
 def test_a_name_is_a_file_name(made):
-    with pytest.raises(ValueError, match="view sets have names of letters"):
+    with pytest.raises(ValueError, match="the name of a view set must consist of letters"):
         run(made, "../up", "flip")
 
 
 def test_a_set_of_a_changed_cache_says_what_to_do(made):
     cache, _, split = made
     run(made, "stale", "flip")
-    with pytest.raises(CacheError, match=r"however: the split of .*stale has changed since. Delete that folder"):
+    with pytest.raises(CacheError, match=r"but the split of .*stale has changed. Delete that folder"):
         list(make_views(cache, "stale", Halves(), read_policy("flip", {}), replace(split, hash="other")))
 
 
@@ -234,7 +234,7 @@ def test_a_partner_that_is_mended_is_tried_again(made, tmp_path):
 
 
 def fresh(made, tmp_path):
-    """A copy of the images and a cache of them, whose pictures may be exchanged."""
+    """Copy the images and make a cache of them, so that files can be replaced."""
     shutil.copytree(made[0].parent / "images", tmp_path / "images")
     list(extract(list_folder(tmp_path / "images"), Halves(), tmp_path / "cache", shard_rows=16))
     table = read_table(tmp_path / "cache")
@@ -260,7 +260,7 @@ def test_a_picture_that_was_exchanged_since_has_no_view(made, tmp_path, kind):
         "has other bytes than when the cache was made: put the old file back, or embed again with --update and make "
         "this view set anew"
     }
-    # Whose partner was exchanged has no view either.
+    # An image whose partner was replaced has no view either.
     assert all(reason.startswith("the partner ") for reason in reasons.values())
     assert bool(reasons) == (kind == "cutmix")
     other.write_bytes(one.read_bytes())
@@ -277,11 +277,13 @@ def test_views_of_exchanged_pictures_that_an_earlier_version_made_are_refused(ma
     image.write_bytes(next(p for p in image.parent.iterdir() if p != image).read_bytes())
     monkeypatch.setattr("frostbench.embedcache.views.making.Maker._check", lambda *_: None)
     run(world, "stale", "flip")
-    with pytest.raises(CacheError, match=rf"1 of \d+ views of 'stale' were made of files.*{table.ids[row]}.*make it"):
+    with pytest.raises(
+        CacheError, match=rf"1 of \d+ views of 'stale' were made from changed files.*{table.ids[row]}.*make it"
+    ):
         read_views(cache, "stale", table)
     assert [check.name for check in verify_cache(cache).checks if not check.ok] == ["view sets"]
     [finding] = diagnose(cache)
-    assert finding.what.startswith("views are of the pictures that were embedded")
+    assert finding.what.startswith("views must show the images of their cache")
 
 
 @pytest.mark.parametrize("stored", [False, True])
