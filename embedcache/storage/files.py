@@ -34,7 +34,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise CacheError(
-            f"{path} must be JSON, but cannot be parsed: {error}. Restore it if it was edited by hand."
+            f"{path} must be valid JSON, but is not: {error}. Restore it if it was edited."
         ) from error
 
 

@@ -102,7 +102,7 @@ def test_damaged_vectors_are_not_trained_on(frostbench, cache, tmp_path, monkeyp
 def test_a_cache_that_is_not_there_is_told_as_such(frostbench, tmp_path):
     said = frostbench("train", tmp_path / "nowhere")
     assert said.status == 2
-    assert f"a cache is a folder, however: {tmp_path / 'nowhere'} does not exist. Is the path right?" in said.err
+    assert f"A cache must be an existing folder, but {tmp_path / 'nowhere'} does not exist. Check the path." in said.err
 
 
 def test_a_cache_is_exported_for_other_programs(frostbench, cache, tmp_path):

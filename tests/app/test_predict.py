@@ -86,7 +86,7 @@ def test_everything_in_a_folder_is_predicted_or_told(frostbench, bundle, photos,
         "1 hidden file or folder was skipped: ._1.png.",
         "1 system file or folder was skipped: __MACOSX.",
         "1 broken link was skipped: gone.png.",
-        "1 file is of a format that is not read here and was skipped: 1 × .heic.",
+        "1 file of an unsupported format was skipped: 1 × .heic.",
     ):
         assert f"note: {root}: {told}" in said.err
 

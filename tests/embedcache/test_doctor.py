@@ -77,14 +77,14 @@ def resized(cache: Path) -> None:
     write_json(cache / "cache.json", told)
 
 
-DELETED = "deleted part-00002 and the manifest; the embed command makes it anew"
+DELETED = "deleted part-00002 and the manifest; the embed command recreates it"
 WHOLE, ANEW = "the cache is whole", "incomplete: it has no manifest.json"
 CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
     # harm, what is found, what --repair does, what is found after it
     "flipped byte": (flip, r"part-00002 was changed", DELETED, ANEW),
     "missing shard": (lambda c: shard_path(c, 2).unlink(), "part-00002 is missing", DELETED, ANEW),
     "foreign recipe": (foreign, "part-00002 is of another recipe than cache.json", DELETED, ANEW),
-    "duplicate id": (repeat, "part-00002 holds an id more than once (010.png)", DELETED, ANEW),
+    "duplicate id": (repeat, "part-00002 contains an id more than once (010.png)", DELETED, ANEW),
     "another shard": (
         lambda c: shutil.copy(shard_path(c, 3), shard_path(c, 2)),
         "part-00002 contains other images than those listed for it",
@@ -122,7 +122,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
     "damaged listing": (
         lambda c: (c / "items.parquet").write_bytes(b"PAR1"),
         "items.parquet is damaged",
-        "deleted items.parquet, which the embed command lists anew",
+        "deleted items.parquet, which the embed command recreates",
         "items.parquet is missing",
     ),
     "missing listing": (

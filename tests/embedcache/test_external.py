@@ -212,11 +212,11 @@ def save_lists(path: Path, rows: list[Any]) -> Path:
         (lambda p: save_array(p, np.array([{}] * 4, object)), "one numeric array"),
         (lambda p: save_torch(p, {"a": [1, 2]}), "a tensor or a dict of tensors"),
         (lambda p: save_torch(p, Path("x")), "without executing pickled code"),
-        (lambda p: save_lists(p, [[1.0], [1.0, 2.0], [1.0], [1.0]]), r"one length.*\[1, 2\]"),
+        (lambda p: save_lists(p, [[1.0], [1.0, 2.0], [1.0], [1.0]]), r"the same length.*\[1, 2\]"),
         (lambda p: save_lists(p, [[1.0], None, [1.0], [1.0]]), "1 of 'v' are null"),
-        (lambda p: save_lists(p, [[1.0], [None], [1.0], [1.0]]), "1 empty places"),
+        (lambda p: save_lists(p, [[1.0], [None], [1.0], [1.0]]), "1 nulls"),
         (lambda p: p / "none.npy", "Is the path right"),
-        (lambda p: p / "vectors.csv", "must be a .npy, .pt or .parquet"),
+        (lambda p: p / "vectors.csv", "must be in a .npy, .pt or .parquet"),
     ],
 )
 def test_other_vectors_are_refused(tmp_path: Path, make: Any, message: str) -> None:

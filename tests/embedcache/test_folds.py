@@ -63,7 +63,7 @@ def test_no_group_or_copy_is_on_both_sides_of_a_fold_and_every_row_is_held_out_o
     try:
         split = make_split(table, spec)
     except CacheError as error:
-        known = ("groups are left", "needs 2 to", "['test'] got none", "folds needs rows, however: only")
+        known = ("groups are left", "needs 2 to", "['test'] got none", "folds needs rows, but only")
         assert any(words in str(error) for words in known)  # noqa: PT017
         return
     assert split.folds is not None
@@ -155,7 +155,7 @@ def follow(table: FeatureTable, told: str, asked: dict[str, Any]) -> None:
 def test_an_empty_fold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, groups = np.zeros(12, dtype=np.int64), np.array([0] * 10 + [1, 2])
     monkeypatch.setattr("frostbench.embedcache.splits.folds.cut", lambda *_: np.array([0] * 10 + [1, 1]))
-    with pytest.raises(CacheError, match=r"3 folds needs rows, however: only 2 got some.*set folds=2 of the split"):
+    with pytest.raises(CacheError, match=r"3 folds needs rows, but only 2 got some.*set folds=2 of the split"):
         make_folds(labels, groups, SplitSpec(folds=3))
 
 
@@ -205,8 +205,8 @@ def test_groups_move_where_a_class_lay_in_one_fold(monkeypatch: pytest.MonkeyPat
     [
         ({"folds": 5, "select": 0.2}, "cross-validation has no rows apart to select and calibrate"),
         ({"rule": "leave_one_group_out", "calibrate": 0.3}, "cross-validation has no rows apart"),
-        ({"rule": "leave_one_group_out", "folds": 5}, "leave_one_group_out makes one fold of each group"),
-        ({"rule": "leave_one_group_out", "repeats": 2}, "leave_one_group_out makes one fold of each group"),
+        ({"rule": "leave_one_group_out", "folds": 5}, "leave_one_group_out makes one fold per group"),
+        ({"rule": "leave_one_group_out", "repeats": 2}, "leave_one_group_out makes one fold per group"),
         ({"folds": 51}, "less than or equal to 50"),
         ({"folds": 5, "test": 0.6}, "less than or equal to 0.5"),
     ],

@@ -129,7 +129,7 @@ def test_which_columns_are_meant_is_told(tmp_path: Path) -> None:
     pq.write_table(pa.table({"picture": [png(1)], "kind": ["dog"]}), tmp_path / "mixed/b.parquet")
     with pytest.raises(ValueError, match=r"the labels, however: none of \['picture', 'kind'\] is"):
         list_source(tmp_path / "mixed")
-    with pytest.raises(ValueError, match="must have the same image and label columns and classes, however"):
+    with pytest.raises(ValueError, match="must have the same image and label columns and classes, but"):
         list_source(tmp_path / "mixed", label_column="kind")
     (tmp_path / "m.csv").write_text("path,label\nmixed/a.parquet,x\n")
     with pytest.raises(ValueError, match=r"image_column names a column of Parquet files .*m\.csv is a manifest"):

@@ -26,7 +26,7 @@ def test_unknown_ids_and_columns_are_told() -> None:
 def test_a_table_without_rows_is_refused() -> None:
     empty = table_of(np.empty((0, 2)))
     for ask in (index.neighbours, index.duplicates, index.suspects, index.make_map):
-        with pytest.raises(CacheError, match="rows are compared with each other, however: this table has none"):
+        with pytest.raises(CacheError, match="At least one row is needed, but this table has none"):
             ask(empty)
 
 

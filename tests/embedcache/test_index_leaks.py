@@ -52,5 +52,5 @@ def test_leaks_equal_brute_force(small_blocks: None) -> None:
 
 
 def test_roles_of_another_table_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"each of the 2 rows has a role, however: \[3\] came"):
+    with pytest.raises(ValueError, match=r"Each of the 2 rows needs a role, got roles of shape \[3\]"):
         index.leaks(table_of(at(0, 1)), np.array(["train"] * 3))

@@ -77,7 +77,7 @@ def test_an_empty_class_stays_in_the_list(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     listing = list_folder(tmp_path)
     assert listing.class_names == ("a", "b", "c")
-    assert "2 class folders hold no image; they stay in the class list: b, c." in listing.warnings
+    assert "2 class folders have no image; they stay in the class list: b, c." in listing.warnings
 
 
 def test_files_without_an_image_suffix_are_counted_by_suffix(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ LEFT_BEHIND = (
 def test_what_systems_leave_behind_is_neither_class_nor_image(tmp_path: Path) -> None:
     listing = list_folder(touch(tmp_path, "a/1.png", "a/Thumbs.db", *LEFT_BEHIND))
     assert (ids(listing), listing.class_names) == (["a/1.png"], ("a",))
-    told = "5 files or folders that systems leave behind were skipped: System Volume Information, __MACOSX, a/@eaDir …."
+    told = "5 system files or folders were skipped: System Volume Information, __MACOSX, a/@eaDir …."
     assert told in listing.warnings
 
 
@@ -219,7 +219,7 @@ def test_parts_of_a_set_without_classes_or_beside_classes_are_refused(tmp_path: 
         tmp_path, "flat/train/1.png", "flat/val/2.png", "both/train/cat/1.png", "both/test/cat/2.png", "both/owl/3.png"
     )
     with pytest.raises(
-        ValueError, match=r"the folders in train, val of .* must name the classes, however: there are none"
+        ValueError, match=r"The folders inside train, val of .* must name the classes, but there are none"
     ):
         list_folder(tmp_path / "flat")
     with pytest.raises(ValueError, match=r"must not be mixed .* in .* test, train are beside owl with images"):
@@ -264,7 +264,7 @@ def test_a_parquet_manifest_takes_integers_and_a_root(tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ("path,klass\n1.png,a\n", "must have the columns path and label"),
-        ("path,label\n1.png,\n", "every row of a manifest must have a label, however: 1 rows"),
+        ("path,label\n1.png,\n", "Every row of a manifest must have a label, but 1 rows"),
         ("path,label\n1.png,a\n./1.png,b\n", "1 ids occur more than once, for example '1.png'"),
         ("path,label\nelsewhere/1.png,a\n", "none of the first 1 does"),
         ("path,label\n", "none was found"),
@@ -301,7 +301,7 @@ def test_list_source_tells_folders_from_manifests(tmp_path: Path) -> None:
     [
         (b"", "It needs a header with path and label"),
         (b"path,label\n1.png,a,b\n", "the same number of cells in every row"),
-        (b"path;label\n1.png;a\n", "divided by ';': write it with commas"),
+        (b"path;label\n1.png;a\n", "separated by ';': use commas"),
         (b"Path, label\n1.png,a\n", "must be exact, but .*'Path' for 'path', ' label' for 'label'. Rename them"),
         (b"path,label,Group\n1.png,a,g\n", "'Group' for 'group'. Rename it"),
         (
@@ -337,14 +337,14 @@ def test_class_names_that_look_alike_are_warned_of(tmp_path: Path) -> None:
 def test_a_source_that_does_not_exist_and_a_bad_regex_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"A source is a folder .* does not exist\. Check the path"):
         list_source(tmp_path / "nothere")
-    with pytest.raises(ValueError, match=r"must be valid, however: '\(' is not .*Write a Python regular expression"):
+    with pytest.raises(ValueError, match=r"must be valid, but '\(' is not .*Use a Python regular expression"):
         list_folder(touch(tmp_path, "a/1.png"), group_regex="(")
 
 
 def test_times_of_a_manifest_sort_and_are_checked(tmp_path: Path) -> None:
     touch(tmp_path, "1.png")
     rows = "path,label,time\n1.png,a,2024-01-31\n2.png,a,2024-01-30T10:20\n3.png,a,\n4.png,b,20240131 235959.25\n"
-    with pytest.raises(ValueError, match=r"row 3 of .* has '20240131 235959\.25', and 1 rows"):
+    with pytest.raises(ValueError, match=r"row 3 of .* has '20240131 235959\.25'; 1 rows"):
         list_manifest(write_csv(tmp_path / "m.csv", rows))
     listing = list_manifest(write_csv(tmp_path / "m.csv", rows.replace(".25", "")))
     times = [item.time for item in listing.items]

@@ -36,7 +36,7 @@ def test_the_newest_are_tested_then_selected_then_calibrated() -> None:
     roles = make_split(table, TIME).roles[np.argsort(shuffled)]
     assert roles.tolist() == ["train"] * 55 + ["calibrate"] * 10 + ["select"] * 15 + ["test"] * 20
     notes = make_split(table, TIME).report.warnings
-    assert "By time: test has what is from 2024-03-21 to 2024-04-09." in notes
+    assert "By time: test rows are from 2024-03-21 to 2024-04-09." in notes
     assert notes[-1] == "By time: training rows are up to 2024-02-24."
 
 
@@ -76,13 +76,13 @@ def test_folds_are_cut_from_what_is_older_than_the_test() -> None:
 
 
 def test_times_must_be_there_and_enough() -> None:
-    with pytest.raises(CacheError, match=r"a time for each row, however: 4 of 4 rows have none. Embed from"):
+    with pytest.raises(CacheError, match=r"a time for each row, but 4 of 4 rows have none. Embed from"):
         make_split(replace(timed(days(4)), times=None), TIME)
-    with pytest.raises(CacheError, match="however: 2 of 4 rows have none"):
+    with pytest.raises(CacheError, match="but 2 of 4 rows have none"):
         make_split(timed(["", "2024-01-01", "", "2024-01-02"]), TIME)
     with pytest.raises(CacheError, match="and for training, but none of 3 is left for 'calibrate'"):
         make_split(timed(["1", "2", "3"] * 10), TIME)
-    with pytest.raises(CacheError, match="none is left for 'test' among 1"):
+    with pytest.raises(CacheError, match="none of 1 is left for .test."):
         make_split(timed(days(30), ["one"] * 30), TIME)
 
 
@@ -138,7 +138,7 @@ def test_roles_that_the_file_does_not_name_are_cut_from_train(listed: Any) -> No
 def test_unlisted_rows_are_an_error_or_have_a_stated_role(listed: Any) -> None:
     table = labelled(40, classes=2)
     roles = dict(list(wanted(table).items())[:28])
-    with pytest.raises(CacheError, match=r"however: 12 of 40 rows are not in .*roles.csv, such as 'r00028'. Add them"):
+    with pytest.raises(CacheError, match=r"but 12 of 40 rows are not in .*roles.csv, such as 'r00028'. Add them"):
         make_split(table, listed(roles))
     split = make_split(table, listed(roles).model_copy(update={"unlisted": "calibrate"}))
     assert split.roles[28:].tolist() == ["calibrate"] * 12
@@ -162,11 +162,11 @@ def test_a_wrong_file_of_roles_is_told(listed: Any, tmp_path: Path) -> None:
     with pytest.raises(CacheError, match="an id occurs twice"):
         make_split(table, SplitSpec(roles_from=str(twice)))
     twice.write_text("name,role\na,train\n")
-    with pytest.raises(CacheError, match="has the columns id and role, however"):
+    with pytest.raises(CacheError, match="must have the columns id and role, but"):
         make_split(table, SplitSpec(roles_from=str(twice)))
     with pytest.raises(CacheError, match=r"nothing.csv does not exist. Check the path. Correct roles_from"):
         make_split(table, SplitSpec(roles_from="nothing.csv"))
-    with pytest.raises(ValidationError, match="roles come from one place, however"):
+    with pytest.raises(ValidationError, match="Roles must come from one source, got"):
         SplitSpec(roles_from="a.csv", source="given")
 
 
@@ -212,7 +212,7 @@ def test_a_split_with_duplicates_has_no_leaks(spec: dict[str, Any]) -> None:
     assert all(len(set(clean.roles[near == g])) == 1 for g in np.unique(near))
     if clean.folds is not None:
         assert all(len(set(clean.folds[0, near == g])) == 1 for g in np.unique(near))
-    told = [note for note in clean.report.warnings if note.startswith("Images with a cosine of 0.98 and more")]
+    told = [note for note in clean.report.warnings if note.startswith("Images with a cosine of at least 0.98")]
     assert told == ["Images with a cosine of at least 0.98 stay together: 60 groups of near-duplicates with 140 rows."]
     assert not any("No groups are given" in note for note in clean.report.warnings)
     assert np.mean(clean.roles == "test") == pytest.approx(0.2, abs=0.05)

@@ -104,7 +104,7 @@ def test_shards_that_are_gone_or_of_another_width_are_told(shards, make_cache) -
     column = stored_column(paths, "cls", 3)
     paths[2].unlink()
     np.testing.assert_array_equal(column.read(0, 29).shape, (29, 3))
-    with pytest.raises(CacheError, match=r"column 'cls' of part-00002.parquet must be readable, however"):
+    with pytest.raises(CacheError, match=r"Column 'cls' must be readable, but"):
         column.read(28, 31)
 
 
