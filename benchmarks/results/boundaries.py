@@ -1,4 +1,4 @@
-"""What class temperatures do to decision boundaries, on three classes in two dimensions."""
+"""Effect of class temperatures on decision boundaries, for three classes in two dimensions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ STRENGTHS = (0.0, 0.5, 1.0)
 
 
 def blobs() -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows [N, 2] of three classes around their centres, and their labels [N]."""
+    """Return rows [N, 2] of three classes around their centres, and labels [N]."""
     draw = torch.Generator().manual_seed(0)
     noise = torch.randn(len(CENTRES), ROWS, 2, generator=draw)
     x = torch.tensor(CENTRES)[:, None] + torch.tensor(SCATTERS)[:, None, None] * noise
@@ -37,11 +37,11 @@ def blobs() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def drawing() -> str:
-    """One panel for each kind of head, with the boundaries at three strengths of VACE."""
+    """Draw one panel per kind of head, with the boundaries at three strengths of VACE."""
     x, labels = blobs()
     body: list[str] = []
-    for place, (name, options) in enumerate(PANELS):
-        left, top = 10 + place * (SIDE + 16), 26.0
+    for index, (name, options) in enumerate(PANELS):
+        left, top = 10 + index * (SIDE + 16), 26.0
         body.append(text(left, 16, name))
         body += _dots(x.numpy(), labels.numpy(), left, top)
         for number, strength in enumerate(STRENGTHS):
@@ -63,7 +63,7 @@ def drawing() -> str:
 
 
 def _predicted(x: torch.Tensor, labels: torch.Tensor, options: Mapping[str, Any], strength: float) -> Floats:
-    """The class [GRID, GRID] of each place of the plane."""
+    """Return the predicted class [GRID, GRID] on a grid of the plane."""
     sgd = {"kind": "sgd", "lr": options["lr"], "weight_decay": options["decay"]}
     schedule = {"epochs": 600, "batch_size": len(x), "min_steps": 0}
     train = {
@@ -74,14 +74,16 @@ def _predicted(x: torch.Tensor, labels: torch.Tensor, options: Mapping[str, Any]
     }
     part = Part({"x": x}, labels)
     run = RunSpec.model_validate({"head": options["head"], "train": train})
-    (found,) = [e for e in fit([run], Data(part, part, part, ("tight", "wider", "widest"))) if isinstance(e, Finished)]
+    (finished,) = [
+        e for e in fit([run], Data(part, part, part, ("tight", "wider", "widest"))) if isinstance(e, Finished)
+    ]
     axis = torch.linspace(LOW, HIGH, GRID)
     plane = torch.stack(torch.meshgrid(axis, axis, indexing="xy"), -1).flatten(0, 1)
-    return found.head.logits({"x": plane}).argmax(1).view(GRID, GRID).numpy().astype(np.float64)
+    return finished.head.logits({"x": plane}).argmax(1).view(GRID, GRID).numpy().astype(np.float64)
 
 
-def _place(values: Floats, left: float, top: float) -> Floats:
-    """Points [N, 2] of the plane as places in the drawing."""
+def _to_drawing(values: Floats, left: float, top: float) -> Floats:
+    """Convert points [N, 2] of the plane to drawing coordinates."""
     share = (values - LOW) / (HIGH - LOW)
     return np.stack([left + SIDE * share[:, 0], top + SIDE * (1 - share[:, 1])], 1)
 
@@ -89,10 +91,10 @@ def _place(values: Floats, left: float, top: float) -> Floats:
 def _dots(x: Floats, labels: Floats, left: float, top: float) -> list[str]:
     shapes = ("circle", "square", "triangle")
     inside = ((x > LOW) & (x < HIGH)).all(1)
-    places = _place(x[inside], left, top)
+    positions = _to_drawing(x[inside], left, top)
     return [
         mark(across, down, shapes[label], color=INK, hollow=True, size=1.8)
-        for (across, down), label in zip(places.tolist(), labels[inside].tolist(), strict=True)
+        for (across, down), label in zip(positions.tolist(), labels[inside].tolist(), strict=True)
     ]
 
 
@@ -112,7 +114,7 @@ def _borders(classes: Floats, left: float, top: float) -> list[list[tuple[float,
         ordered = np.array(sorted(points, key=_along(points)))
         ordered = np.concatenate([ordered[:-1:8], ordered[-1:]])
         plane = LOW + (HIGH - LOW) * ordered / (GRID - 1)
-        lines.append([(float(a), float(b)) for a, b in _place(plane, left, top)])
+        lines.append([(float(a), float(b)) for a, b in _to_drawing(plane, left, top)])
     return lines
 
 

@@ -15,7 +15,7 @@ def test_without_calibration_rows_temperatures_are_cross_fitted_and_that_is_said
     bench = bench_of(tmp_path, cache, toggles={}, ensembles={}, split={"calibrate": 0})
     list(run_bench(bench))
     (select,), (test,) = calibration(bench, resamples=20), calibration(bench, "test", resamples=20)
-    assert "each fold of the judged rows, with whole groups" in select.notes[0]
+    assert "each fold of the evaluated rows (with whole groups)" in select.notes[0]
     assert "fitted to the validation rows (select)" in test.notes[0]
     assert select.temperatures["plain"] == pytest.approx(test.temperatures["plain"])
     assert select.sides == ["before", "after"]

@@ -48,7 +48,7 @@ def test_both_sides_and_every_chart_are_there(html):
     for told in (
         "Before temperature scaling",
         "After temperature scaling",
-        "As the heads are, with their own calibration",
+        "As is, with the heads' own calibration",
         "44 rows in 22 groups, seeds 0, 1",
         "Temperatures were fitted to the calibration rows.",
         "Brier: within-bin covariance",
@@ -86,4 +86,4 @@ def test_classes_that_are_never_predicted_are_not_drawn():
     drawn = class_gaps([met, ClassCalibration("elm", 4, 0.0, 0.1, nan, nan, nan)], "gaps")
     assert "ash (5)" in drawn
     assert "elm" not in drawn
-    assert "better to the" not in drawn
+    assert "is better" not in drawn

@@ -5,13 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from frostbench.benchmarks.comparison.bootstrap import HIGHER_IS_BETTER, Frame, Predictions
 from frostbench.benchmarks.comparison.deltas import chance_verdicts, table_of, verdict_of
+from frostbench.benchmarks.comparison.frame import Frame, Predictions
+from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
 from frostbench.benchmarks.comparison.paired import Paired
 from frostbench.benchmarks.comparison.resampled import resample
 
 
-def answers(predicted):
+def predictions_of(predicted):
     n = len(predicted)
     return Predictions(np.array(predicted), np.full(n, 0.5), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
 
@@ -27,7 +28,7 @@ def drawn_model(rng, labels, groups, seeds, seed_noise):
     for _ in range(seeds):
         z = 1 + rng.normal(0, seed_noise) + hard + rng.normal(0, 0.5, len(labels))
         predicted = np.where(z > 0, labels, rng.integers(0, 6, len(labels)))
-        found.append(answers(predicted))
+        found.append(predictions_of(predicted))
     return found
 
 
@@ -77,7 +78,7 @@ def two_rows(n_groups, seeds, *, spoil=None):
     frame, rows = Frame(labels, np.arange(n_groups), np.full(3, 50)), {}
     for name, share in (("base", 0.5), ("new", 0.9)):
         right = [rng.uniform(size=n_groups) < share for _ in range(seeds)]
-        rows[name] = [answers(np.where(one, labels, (labels + 1) % 3)) for one in right]
+        rows[name] = [predictions_of(np.where(one, labels, (labels + 1) % 3)) for one in right]
     if spoil:
         rows["new"][-1] = replace(rows["new"][-1], **{spoil: np.full(n_groups, math.nan)})
     return frame, rows
@@ -155,7 +156,7 @@ def only(table, row, metric):
     return line
 
 
-class TestDoubt:
+class TestUncertainty:
     def seed_by_image(self, seeds):
         """Rows that differ by luck alone: each run is right on an image by a coin of its own."""
         rng = np.random.default_rng(8)
@@ -163,7 +164,7 @@ class TestDoubt:
         frame, rows = Frame(labels, np.arange(200), np.full(3, 50)), {}
         for name, share in (("base", 0.7), ("new", 0.7)):
             right = [rng.uniform(size=200) < share for _ in range(seeds)]
-            rows[name] = [answers(np.where(one, labels, (labels + 1) % 3)) for one in right]
+            rows[name] = [predictions_of(np.where(one, labels, (labels + 1) % 3)) for one in right]
         return deltas_of(paired_of(frame, rows), 2000, 0)
 
     def test_luck_by_image_is_counted_once(self):
@@ -192,12 +193,12 @@ class TestDoubt:
         frame = Frame(labels, np.repeat(np.arange(60), 3), np.array([200, 5]))
         rng, rows = np.random.default_rng(0), {}
         for name in ("base", "new"):
-            one = answers(np.where(rng.uniform(size=180) < 0.6, labels, 1 - labels))
+            one = predictions_of(np.where(rng.uniform(size=180) < 0.6, labels, 1 - labels))
             rows[name] = [one, one]
         paired = paired_of(frame, rows, "solved")
         drawn = resample(paired, 2000, 0)
         line = only(table_of(paired, drawn), "new", "recall_few")
-        sd = math.sqrt(drawn.spreads["recall_few"].between[1] / 0.9886)
+        sd = math.sqrt(drawn.spreads["recall_few"].mean_delta[1] / 0.9886)
         assert line["sd_groups"] == pytest.approx(sd, rel=1e-3)
         assert line["high"] - line["delta"] == pytest.approx(3.1824 * sd, rel=1e-3)
 
@@ -209,7 +210,7 @@ class TestWhatWouldSettleIt:
         wrong = np.flatnonzero(rows["base"][0].predicted != frame.labels)[:2]
         better = rows["base"][0].predicted.copy()
         better[wrong] = frame.labels[wrong]
-        rows["new"] = [answers(better)] * 3
+        rows["new"] = [predictions_of(better)] * 3
         line = only(deltas_of(paired_of(frame, rows, "solved"), 2000, 0), "new", "accuracy")
         assert line["verdict"] == "can't tell"
         # Two of 30 images: .0667, sd .0463; 1.44 sd of 2.05 that 29 degrees of freedom ask for, so twice the groups.
@@ -221,7 +222,7 @@ class TestWhatWouldSettleIt:
         frame, rows = Frame(labels, np.arange(3000), np.full(3, 50)), {}
         for name, shares in (("base", (0.70, 0.74, 0.78)), ("new", (0.77, 0.81, 0.73))):
             hard = rng.permutation(3000) / 3000
-            rows[name] = [answers(np.where(hard < share, labels, (labels + 1) % 3)) for share in shares]
+            rows[name] = [predictions_of(np.where(hard < share, labels, (labels + 1) % 3)) for share in shares]
         line = only(deltas_of(paired_of(frame, rows), 500, 0), "new", "accuracy")
         # 3 points, each side .04 over seeds: at .8 of the level 2.1 · .04 · sqrt(2 / n) < .03 from about 16 seeds on,
         # and later where the images of this draw add to it.
@@ -234,7 +235,7 @@ class TestWhatWouldSettleIt:
         for name, shares in (("base", (0.70, 0.74, 0.78)), ("new", (0.77, 0.81, 0.73))):
             hard = np.tile(np.linspace(0, 1, 10, endpoint=False), 10)
             labels = frame.labels
-            runs[name] = [answers(np.where(hard < share, labels, 1 - labels)) for share in shares]
+            runs[name] = [predictions_of(np.where(hard < share, labels, 1 - labels)) for share in shares]
         line = only(deltas_of(paired_of(frame, runs), 500, 0), "new", "accuracy")
         assert line["verdict"] == "can't tell"
         # 8 seeds would do for the difference, but of 10 groups there is no verdict: twice as many are the least.

@@ -112,7 +112,7 @@ def test_many_classes_are_cut_to_the_most_frequent_and_it_is_said():
     names = {e.text for e in marks(drawing, "text")}
     assert "c59" in names
     assert "c19" not in names
-    assert "The 40 most frequent of 60 classes are drawn" in drawing
+    assert "Only the 40 most frequent of 60 classes are drawn" in drawing
     assert len(marks(class_histogram([f"c{i}" for i in range(500)], list(range(500)), "t"), "rect")) == 40
 
 

@@ -136,7 +136,7 @@ def test_a_run_that_gave_nan_is_reported_without_figures(tmp_path, write_cache):
     (outcomes.parent / "record.json").write_text(as_json(replace(record, digests={})))
     found = compare(tmp_path / "s", rows, resamples=100)
     text = write_report([found], tmp_path / "s", tmp_path / "r.html").read_text("utf-8")
-    assert "The figures of &#39;broken&#39; are left out, for seed 0 gave NaN." in text
+    assert "The figures of &#39;broken&#39; are omitted because seed 0 gave NaN." in text
     assert "By class: adjusted against baseline" in text
     assert not re.search(r"\bnan\b", text)
     assert re.search(r"\nbroken +can't tell\n", to_text(found))
@@ -149,9 +149,9 @@ def test_the_page_says_what_is_missing_and_why_there_is_no_verdict(tmp_path, wri
     bench = BenchSpec(caches=(str(cache),), store=str(tmp_path / "s"), base=base, toggles=toggles, seeds=(0,))
     list(run_bench(bench))
     found = compare(tmp_path / "s", bench_rows(bench)[0].rows, resamples=200)
-    told = replace(found, notes=(*found.notes, "classes missing from test: fir."))
+    told = replace(found, notes=(*found.notes, "Classes missing from test: fir."))
     text = write_report([told], tmp_path / "s", tmp_path / "r.html").read_text("utf-8")
-    assert "classes missing from test: fir." in text
-    assert "can&#39;t tell (seeds): the interval leaves out 0, but there is one seed, and the spread over seeds" in text
+    assert "Classes missing from test: fir." in text
+    assert "can&#39;t tell (seeds): the interval excludes 0, but there is only one seed" in text
     assert "can&#39;t tell: “untrained”" in text
-    assert "within each metric, not for the number of\nmetrics" in text
+    assert "within each metric, not\nfor the number of metrics" in text
