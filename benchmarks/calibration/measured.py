@@ -181,7 +181,6 @@ def _measured(
 
 
 def _tables(paired: Paired, gathered: Gathered) -> pd.DataFrame:
-    """Return the lines of all sides, starting with `before`."""
     if not gathered.sides:
         raise StoreError(
             f"Calibration needs finite probabilities, but every run of {list(paired.records)} gave NaN. Lower "
@@ -221,7 +220,6 @@ def _classes(
 
 
 def _shared_classes(evaluated: EvaluatedRows, paired: Paired) -> Sequence[str]:
-    """Note which classes the other rows share with the bench, if any."""
     if evaluated.others is None:
         return ()
     shared = sorted(set(evaluated.others.class_names) & set(paired.facts.class_names))

@@ -1,7 +1,7 @@
 """Measure the calibration of a bench's rows, before and after temperature scaling."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from frostbench.benchmarks.calibration.measured import CalibrationReport as Cali
 from frostbench.benchmarks.calibration.measured import report_of
 from frostbench.benchmarks.calibration.runs import EvaluatedRows
 from frostbench.benchmarks.comparison.compare import Role, baseline_first
-from frostbench.benchmarks.comparison.paired import load
+from frostbench.benchmarks.comparison.paired import Paired, load
 from frostbench.benchmarks.runs.keys import rows_of
 from frostbench.benchmarks.runs.store import require_runs
 from frostbench.benchmarks.runs.streaming import columns_for
@@ -23,29 +23,6 @@ from frostbench.embedcache.splits.making import Split, load_or_make_split
 from frostbench.embedcache.table import FeatureTable, read_table
 
 RESAMPLES = 1000
-
-
-@dataclass(frozen=True)
-class _Options:
-    """Options of the report besides the bench."""
-
-    role: Role
-    baseline: str | None
-    others: Path | str | None
-    resamples: int | None
-
-
-@dataclass
-class _Counter:
-    """Counts finished runs over all caches and reports progress."""
-
-    total: int
-    progress: Callable[[int, int], None]
-    done: int = 0
-
-    def count(self) -> None:
-        self.done += 1
-        self.progress(self.done, self.total)
 
 
 def no_progress(done: int, total: int) -> None:
@@ -79,12 +56,21 @@ def calibration(
     """
     spec = bench if isinstance(bench, BenchSpec) else parse(BenchSpec, load_yaml(Path(bench)))
     parts = chosen_rows(spec)
-    counter = _Counter(sum(len(part.rows) for part in parts) * len(spec.seeds), progress)
-    options = _Options(role, baseline, others, resamples)
-    return tuple(_on_cache(spec, part, options, counter) for part in parts)
+    total, done = sum(len(part.rows) for part in parts) * len(spec.seeds), count(1)
+
+    def step() -> None:
+        progress(next(done), total)
+
+    reports = []
+    for part in parts:
+        paired, evaluated = _loaded(spec, part, role, baseline, others)
+        reports.append(report_of(paired, evaluated, spec.name, resamples or RESAMPLES, part.tuned, step))
+    return tuple(reports)
 
 
-def _on_cache(spec: BenchSpec, part: ChosenRows, options: _Options, counter: _Counter) -> CalibrationReport:
+def _loaded(
+    spec: BenchSpec, part: ChosenRows, role: Role, baseline: str | None, others: Path | str | None
+) -> tuple[Paired, EvaluatedRows]:
     store, cache = Path(spec.store), Path(part.cache)
     require_runs(store, part.rows, part.cache)
     runs = [run for row in rows_of(spec) for run in row.specs]
@@ -92,12 +78,10 @@ def _on_cache(spec: BenchSpec, part: ChosenRows, options: _Options, counter: _Co
     split = load_or_make_split(cache, table, spec.split, store)
     _check_split(split)
     table = with_averaged(table, split, runs)
-    paired = load(store, baseline_first(part.rows, options.baseline), options.role)
+    paired = load(store, baseline_first(part.rows, baseline), role)
     order = pd.Index(table.ids).get_indexer(pd.Index(paired.ids)).astype(np.int64)
-    others = _read_others(table, options.others)
-    evaluated = EvaluatedRows(store, part.cache, table, split, options.role, order, paired.frame.groups, others)
-    resamples = options.resamples or RESAMPLES
-    return report_of(paired, evaluated, spec.name, resamples, part.tuned, counter.count)
+    other_table = _read_others(table, others)
+    return paired, EvaluatedRows(store, part.cache, table, split, role, order, paired.frame.groups, other_table)
 
 
 def _check_split(split: Split) -> None:
@@ -110,7 +94,6 @@ def _check_split(split: Split) -> None:
 
 
 def _read_others(table: FeatureTable, others: Path | str | None) -> FeatureTable | None:
-    """Read the table of the rows for OOD detection."""
     if others is None:
         return None
     other_table = read_table(Path(others), stored=True)

@@ -133,7 +133,6 @@ class Gathered:
 
 
 def _array_of(of: dict[str, dict[str, Floats]], side: str, name: str, shape: tuple[int, ...], value: float) -> Floats:
-    """Return the array of a side and metric, created on first use."""
     return of.setdefault(side, {}).setdefault(name, np.full(shape, value))
 
 

@@ -5,19 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from frostbench.benchmarks.comparison.changes import Change, data_changes, head_parameters, option_changes
 from frostbench.benchmarks.comparison.class_deltas import CellChange, ClassRow, class_rows, confusion_change
 from frostbench.benchmarks.comparison.compare import RESAMPLES, Comparison, Role, comparison_of
-from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
+from frostbench.benchmarks.comparison.frame import Bools, Floats
+from frostbench.benchmarks.comparison.metrics import MAIN as MAIN
 from frostbench.benchmarks.comparison.paired import Paired, join
 from frostbench.benchmarks.comparison.reliability import Bins, bins_of
 from frostbench.benchmarks.comparison.resampled import resample
 from frostbench.benchmarks.runs.record import RunRecord
 from frostbench.benchmarks.runs.store import StoreError, read_record
 
-MAIN = next(iter(HIGHER_IS_BETTER))
 SIDES = ("A", "B")
 
 
@@ -178,8 +177,8 @@ def _listed(seeds: Mapping[int, RunRecord] | Sequence[int]) -> str:
 
 def _side(store: Path, paired: Paired, name: str, role: Role) -> Side:
     runs, predictions = paired.records[name], paired.predictions[name]
-    right_by_seed = [run.predicted == paired.frame.labels for run in predictions]
-    right = np.concatenate(right_by_seed)
+    right_by_seed = _right(paired, name)
+    right = right_by_seed.ravel()
     return Side(
         name=name,
         keys=tuple(run.key for run in runs),
@@ -197,7 +196,7 @@ def _side(store: Path, paired: Paired, name: str, role: Role) -> Side:
     )
 
 
-def _mean_ece(confidences: Sequence[npt.NDArray[np.float64]], right: Sequence[npt.NDArray[np.bool_]]) -> float:
+def _mean_ece(confidences: Sequence[Floats], right: Bools) -> float:
     """Return the mean over seeds of the ECE; NaN if one seed has none, as in the table."""
     return float(np.mean([bins_of(*seed).ece for seed in zip(confidences, right, strict=True)]))
 
@@ -218,6 +217,5 @@ def _flips(paired: Paired) -> Flips:
     )
 
 
-def _right(paired: Paired, name: str) -> npt.NDArray[np.bool_]:
-    """Return whether each run of a side is right about each row, [S, N]."""
+def _right(paired: Paired, name: str) -> Bools:
     return np.stack([run.predicted == paired.frame.labels for run in paired.predictions[name]])

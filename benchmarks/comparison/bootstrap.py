@@ -84,7 +84,6 @@ def _entries(frame: Frame, run: Predictions) -> list[tuple[Ints, Ints, Floats]]:
 
 
 def _split(frame: Frame, product: Floats, runs: int) -> list[Sums]:
-    """Split the rows of a product with `_by_group` into the sums of each run."""
     c = len(frame.train_counts)
     support, by_run = product[:c], product[c:].reshape(runs, 2 * c + 3 + ECE_BINS, -1)
     rows = support.sum(0)

@@ -3,16 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from frostbench.benchmarks.comparison.bootstrap import point_sums
-from frostbench.benchmarks.comparison.frame import Floats, Predictions
+from frostbench.benchmarks.comparison.frame import Floats, Ints, Predictions
 from frostbench.benchmarks.comparison.groups import VarianceCorrection
 from frostbench.benchmarks.comparison.paired import Paired
 from frostbench.benchmarks.comparison.significance import LEVEL
 from frostbench.benchmarks.comparison.spread import Spread
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -118,6 +115,5 @@ def confusion_change(paired: Paired, sides: tuple[str, str]) -> tuple[CellChange
 
 
 def _cell_codes(paired: Paired, runs: tuple[Predictions, ...]) -> Ints:
-    """Encode label and prediction of every row of every run as one number each."""
     classes = len(paired.frame.train_counts)
     return np.concatenate([paired.frame.labels * classes + run.predicted for run in runs])

@@ -66,7 +66,6 @@ def table_of(
 
 
 def _cells(values: Floats, differences: Differences) -> list[dict[str, Any]]:
-    """Return the figures of each row, the baseline first."""
     empty = dict.fromkeys(("delta", "low", "high", "sd_groups", "sd_seeds", "p", "p_holm"), math.nan)
     cells = [{"value": float(values[0].mean()), "seed_sd": _sd(values[0])} | empty | NO_ESTIMATE]
     half, p = differences.half_width(LEVEL), differences.p
@@ -102,7 +101,6 @@ def family_sizes_of(p_values: Sequence[float]) -> list[int]:
 def _settling_data(
     line: Mapping[str, Any], differences: Differences, index: int, paired: Paired, family: int
 ) -> dict[str, float]:
-    """Estimate the data that would settle a difference without a verdict."""
     is_open = line["verdict"] in (CANNOT_TELL, f"{CANNOT_TELL} (rows)") and abs(line["delta"]) >= SMALLEST
     if not is_open:
         return dict(NO_ESTIMATE)

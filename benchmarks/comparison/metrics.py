@@ -22,7 +22,8 @@ HIGHER_IS_BETTER = {
     "brier": False,
     "ece": False,
 }
-"""Direction of every compared metric; the first is the main one."""
+"""Direction of every compared metric."""
+MAIN = "macro_f1_fg"
 
 
 @dataclass(frozen=True)

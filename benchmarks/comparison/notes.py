@@ -167,7 +167,6 @@ def _on_rows(paired: Paired) -> list[str]:
 
 
 def _ending(name: str, run: RunRecord) -> str:
-    """Describe a run that ended early; empty if it did not."""
     if run.reason not in ENDINGS:
         return ""
     epochs = max(run.epoch, len(run.curve.get("loss", ())))

@@ -7,11 +7,9 @@ import numpy as np
 
 from frostbench.benchmarks.comparison.bootstrap import point_sums, resampled_sums
 from frostbench.benchmarks.comparison.frame import Floats
-from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER, Sums, metrics_of
+from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER, MAIN, Sums, metrics_of
 from frostbench.benchmarks.comparison.paired import Paired
 from frostbench.benchmarks.comparison.spread import Moments, Spread
-
-MAIN = next(iter(HIGHER_IS_BETTER))
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,6 @@ class _ClassMoments:
         self.run, self.mean, self.run_delta, self.mean_delta = Moments(), Moments(), Moments(), Moments()
 
     def add(self, sums_by_run: Sequence[Sums]) -> None:
-        """Add the sums of all runs on a chunk of resamples."""
         f1 = np.stack([np.stack([sums_by_run[index].f1 for index in runs]) for runs in self.indices]).astype(np.float64)
         self.run.add(f1)
         self.mean.add(f1.mean(1))
@@ -102,7 +99,6 @@ class _ClassMoments:
 
     @property
     def spread(self) -> Spread:
-        """Spread of both rows [2, C], the base first."""
         none = np.zeros_like(self.mean_delta.variance)
         run_delta = np.stack([none, self.run_delta.variance.mean(0)])
         return Spread(

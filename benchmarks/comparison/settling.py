@@ -58,19 +58,14 @@ def settling_data(
 
 def enlarged(uncertainty: Uncertainty, factor: float, seeds: int, count: int) -> Uncertainty:
     """Return the uncertainty for `factor` times the groups and `count` seeds."""
-    own = max(0.0, float(uncertainty.seeds) - float(uncertainty.shared)) + float(uncertainty.shared) / factor
+    own = np.maximum(0.0, uncertainty.seeds - uncertainty.shared) + uncertainty.shared / factor
     grown = (count - 1) / (seeds - 1) if seeds > 1 else 1.0
     return Uncertainty(
-        *map(
-            np.asarray,
-            (
-                float(uncertainty.rows) / factor,
-                own * seeds / count,
-                float(uncertainty.rows_freedom) * factor,
-                float(uncertainty.seeds_freedom) * grown,
-                float(uncertainty.shared) / factor * seeds / count,
-            ),
-        )
+        rows=uncertainty.rows / factor,
+        seeds=own * seeds / count,
+        rows_freedom=uncertainty.rows_freedom * factor,
+        seeds_freedom=uncertainty.seeds_freedom * grown,
+        shared=uncertainty.shared / factor * seeds / count,
     )
 
 

@@ -10,7 +10,7 @@ import torch
 
 from frostbench.benchmarks.comparison.bootstrap import point_sums, resampled_sums
 from frostbench.benchmarks.comparison.frame import Frame, Predictions
-from frostbench.benchmarks.comparison.metrics import metrics_of
+from frostbench.benchmarks.comparison.metrics import MAIN, metrics_of
 from frostbench.benchmarks.runs.evaluate import table_to_data
 from frostbench.benchmarks.runs.keys import rows_of
 from frostbench.benchmarks.runs.record import RunRecord
@@ -41,7 +41,6 @@ SIMPLE: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 """Simple heads to try: command-line options to the settings they stand for."""
 FOLDS, RESAMPLES = 5, 2000
-METRIC = "macro_f1_fg"
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,6 @@ def better_simple_head(bench: BenchSpec, record: RunRecord, device: str = "cpu")
 
 
 def _simple(trained: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
-    """Return the spec of a simple head with the run's columns, background and seed."""
     options = {name: value for name, value in changes.items() if name != "preset"}
     shared = {"columns": trained.columns, "background": trained.background, "seed": trained.seed}
     return parse(RunSpec, with_changes(preset(changes["preset"]), options)).model_copy(update=shared)
@@ -128,7 +126,7 @@ def _predictions(event: CrossValidated, data: Data) -> Predictions:
 
 def _best(frame: Frame, predictions: Mapping[str, Predictions]) -> Better | None:
     """Return the simple head with the highest macro F1 if it is significantly better than the run, whose name is ""."""
-    points = [float(metrics_of(frame, sums)[METRIC][0]) for sums in point_sums(frame, list(predictions.values()))]
+    points = [float(metrics_of(frame, sums)[MAIN][0]) for sums in point_sums(frame, list(predictions.values()))]
     values = dict(zip(predictions, points, strict=True))
     baseline = values.pop("", None)
     if baseline is None or not values:
@@ -136,7 +134,7 @@ def _best(frame: Frame, predictions: Mapping[str, Predictions]) -> Better | None
     best = max(values, key=values.__getitem__)
     deltas = np.concatenate(
         [
-            metrics_of(frame, simple)[METRIC] - metrics_of(frame, trained)[METRIC]
+            metrics_of(frame, simple)[MAIN] - metrics_of(frame, trained)[MAIN]
             for _, (trained, simple) in resampled_sums(frame, [predictions[""], predictions[best]], RESAMPLES, 0)
         ]
     )

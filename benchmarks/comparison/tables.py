@@ -9,6 +9,7 @@ import pandas as pd
 
 from frostbench.benchmarks.comparison.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from frostbench.benchmarks.comparison.deltas import REASONS
+from frostbench.benchmarks.comparison.metrics import MAIN as MAIN
 from frostbench.benchmarks.comparison.settling import words_of
 from frostbench.benchmarks.comparison.significance import LEVEL
 from frostbench.embedcache.names import one_line
@@ -16,7 +17,6 @@ from frostbench.embedcache.outputs.places import check_file
 from frostbench.embedcache.outputs.tables import TABLES, write_frame
 from frostbench.embedcache.outputs.writing import write_text
 
-MAIN = "macro_f1_fg"
 MARKS = {BETTER: "*", WORSE: "!"}
 INTERVALS = (
     "Each 95 % interval is for a single difference, not corrected for multiple comparisons, and accounts for the "

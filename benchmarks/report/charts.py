@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 
 import numpy as np
-import numpy.typing as npt
 
+from frostbench.benchmarks.comparison.frame import Bools, Floats
 from frostbench.benchmarks.comparison.reliability import Bins, bins_of
 from frostbench.benchmarks.report.svg import (
     DASHES,
@@ -113,8 +113,8 @@ class Reliability:
     """
 
     name: str
-    confidence: npt.NDArray[np.float64]
-    right: npt.NDArray[np.bool_]
+    confidence: Floats
+    right: Bools
     ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -158,7 +158,6 @@ def _bins(bins: Bins, number: int, of: int, across: Scale, up: Scale, foot: floa
 
 
 def _ends(series: Reliability, bins: Bins, number: int, of: int, across: Scale, up: Scale) -> list[str]:
-    """Draw the intervals of the bins; those of several series are placed side by side."""
     aside = 3.0 * (number - (of - 1) / 2)
     drawn = []
     for index, confidence in zip(bins.place, bins.confidence, strict=True):

@@ -45,7 +45,6 @@ def confusion_matrix(
 
 
 def _axes(labels: Sequence[str], left: float, top: float, cell: float) -> list[str]:
-    """Draw the names of rows and columns, and the grid."""
     end = cell * len(labels)
     body = [text(4, top - 8, "true", color=MUTED), text(left, 12, "predicted", color=MUTED)]
     for i in range(len(labels) + 1):

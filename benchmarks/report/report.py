@@ -187,7 +187,6 @@ def _charts(view: _View, classes: Sequence[ClassRow]) -> dict[str, list[str]]:
 
 
 def _reliability(view: _View, name: str) -> str:
-    """Draw reliability over all seeds, before and after calibration if the row is calibrated."""
     predictions = view.paired.predictions[name]
     right = np.concatenate([run.predicted == view.paired.frame.labels for run in predictions])
     after = np.concatenate([run.confidence for run in predictions])

@@ -37,7 +37,7 @@ CHART_CSS = """
 
 @dataclass(frozen=True)
 class Scale:
-    """Linear map from values in [low, high] to coordinates in [start, end]."""
+    """Linear map from values in [low, high], clipped, to coordinates in [start, end]."""
 
     low: float
     high: float
@@ -45,7 +45,7 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Return the coordinate of a value; values outside the range are clipped."""
+        """Return the coordinate of a value."""
         share = (min(max(value, self.low), self.high) - self.low) / ((self.high - self.low) or 1.0)
         return self.start + share * (self.end - self.start)
 

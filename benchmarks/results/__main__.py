@@ -37,15 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=defaults.DRAWS, help="defaults: random splits of each table")
     options = parser.parse_args(arguments)
     if options.page == "calibration" and options.data is None:
-        parser.error(
-            "calibration needs the folder of the images: python -m frostbench.benchmarks.results calibration DATA"
-        )
+        parser.error("calibration needs DATA, the folder of the images")
     for progress in _run(options):
         print(progress, flush=True)
 
 
 def _run(options: argparse.Namespace) -> Iterable[str]:
-    """Generate a page and yield lines of progress."""
     if options.page == "posthoc":
         return posthoc.lines()
     if options.page == "defaults":

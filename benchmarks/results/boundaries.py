@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from frostbench.benchmarks.comparison.frame import Floats
 from frostbench.benchmarks.report.svg import DASHES, INK, SERIES, figure, mark, path, text
 from frostbench.training.data.part import Data, Part
 from frostbench.training.engine.events import Finished
@@ -18,7 +18,6 @@ SCATTERS = (0.15, 0.5, 1.0)
 CENTRES = ((-1.2, -0.6), (1.2, -0.6), (0.0, 1.4))
 ROWS, SIDE, GRID = 80, 250.0, 250
 LOW, HIGH = -3.2, 3.2
-Floats = npt.NDArray[np.float64]
 COSINE = {"kind": "cosine", "scale": 10, "init": "class_means"}
 PANELS: Sequence[tuple[str, Mapping[str, Any]]] = (
     ("linear, no weight decay", {"head": {}, "decay": 0.0, "lr": 0.5}),
@@ -50,28 +49,18 @@ def drawing() -> str:
     foot = 26 + SIDE + 22
     for number, strength in enumerate(STRENGTHS):
         words = "cross entropy" if strength == 0 else f"VACE, strength {strength:g}"
-        body.append(
-            path(
-                [(10 + 190 * number, foot - 4), (40 + 190 * number, foot - 4)],
-                color=SERIES[number],
-                dash=DASHES[number],
-            )
-        )
-        body.append(text(46 + 190 * number, foot, words))
+        x0 = 10 + 190 * number
+        body.append(path([(x0, foot - 4), (x0 + 30, foot - 4)], color=SERIES[number], dash=DASHES[number]))
+        body.append(text(x0 + 36, foot, words))
     title = "Decision boundaries with class temperatures"
     return figure(body, 20 + 3 * SIDE + 32, foot + 12, title, "Boundaries of a tight, a wider and the widest class.")
 
 
 def _predicted(x: torch.Tensor, labels: torch.Tensor, options: Mapping[str, Any], strength: float) -> Floats:
-    """Return the predicted class [GRID, GRID] on a grid of the plane."""
     sgd = {"kind": "sgd", "lr": options["lr"], "weight_decay": options["decay"]}
     schedule = {"epochs": 600, "batch_size": len(x), "min_steps": 0}
-    train = {
-        "optim": sgd,
-        "schedule": schedule,
-        "early_stop": {"metric": "last"},
-        "loss": {"vace": {"strength": strength}},
-    }
+    loss = {"vace": {"strength": strength}}
+    train = {"optim": sgd, "schedule": schedule, "early_stop": {"metric": "last"}, "loss": loss}
     part = Part({"x": x}, labels)
     run = RunSpec.model_validate({"head": options["head"], "train": train})
     (finished,) = [
@@ -83,7 +72,6 @@ def _predicted(x: torch.Tensor, labels: torch.Tensor, options: Mapping[str, Any]
 
 
 def _to_drawing(values: Floats, left: float, top: float) -> Floats:
-    """Convert points [N, 2] of the plane to drawing coordinates."""
     share = (values - LOW) / (HIGH - LOW)
     return np.stack([left + SIDE * share[:, 0], top + SIDE * (1 - share[:, 1])], 1)
 

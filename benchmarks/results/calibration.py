@@ -77,7 +77,6 @@ def chosen_benches(work: Path, parts: Sequence[str] | None) -> list[tuple[str, B
 
 
 def _decided(bench: BenchSpec) -> tuple[BenchSpec, ChosenRows]:
-    """Return the bench of the winners, and the tuning results."""
     (chosen,) = chosen_rows(first_round(bench))
     return last_round(bench, chosen.tuned), chosen
 

@@ -44,7 +44,6 @@ def _courses(records: Sequence[RunRecord], names: Sequence[tuple[str, str]], tit
 
 
 def _records(parts: Sequence[Part], head: str, row: str) -> list[RunRecord]:
-    """Return the winner's runs of a row on the last cache that has it."""
     matching = [part for part in parts if part.head == head and row in part.chosen.rows]
     return (
         [read_record(Path(matching[-1].bench.store), key) for key in matching[-1].chosen.rows[row]] if matching else []

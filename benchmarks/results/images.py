@@ -18,12 +18,7 @@ from frostbench.embedcache.sources.source import list_source
 
 @dataclass(frozen=True)
 class Source:
-    """Labelled images.
-
-    Attributes:
-        name: name of the folder, and of the tar file without its suffix.
-        groups: number of groups to draw at random (seed 0), or None for all.
-    """
+    """Labelled images by folder name; only `groups` groups, drawn at random (seed 0), or all if None."""
 
     name: str
     groups: int | None = None
@@ -84,7 +79,6 @@ def _folder(data: Path, work: Path, source: Source) -> Path:
 
 
 def _manifest(data: Path, work: Path, source: Source) -> Path:
-    """Return the manifest of the images to use."""
     manifest = _folder(data, work, source) / "manifest.csv"
     if source.groups is None:
         return manifest

@@ -107,8 +107,6 @@ def _lines(regime: Regime, rng: np.random.Generator) -> dict[str, _Line]:
 
 
 def _stacked(by_table: Sequence[Differences]) -> Differences:
-    """Stack the differences of several tables, [T, R]."""
-
     def stacked(by_rule: Sequence[Uncertainty]) -> Uncertainty:
         return Uncertainty(*(np.stack([vars(item)[name] for item in by_rule]) for name in vars(by_rule[0])))
 

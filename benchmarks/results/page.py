@@ -1,7 +1,7 @@
 """Generate the tables and figures of docs/results/calibration.md, below its hand-written part."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from frostbench.benchmarks.comparison.deltas import BETTER, WORSE
 from frostbench.benchmarks.results.boundaries import drawing
 from frostbench.benchmarks.results.costs import costs
 from frostbench.benchmarks.results.curves import gain_by_scatter, gate_curves, temperature_curves
+from frostbench.benchmarks.results.markdown import table_head, table_line
 from frostbench.benchmarks.results.parts import Part
 from frostbench.embedcache.outputs.tables import write_frame
 from frostbench.embedcache.outputs.writing import write_text
@@ -48,8 +49,8 @@ def tables(part: Part) -> list[str]:
     lines = [f"## {part.cache}, {part.head}", ""]
     for side, words in SIDES.items():
         names = ["accuracy", "macro F1", *COLUMNS.values(), "NLL less CE's", "ECE, 95 %"]
-        lines += [f"{words.capitalize()}:", "", *_head(names)]
-        lines += [*(_line(_cells(part, side, row)) for row in part.report.rows), ""]
+        lines += [f"{words.capitalize()}:", "", *table_head("row", names)]
+        lines += [*(table_line(_cells(part, side, row)) for row in part.report.rows), ""]
     won = (f"{row}: {one.winner.name}" for row, one in part.chosen.tuned.items() if one.was_chosen)
     return [*lines, f"Won: {'; '.join(won)}.", ""]
 
@@ -78,9 +79,9 @@ def ranks(parts: Sequence[Part]) -> list[str]:
         table = pd.DataFrame(
             {f"{n.upper()} {side}": _mean_rank(parts_of_head, side, n) for side in SIDES for n in RANKED}
         )
-        lines += [f"### {head}, {len(parts_of_head)} caches", "", *_head(list(table.columns))]
+        lines += [f"### {head}, {len(parts_of_head)} caches", "", *table_head("row", list(table.columns))]
         rows = zip(table.index, table.to_numpy(), strict=True)
-        lines += [*(_line([str(row), *(f"{v:.1f}" for v in values)]) for row, values in rows), ""]
+        lines += [*(table_line([str(row), *(f"{v:.1f}" for v in values)]) for row, values in rows), ""]
     return lines
 
 
@@ -100,15 +101,14 @@ def over_and_under(parts: Sequence[Part]) -> list[str]:
     lines = ["## Too sure and too unsure", "", "Mean O-ECE / U-ECE over the caches, before temperature scaling.", ""]
     heads = [head for head in dict.fromkeys(part.head for part in parts) if head != "experimental"]
     rows = dict.fromkeys(row for part in parts if part.head in heads for row in part.report.rows)
-    lines += _head(heads)
+    lines += table_head("row", heads)
     for row in rows:
         by_head = {head: [p for p in parts if p.head == head and row in p.report.rows] for head in heads}
-        lines.append(_line([row, *(_both(p, row) if p else "" for p in by_head.values())]))
+        lines.append(table_line([row, *(_both(p, row) if p else "" for p in by_head.values())]))
     return [*lines, ""]
 
 
 def _both(parts: Sequence[Part], row: str) -> str:
-    """Return mean O-ECE and U-ECE of a row."""
     means = (np.mean([_values(part, "before", name)[row] for part in parts]) for name in ("ece_over", "ece_under"))
     return " / ".join(f"{mean:.4f}" for mean in means)
 
@@ -121,10 +121,12 @@ def ood_detection(parts: Sequence[Part]) -> list[str]:
     part = with_others[0]
     lines = [f"## Images of none of the classes: {part.cache}, {part.head}", ""]
     lines += [f"AUROC with 95 % intervals; {part.report.others} images of another source, test rows positive.", ""]
-    lines += _head([name.removeprefix("auroc_") for name in SCORES])
+    lines += table_head("row", [name.removeprefix("auroc_") for name in SCORES])
     for row in part.report.rows:
         scores = [part.report.line("before", row, name) for name in SCORES]
-        lines.append(_line([row, *(f"{t['value']:.4f} [{t['value_low']:.4f}, {t['value_high']:.4f}]" for t in scores)]))
+        lines.append(
+            table_line([row, *(f"{t['value']:.4f} [{t['value_low']:.4f}, {t['value_high']:.4f}]" for t in scores)])
+        )
     return [*lines, ""]
 
 
@@ -136,8 +138,8 @@ def spent(parts: Sequence[Part]) -> list[str]:
     part = mlp_parts[-1]
     lines = [f"## Time and memory: {part.cache}, {part.head}", ""]
     lines += ["One run of each row by itself, its best setting; the peak is that of the whole process.", ""]
-    lines += _head(["seconds", "peak, MiB"])
-    return [*lines, *(_line([row, f"{s:.1f}", f"{m:.0f}"]) for row, s, m in costs(part.bench)), ""]
+    lines += table_head("row", ["seconds", "peak, MiB"])
+    return [*lines, *(table_line([row, f"{s:.1f}", f"{m:.0f}"]) for row, s, m in costs(part.bench)), ""]
 
 
 def figures(parts: Sequence[Part], out: Path) -> list[str]:
@@ -154,12 +156,3 @@ def figures(parts: Sequence[Part], out: Path) -> list[str]:
             write_text(out / "images" / f"{name}.svg", svg)
             lines += [f"![{words}](images/{name}.svg)", ""]
     return lines
-
-
-def _head(names: Sequence[str]) -> list[str]:
-    """Return the first two lines of a table whose first column names the row."""
-    return [_line(["row", *names]), _line(["---", *["---:"] * len(names)])]
-
-
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

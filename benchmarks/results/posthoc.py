@@ -39,7 +39,6 @@ def lines() -> Iterator[str]:
 
 
 def _excess(case: str, size: int, seed: int) -> list[float]:
-    """Return the excess NLL of each kind in one simulation."""
     draw = torch.Generator().manual_seed(seed)
     fitted, labels, _ = _drawn(case, size, draw)
     fresh, fresh_labels, true = _drawn(case, FRESH, draw)

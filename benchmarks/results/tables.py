@@ -115,7 +115,6 @@ def _images(data: Path, work: Path, source: Source) -> Table:
 
 
 def _embedded(listing: Listing, cache: Path) -> Table:
-    """Return the vectors of a cache, extracting it if it is not finished."""
     list(extract(listing, load_backbone("bundled", BACKBONE), cache))
     table = read_table(cache)
     groups = np.asarray(table.groups, dtype=np.str_) if table.has_groups else None

@@ -1,12 +1,13 @@
 """Generate the tables of docs/results/verdicts.md, below its hand-written part: level and power of verdicts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain, repeat
 from multiprocessing import get_context
 from pathlib import Path
 
 from frostbench.benchmarks.results.levels import RegimeResult, interval_of, simulate
+from frostbench.benchmarks.results.markdown import table_head, table_line
 from frostbench.benchmarks.results.nulls import BETTER, NULLS, Regime
 from frostbench.embedcache.extraction.pipeline import usable_cores
 
@@ -43,40 +44,39 @@ def write_page(nulls: Sequence[RegimeResult], better: Sequence[RegimeResult], ou
     """Write the tables below the marker of the page; the text above it is kept."""
     page = out / "verdicts.md"
     above = page.read_text(encoding="utf-8").split(MARKER)[0] if page.is_file() else "# Verdicts\n\n"
-    whole = [*regime_table("Regimes without a difference", NULLS), *levels(nulls), *compared(nulls)]
-    whole += [*regime_table("Regimes with a difference", BETTER), *powers(better)]
+    lines = [*regime_table("Regimes without a difference", NULLS), *levels(nulls), *compared(nulls)]
+    lines += [*regime_table("Regimes with a difference", BETTER), *powers(better)]
     out.mkdir(parents=True, exist_ok=True)
-    page.write_text(above + MARKER + "\n\n" + "\n".join(whole) + "\n", encoding="utf-8")
+    page.write_text(above + MARKER + "\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
     return page
 
 
 def regime_table(title: str, regimes: Sequence[Regime]) -> list[str]:
     """Describe each regime and list its parameters."""
     names = ["rows", "seeds", "groups", "skill", "class", "image", "method, group", "method, image", "together", "what"]
-    lines = [f"## {title}", "", "Spreads are standard deviations of an image's margin.", "", *_head("regime", names)]
-    for result in regimes:
-        spreads = (
-            result.seed_skill,
-            result.seed_class,
-            result.seed_row,
-            result.method_group,
-            result.method_row,
-            result.together,
-        )
-        cells = (result.rows, result.seeds, result.groups, *(f"{value:g}" for value in spreads), result.words)
-        lines.append(_line([result.name, *map(str, cells)]))
+    lines = [
+        f"## {title}",
+        "",
+        "Spreads are standard deviations of an image's margin.",
+        "",
+        *table_head("regime", names),
+    ]
+    for r in regimes:
+        spreads = (r.seed_skill, r.seed_class, r.seed_row, r.method_group, r.method_row, r.together)
+        cells = (r.rows, r.seeds, r.groups, *(f"{value:g}" for value in spreads), r.words)
+        lines.append(table_line([r.name, *map(str, cells)]))
     return [*lines, ""]
 
 
 def levels(results: Sequence[RegimeResult]) -> list[str]:
     """Return the share of tables with a verdict on any row when there is no true difference."""
     words = "Per cent of tables with a verdict, with Wilson's 95 % intervals; last, the highest of all metrics."
-    lines = ["## Level of today's rule", "", words, "", *_head("regime", ["tables", *METRICS.values(), "highest"])]
+    lines = ["## Level of today's rule", "", words, "", *table_head("regime", ["tables", *METRICS.values(), "highest"])]
     for result in results:
         shares = result.shares["new"]
         cells = [str(result.tables), *(_share(shares.get(name), result.tables) for name in METRICS)]
         highest = max(shares, key=shares.__getitem__)
-        lines.append(_line([result.regime.name, *cells, f"{100 * shares[highest]:.1f} ({highest})"]))
+        lines.append(table_line([result.regime.name, *cells, f"{100 * shares[highest]:.1f} ({highest})"]))
     over = [result.regime.name for result in results if max(result.shares["new"].values()) > ALLOWED]
     significantly_over = [result.regime.name for result in results if _lowest_end(result) > 0.05]
     summary = f"Above {100 * ALLOWED:.1f} % on some metric: {', '.join(over) or 'none'}; "
@@ -84,7 +84,6 @@ def levels(results: Sequence[RegimeResult]) -> list[str]:
 
 
 def _lowest_end(result: RegimeResult) -> float:
-    """Return the highest lower end of the intervals of a regime's levels."""
     return max(interval_of(share, result.tables)[0] for share in result.shares["new"].values())
 
 
@@ -101,11 +100,11 @@ def compared(results: Sequence[RegimeResult]) -> list[str]:
         "Per cent of tables with a verdict: the rule before / a t with Satterthwaite's degrees of freedom / today's."
     )
     names = ["macro F1", "accuracy", "NLL", "highest of all metrics"]
-    lines = ["## Levels of three rules", "", words, "", *_head("regime", names)]
+    lines = ["## Levels of three rules", "", words, "", *table_head("regime", names)]
     for result in results:
         cells = [_rules(result, name) for name in ("macro_f1_fg", "accuracy", "nll")]
         highest = (100 * max(result.shares[rule].values()) for rule in ("old", "satterthwaite", "new"))
-        lines.append(_line([result.regime.name, *cells, " / ".join(f"{value:.1f}" for value in highest)]))
+        lines.append(table_line([result.regime.name, *cells, " / ".join(f"{value:.1f}" for value in highest)]))
     return [*lines, ""]
 
 
@@ -117,9 +116,9 @@ def _rules(result: RegimeResult, name: str) -> str:
 def powers(results: Sequence[RegimeResult]) -> list[str]:
     """Return the share of rows with a verdict when every row is better."""
     words = "Per cent of rows with a verdict, the rule before / today's, and the mean difference."
-    lines = ["## Power", "", words, "", *_head("regime", ["tables", *METRICS.values()])]
+    lines = ["## Power", "", words, "", *table_head("regime", ["tables", *METRICS.values()])]
     for result in results:
-        lines.append(_line([result.regime.name, str(result.tables), *(_power(result, name) for name in METRICS)]))
+        lines.append(table_line([result.regime.name, str(result.tables), *(_power(result, name) for name in METRICS)]))
     return [*lines, ""]
 
 
@@ -128,12 +127,3 @@ def _power(result: RegimeResult, name: str) -> str:
         return ""
     old, new = (100 * result.rows[rule][name] for rule in ("old", "new"))
     return f"{old:.0f} / {new:.0f} ({result.gains[name]:+.3f})"
-
-
-def _head(first: str, names: Sequence[str]) -> list[str]:
-    """Return the first two lines of a table."""
-    return [_line([first, *names]), _line(["---", *["---:"] * len(names)])]
-
-
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

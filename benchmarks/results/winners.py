@@ -34,7 +34,6 @@ def last_round(bench: BenchSpec, tuned: Mapping[str, Tuned]) -> BenchSpec:
 
 
 def _value(spec: RunSpec, path: str) -> Any:
-    """Return the value of a dotted option."""
     value: Any = spec
     for name in path.split("."):
         value = getattr(value, name)

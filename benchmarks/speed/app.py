@@ -160,9 +160,7 @@ def start_playwright() -> "AbstractContextManager[Playwright]":
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "This benchmark needs playwright, which is not installed. Run `pip install playwright`."
-        ) from error
+        raise ModuleNotFoundError("This benchmark needs playwright. Run `pip install playwright`.") from error
     return sync_playwright()
 
 

@@ -46,13 +46,7 @@ LITE, VIT, VIT_SIZE = "efficientnet_lite0", "vit_small_patch16_dinov3", 224
 
 @dataclass(frozen=True)
 class Plan:
-    """Amount of work to measure.
-
-    Attributes:
-        images: images per round.
-        shares: rounds of ours and the ideal, each with other images if there are enough.
-        peers: rounds of ours and all peers.
-    """
+    """Images per round, rounds with the ideal, and rounds with all peers."""
 
     images: int
     shares: int

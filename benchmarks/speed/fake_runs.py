@@ -81,7 +81,7 @@ def write_fake_jobs(store: Path, keys: Sequence[str], number: int = 0) -> Mappin
 
 
 def _request(side: str, number: int, store: Path) -> dict[str, Any]:
-    """Return what a job was requested to train; the sides differ in one option."""
+    """Return a job's request; the sides differ in one option."""
     base = {} if number == 0 else {"posthoc.calibration.kind": "temperature"}
     bench: dict[str, Any] = {"name": side, "caches": ["fake"], "store": str(store), "preset": "plain", "base": base}
     bench |= {"seeds": [0]}
@@ -89,7 +89,6 @@ def _request(side: str, number: int, store: Path) -> dict[str, Any]:
 
 
 def _status(number: int, key: str) -> dict[str, Any]:
-    """Return the final status of a job: one seed was trained for 50 epochs."""
     ended = {"state": "done", "message": "0 found, 1 trained", "began": BEGAN + number, "ended": BEGAN + number + 3.0}
     at = {"seed_number": 1, "seeds": 1, "epoch": 50, "epochs": 50, "best": 0.5, "best_epoch": 50, "pace": 0.06}
     return ended | at | {"keys": {"0": key}, "warnings": [], "trained": 1, "found": 0}

@@ -48,13 +48,7 @@ def figures(quick: bool) -> Iterator[Figure]:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of a process, in MB.
-
-    Attributes:
-        start: before listing.
-        listing: added by the listing.
-        peak: maximum during extraction.
-    """
+    """Memory of a process in MB: at the start, added by the listing, and the maximum during extraction."""
 
     start: float
     listing: float

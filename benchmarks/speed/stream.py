@@ -79,7 +79,7 @@ class Pass:
         self.stage = stage
 
     def __call__(self) -> None:
-        """Run the steps of a pass."""
+        """Run the steps."""
         for rows in self.stage.batches(0.0):
             self.stage.stack.step(rows, self.stage.rows.labels[rows], PerStep(0, 0.0), 1.0)
 
@@ -117,14 +117,12 @@ class Peak:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Peak":
-        """Start sampling."""
         self._process = psutil.Process()
         self._before = self._process.memory_info().rss
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop sampling."""
         self._is_over.set()
         self._thread.join()
 

@@ -35,7 +35,6 @@ def few(table: Table, draw: int) -> Roles:
 
 
 def _parted(order: npt.NDArray[np.int64]) -> Roles:
-    """Assign roles by `SHARES` along an order [n]."""
     roles = np.full(len(order), "train", dtype="<U9")
     ends = np.cumsum([round(share * len(order)) for share in SHARES.values()])
     for role, part in zip(SHARES, np.split(order, ends)[:-1], strict=True):

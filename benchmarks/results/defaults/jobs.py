@@ -65,12 +65,7 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Code:
-    """The code to fit with.
-
-    Attributes:
-        title: column heading.
-        folder: checkout of the code.
-    """
+    """A checkout to fit with, and its column heading."""
 
     title: str
     folder: Path
@@ -90,14 +85,7 @@ class Code:
 
 
 class Work(NamedTuple):
-    """Jobs on a table with a code.
-
-    Attributes:
-        table: the vectors.
-        name: name of the table.
-        code: code to fit with.
-        jobs: any number of jobs.
-    """
+    """Jobs on a table of this name with a code version."""
 
     table: Table
     name: str

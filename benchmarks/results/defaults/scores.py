@@ -5,16 +5,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
+from frostbench.benchmarks.comparison.frame import Floats
 from frostbench.benchmarks.results.defaults.cuts import Roles
 from frostbench.benchmarks.results.tables import Table
 from frostbench.training.metrics.classification import all_metrics
 
-Floats = npt.NDArray[np.float64]
 STRENGTHS = tuple(10.0**k for k in range(-3, 3))
 """C of scikit-learn's logistic regression, for centred coordinates with standard deviation 1."""
 

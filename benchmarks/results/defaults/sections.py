@@ -10,6 +10,7 @@ import numpy as np
 from frostbench.benchmarks.results.defaults.cuts import Roles, cut, few
 from frostbench.benchmarks.results.defaults.jobs import Code, Fit, Job, Work, done
 from frostbench.benchmarks.results.defaults.scores import Difference, Score, difference, logreg, mean, score
+from frostbench.benchmarks.results.markdown import table_line
 from frostbench.benchmarks.results.tables import Table
 
 LENGTHS: tuple[float | None, ...] = (None, 1, 10, 50, 300)
@@ -55,7 +56,7 @@ def ties(setting: Setting) -> Iterator[str]:
     for index, preset in enumerate(PRESETS):
         for code, fits in zip(setting.codes, fits_by_code, strict=True):
             fit = fits[index]
-            yield line([preset, code.title, str(fit.epoch), *(f"{value:.3f}" for value in fit.metrics)])
+            yield table_line([preset, code.title, str(fit.epoch), *(f"{value:.3f}" for value in fit.metrics)])
     yield ""
 
 
@@ -75,7 +76,7 @@ def by_scale(setting: Setting) -> Iterator[str]:
             for code, fits in zip(setting.codes, fits_by_code, strict=True):
                 scores = fits[index * len(scales) : (index + 1) * len(scales)]
                 cells = [str(score(fit.p, table, roles)) for fit in scores]
-                yield line([f"{name}, {table.x.shape[1]}-D", preset, code.title, str(logreg_scores), *cells])
+                yield table_line([f"{name}, {table.x.shape[1]}-D", preset, code.title, str(logreg_scores), *cells])
     yield ""
 
 
@@ -113,7 +114,9 @@ def _beside(
                     difference([getattr(s, key) for s in scores], [getattr(s, key) for s in logreg_scores], overlap)
                     for key in ("macro_f1", "nll")
                 )
-                yield line([name, str(mean(logreg_scores)), preset, code.title, str(mean(scores)), str(f1), str(nll)])
+                yield table_line(
+                    [name, str(mean(logreg_scores)), preset, code.title, str(mean(scores)), str(f1), str(nll)]
+                )
                 if code is setting.codes[-1]:
                     misses += _missed(f"{preset} on {name}", f1, nll, behind)
     yield from ("", f"Misses the aim now: {'; '.join(misses) or 'none'}.", "")
@@ -124,7 +127,6 @@ def _both_presets(roles: Roles, draw: int, length: float | None) -> list[Job]:
 
 
 def _at_length(table: Table, length: float | None) -> Table:
-    """Return the table with vectors of this norm, if given."""
     if length is None:
         return table
     norms = np.maximum(np.linalg.norm(table.x, axis=1, keepdims=True), 1e-12)
@@ -153,7 +155,7 @@ def handed_over(setting: Setting) -> Iterator[str]:
         now_scores, before_scores = scores_by_code[-1], scores_by_code[0]
         pairs = [([getattr(s, key) for s in now_scores], [getattr(s, key) for s in before_scores]) for key in METRICS]
         means = [f"{np.mean(before):.3f}, {np.mean(now):.3f}" for now, before in pairs]
-        yield line([name, *means, *(_bold(difference(*pair, _overlap(draws))) for pair in pairs)])
+        yield table_line([name, *means, *(_bold(difference(*pair, _overlap(draws))) for pair in pairs)])
     yield ""
 
 
@@ -204,9 +206,4 @@ def _bold(value: Difference) -> str:
 
 def head(names: Sequence[str]) -> list[str]:
     """Return the first two lines of a table."""
-    return [line(names), line(["---"] * len(names))]
-
-
-def line(cells: Sequence[str]) -> str:
-    """Return a line of a table."""
-    return "| " + " | ".join(cells) + " |"
+    return [table_line(names), table_line(["---"] * len(names))]

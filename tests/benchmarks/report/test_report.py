@@ -5,6 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from pages import Page
+from report_checks import check_report
 
 from frostbench.benchmarks.comparison.compare import compare
 from frostbench.benchmarks.comparison.tables import to_text
@@ -39,26 +40,12 @@ def html(tmp_path_factory, write_cache):
 
 @pytest.fixture(scope="module")
 def page(html):
-    page = Page(html)
-    return page
+    return Page(html)
 
 
-def test_the_page_is_whole(page):
-    assert page.wrong == []
-    assert page.open == []
-
-
-def test_the_page_asks_nothing_of_anybody(html, page):
-    assert not {"script", "link", "iframe", "img", "object", "base"} & {tag for tag, _ in page.tags}
-    assert not [attrs for _, attrs in page.tags if {"src", "href", "srcset", "onerror"} & set(attrs)]
-    assert not re.search(r"url\(|@import", html)
-
-
-def test_names_are_text(html):
-    assert "<script>" not in html
-    assert "<img" not in html
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
-    assert "&lt;img onerror=alert(1)&gt;" in html
+def test_the_page_is_complete_self_contained_and_escaped(html):
+    check_report(html)
+    assert html.count("<table") == 6
 
 
 def test_the_page_says_what_was_compared(page):
@@ -71,12 +58,6 @@ def test_the_page_says_what_was_compared(page):
     assert "class_weight.beta" not in words
     assert "flips confident predictions" in words
     assert "How to read this" in words
-
-
-def test_the_test_rows_are_named_as_such_and_only_there(html):
-    select, test = html.split("<section>")[1:3]
-    assert "These are the test rows." not in select
-    assert "These are the test rows." in test
 
 
 def test_the_best_row_is_chosen_on_validation_rows_for_both(html):
@@ -101,14 +82,6 @@ def test_every_chart_is_there(page):
 def test_the_page_follows_the_colour_scheme_and_fits_a_telephone(html):
     assert "@media (prefers-color-scheme: dark)" in html
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in html
-
-
-def test_tables_scroll_and_have_headers(page):
-    tables = sum(tag == "table" for tag, _ in page.tags)
-    regions = [attrs for tag, attrs in page.tags if attrs.get("class") == "scroll"]
-    assert tables == len(regions) == 6
-    assert all(attrs.get("aria-label") and attrs.get("tabindex") == "0" for attrs in regions)
-    assert all(attrs.get("scope") in ("row", "col") for tag, attrs in page.tags if tag == "th")
 
 
 def test_a_row_alone_is_reported(tmp_path, write_cache):
