@@ -49,13 +49,14 @@ def to_text(comparison: Comparison, main: str = MAIN) -> str:
 
 
 def _head(comparison: Comparison) -> str:
-    n_comparisons = (len(comparison.rows) - 1) * len(comparison.metrics)
+    others, metrics = len(comparison.rows) - 1, len(comparison.metrics)
+    seeds = f"seed{'s' if len(comparison.seeds) > 1 else ''} {', '.join(map(str, comparison.seeds))}"
     return "\n".join(
         [
             f"{comparison.title}: {ROLE_WORDS[comparison.role]}, baseline {comparison.baseline!r}",
-            f"{comparison.n_rows} rows in {comparison.n_groups} groups; seeds {', '.join(map(str, comparison.seeds))}; "
-            f"95 % intervals over groups ({comparison.resamples} resamples) and seeds",
-            f"{n_comparisons} comparisons ({len(comparison.rows) - 1} rows x {len(comparison.metrics)} metrics); "
+            f"{comparison.n_rows} rows in {comparison.n_groups} groups; {seeds}; 95 % intervals over groups "
+            f"({comparison.resamples} resamples) and seeds",
+            f"{others * metrics} comparisons ({others} {'row' if others == 1 else 'rows'} x {metrics} metrics); "
             f"{comparison.runs_seen} runs of this store were evaluated on these rows",
             "verdicts are corrected for the number of rows within each metric (Holm), not for the number of metrics",
         ]

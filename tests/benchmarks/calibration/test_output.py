@@ -10,7 +10,7 @@ from frostbench.benchmarks.calibration.tables import save, to_text
 from frostbench.embedcache.outputs.places import OutputError
 
 
-def test_progress_is_told(toy):
+def test_progress_is_reported(toy):
     counts = []
     calibration(toy, resamples=4, progress=lambda done, total: counts.append((done, total)))
     assert counts == [(n, 10) for n in range(1, 11)]

@@ -1,4 +1,4 @@
-"""What cannot be reported, in words."""
+"""Requests that are refused, with their messages."""
 
 import math
 
@@ -36,7 +36,7 @@ class TestRefusals:
             calibration(bench, resamples=4)
 
 
-def test_runs_that_all_gave_nan_are_told_in_words(toy, monkeypatch):
+def test_runs_that_all_gave_nan_are_refused(toy, monkeypatch):
     nothing = RunProbabilities({}, {}, math.nan)
     name = "frostbench.benchmarks.calibration.measured.probabilities_of"
     monkeypatch.setattr(name, lambda record, evaluated: nothing)

@@ -1,4 +1,4 @@
-"""Intervals, bins and classes of resamples, on numbers that are given."""
+"""Intervals, bins and classes on resamples of given numbers."""
 
 import math
 from dataclasses import replace
@@ -83,7 +83,7 @@ def test_quantiles_leave_out_what_has_no_value():
     assert math.isnan(low[1])
 
 
-def test_draws_give_the_same_resamples_to_everybody():
+def test_every_run_gets_the_same_resamples():
     draws = Draws(np.array([0, 0, 1, 2]), 40, 0)
     pieces = [weights for _, weights in draws.weights(2**19)]
     whole = np.concatenate(pieces, axis=1)

@@ -98,7 +98,7 @@ def test_another_baseline_and_the_test_rows(toy):
     assert found.best != "smooth"
 
 
-def test_the_order_of_the_rows_moves_nothing_but_their_places(toy, report):
+def test_the_order_of_the_rows_does_not_matter(toy, report):
     table = read_table(Path(toy.caches[0]))
     split = load_or_make_split(Path(toy.caches[0]), table, toy.split)
     order = np.random.default_rng(0).permutation(np.flatnonzero(split.roles == "select"))

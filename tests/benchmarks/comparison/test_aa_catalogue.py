@@ -1,7 +1,7 @@
-"""A/A: every kind of run of the catalogue against itself, with other seeds and one table for each kind.
+"""A/A test: every kind of run of the catalogue against itself with other seeds, one table per kind.
 
-It finds gross faults alone: even a z test over the three seeds, which is wrong, gives a verdict in 3 % of these tables.
-The level itself is held by the made-up tables of test_verdict_levels.py.
+It detects only gross errors: even a z test over the three seeds, which is wrong, gives a verdict in 3 % of these
+tables. The level itself is checked by the simulations of test_verdict_levels.py.
 """
 
 import math
@@ -17,14 +17,14 @@ from frostbench.benchmarks.comparison.paired import Paired
 from frostbench.benchmarks.comparison.resampled import resample
 
 SEEDS = 3
-"""Runs on each side."""
+"""Runs per side."""
 EVALUATED = (120, 80, 50, 30, 20)
 """Evaluated rows of each class, two per group."""
 NAMES = sorted(CASES)
 
 
 def verdicts_of(name: str, index: int) -> dict[str, bool]:
-    """The verdicts on a kind of run against itself, of the metrics that it has."""
+    """Return the verdicts on a kind of run against itself, by metric."""
     rows = data(seed=index)
     part = data(counts=EVALUATED, seed=10_000 + index).train
     runs = [CASES[name].model_copy(update={"seed": seed}) for seed in range(2 * SEEDS)]
@@ -56,7 +56,7 @@ def predictions_of(head, part) -> Predictions:
 
 @pytest.mark.slow
 def test_no_kind_of_run_differs_from_itself():
-    """At most 5 % of the kinds and three standard errors, on each metric by itself, and no kind on most metrics."""
+    """Allow 5 % of the kinds plus three standard errors per metric, and no kind on most metrics."""
     verdicts = {name: verdicts_of(name, index) for index, name in enumerate(NAMES)}
     kinds = len(verdicts)
     assert kinds > 150

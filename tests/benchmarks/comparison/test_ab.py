@@ -129,7 +129,7 @@ class TestPair:
         before = [read_record(store, key).evaluations["select"].calibration["before"]["ece"] for key in keys[1]]
         assert found.sides[1].ece_before == pytest.approx(np.mean(before), abs=1e-6)
 
-    def test_the_seeds_of_both_sides_are_compared_and_the_others_told(self, trained):
+    def test_shared_seeds_are_compared_and_the_others_reported(self, trained):
         store, a, b = trained
         found = pair(store, a[1:], (b[2], b[1], b[0]), resamples=50)
         assert found.comparison.seeds == (1, 2)
@@ -175,7 +175,7 @@ class TestComparable:
             ),
         ],
     )
-    def test_what_differs_is_told_with_what_to_do(self, fakes, facts, words):
+    def test_differences_are_refused_with_a_remedy(self, fakes, facts, words):
         store, (a, b), change = fakes
         change(b, lambda record: replace(record, data=replace(record.data, **facts)))
         with pytest.raises(StoreError, match=words):
@@ -216,7 +216,7 @@ class TestOddRuns:
             ({"reason": "diverged", "epoch": 9}, "B, seed 0, diverged at epoch 50; its best epoch, 9, was kept."),
         ],
     )
-    def test_runs_that_ended_early_are_told(self, fakes, facts, words):
+    def test_runs_that_ended_early_are_reported(self, fakes, facts, words):
         store, (a, b), change = fakes
         change(b, lambda record: replace(record, **facts))
         notes = pair(store, [a], [b], resamples=50).comparison.notes
@@ -236,7 +236,7 @@ class TestOddRuns:
         store, (a, b), _ = fakes
         assert pair(store, [a], [b], resamples=50).sides[0].parameters is None
 
-    def test_a_damaged_head_is_told(self, fakes):
+    def test_a_damaged_head_is_reported(self, fakes):
         store, (a, b), _ = fakes
         broken = run_folder(store, a) / "head" / "head.safetensors"
         broken.parent.mkdir()
@@ -245,7 +245,7 @@ class TestOddRuns:
             pair(store, [a], [b], resamples=50)
 
 
-def test_made_up_runs_are_as_large_as_asked_and_the_second_is_better(tmp_path):
+def test_fake_runs_have_the_requested_size_and_the_second_is_better(tmp_path):
     a, b = write_fake_runs(tmp_path, rows=5000, classes=20)
     rows = read_outcomes(tmp_path, a, "select")
     assert (len(rows), rows["group"].nunique(), rows["label"].nunique()) == (5000, 5000, 20)

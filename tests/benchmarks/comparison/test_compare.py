@@ -102,7 +102,7 @@ class TestCompare:
         assert (moved["delta"] <= moved["high"]).mean() > 0.9
         assert (first.table["p_holm"].dropna() >= first.table["p"].dropna()).all()
 
-    def test_validation_rows_unless_test_is_asked_for(self, store, compared):
+    def test_validation_rows_unless_test_is_requested(self, store, compared):
         assert (compare(store, rows_of(store), resamples=20).n_rows, compared.role) == (44, "select")
         test = compare(store, rows_of(store), role="test", resamples=20)
         assert (test.n_rows, test.n_groups, test.runs_seen) == (56, 28, 13)
@@ -154,7 +154,7 @@ class TestCompare:
         with pytest.raises(StoreError, match="must have the same background"):
             compare(store, rows)
 
-    def test_an_unknown_baseline_and_a_missing_run_are_told(self, store):
+    def test_an_unknown_baseline_and_a_missing_run_are_refused(self, store):
         with pytest.raises(StoreError, match="The baseline must be one of the rows"):
             compare(store, rows_of(store), "nobody")
         with pytest.raises(StoreError, match="a run must be in the store"):
@@ -168,7 +168,7 @@ class TestNotes:
         records = {name: tuple(change(name, run) for run in runs) for name, runs in paired.records.items()}
         return notes_of(replace(paired, records=records), role, ())
 
-    def test_a_solved_row_beside_stepped_ones_says_who_chose_on_these_rows(self, store):
+    def test_rows_that_chose_their_epoch_on_these_rows_are_named(self, store):
         def solved(name, run):
             return replace(run, gradient_norm=1e-9, reason="solved") if name == "no weights" else run
 
@@ -178,7 +178,7 @@ class TestNotes:
         assert not [n for n in self.notes(store, solved, "test") if "chose their epoch" in n]
         assert not [n for n in self.notes(store, lambda name, run: run) if "chose their epoch" in n]
 
-    def test_other_budgets_are_told(self, store):
+    def test_different_budgets_are_reported(self, store):
         def longer(name, run):
             if name != "calibrated":
                 return run
@@ -200,7 +200,7 @@ class TestNotes:
         assert any("kept a group for training" in note and note.endswith("elm & oak.") for note in found)
         assert any("too few rows for every fold" in note and note.endswith("cedar.") for note in found)
 
-    def test_a_second_stage_of_which_nothing_was_kept_is_told(self, store):
+    def test_a_reverted_second_stage_is_reported(self, store):
         def reverted(name, run):
             kept = (0 if name == "calibrated" and run.seed > 0 else 3,)
             return replace(run, chosen=Chosen(run.chosen.epochs + kept))
@@ -211,7 +211,7 @@ class TestNotes:
             "kept for seed 1, 2."
         )
 
-    def test_a_row_without_effect_is_told(self, store):
+    def test_a_row_without_effect_is_reported(self, store):
         rows = rows_of(store)
         paired = load(store, {"a": rows["baseline"], "b": rows["baseline"], "c": rows["calibrated"]}, "select")
         found = [note for note in notes_of(paired, "select", ()) if "no effect" in note]
@@ -224,7 +224,7 @@ class TestNotes:
         changed = replace(paired, predictions=paired.predictions | {"calibrated": (spoiled, *rest)})
         assert "The figures of 'calibrated' are omitted because seed 0 gave NaN." in notes_of(changed, "select", ())
 
-    def test_what_more_seeds_would_give_is_told(self, store):
+    def test_the_gain_from_more_seeds_is_reported(self, store):
         """Quantiles of t at 1 - 0.04 / 6 with 4 and 8 degrees of freedom, 4.2334 and 3.1631, times sqrt(2 / S)."""
         notes = compare(store, rows_of(store), resamples=100).notes
         told = "about 3.5 times the standard deviation of a run over seeds; with 5 seeds, 2.0 times."

@@ -22,7 +22,7 @@ def deltas_of(paired, resamples, seed):
 
 
 def drawn_model(rng, labels, groups, seeds, seed_noise):
-    """Answers of one method for each seed: rows of a group are easy or hard together, and seeds differ in skill."""
+    """Simulate a method for each seed: rows of a group are easy or hard together, and seeds differ in skill."""
     hard = rng.normal(0, 0.7, groups.max() + 1)[groups]
     found = []
     for _ in range(seeds):
@@ -33,8 +33,8 @@ def drawn_model(rng, labels, groups, seeds, seed_noise):
 
 
 @pytest.mark.parametrize(("n_groups", "seeds", "seed_noise"), [(20, 1, 0.0), (60, 1, 0.0), (300, 3, 0.15)])
-def test_equal_methods_are_rarely_told_apart(n_groups, seeds, seed_noise):
-    """A against A at level 0.05: at most 5 % of 200 cases, and three standard errors (4.6 %)."""
+def test_equal_methods_rarely_differ(n_groups, seeds, seed_noise):
+    """A against A at level 0.05: at most 5 % of 200 cases plus three standard errors (4.6 %)."""
     rng, cases, wrong = np.random.default_rng(3), 200, {"macro_f1_fg": 0, "accuracy": 0}
     for _ in range(cases):
         labels = np.repeat(rng.choice(6, n_groups, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]), 2)
@@ -48,7 +48,7 @@ def test_equal_methods_are_rarely_told_apart(n_groups, seeds, seed_noise):
 
 
 def paired_of(frame, rows, reason="all_epochs"):
-    """Rows of answers as if they had been read from a store."""
+    """Return predictions in the form of rows loaded from a store."""
     records = {
         name: tuple(SimpleNamespace(seed=seed, reason=reason) for seed in range(len(runs)))
         for name, runs in rows.items()
@@ -58,7 +58,7 @@ def paired_of(frame, rows, reason="all_epochs"):
 
 
 def test_a_table_of_equal_rows_rarely_holds_a_verdict():
-    """Eight equal rows, three seeds, 600 groups: a verdict in 5 % of 40 tables, and at most three standard errors."""
+    """Eight equal rows, three seeds, 600 groups: verdicts in at most 5 % of 40 tables plus three standard errors."""
     rng, cases, wrong = np.random.default_rng(11), 40, {"macro_f1_fg": 0, "accuracy": 0}
     for _ in range(cases):
         labels = np.repeat(rng.choice(6, 600, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]), 2)
@@ -90,10 +90,10 @@ class TestVerdicts:
         (line,) = table[(table["row"] == "new") & (table["metric"] == metric)].to_dict("records")
         return line
 
-    def test_a_clear_difference_is_told(self):
+    def test_a_clear_difference_gets_a_verdict(self):
         assert self.cell()["verdict"] == "better"
 
-    def test_what_stands_in_its_way_is_named(self):
+    def test_the_reason_for_no_verdict_is_named(self):
         assert self.cell(n_groups=19)["verdict"] == "can't tell (groups)"
         assert self.cell(seeds=1)["verdict"] == "can't tell (seeds)"
         assert self.cell(seeds=1, reason="solved")["verdict"] == "better"
@@ -176,7 +176,7 @@ class TestUncertainty:
         assert math.hypot(line["sd_groups"], line["sd_seeds"]) == pytest.approx(0.01025, rel=0.2)
         assert line["sd_seeds"] > 3 * line["sd_groups"]
 
-    def test_rows_without_seeds_have_the_doubt_of_the_groups_alone(self):
+    def test_rows_without_seeds_have_only_group_variance(self):
         """One paired t-test over images, each a group of its own."""
         frame, rows = two_rows(300, 1)
         rows = {name: runs * 3 for name, runs in rows.items()}
@@ -187,7 +187,7 @@ class TestUncertainty:
         assert line["sd_groups"] == pytest.approx(wanted, rel=0.05)
         assert line["high"] - line["delta"] == pytest.approx(1.9679 * wanted, rel=0.05)
 
-    def test_a_class_of_few_groups_widens_what_hangs_on_it(self):
+    def test_a_class_of_few_groups_widens_its_metrics(self):
         """Recall of a class in 4 of 60 groups: the bootstrap sees .989 of its variance, with 3 degrees of freedom."""
         labels = np.repeat([0] * 56 + [1] * 4, 3)
         frame = Frame(labels, np.repeat(np.arange(60), 3), np.array([200, 5]))
@@ -241,7 +241,7 @@ class TestWhatWouldSettleIt:
         # 8 seeds would do for the difference, but of 10 groups there is no verdict: twice as many are the least.
         assert (line["more_groups"], line["more_seeds"]) == (2.5, 8.0)
 
-    def test_nothing_is_said_of_a_verdict_and_of_no_difference(self):
+    def test_no_estimate_for_a_verdict_or_no_difference(self):
         frame, rows = two_rows(300, 5)
         same = {"base": rows["base"], "new": rows["base"], "better": rows["new"]}
         table = deltas_of(paired_of(frame, same), 300, 0)

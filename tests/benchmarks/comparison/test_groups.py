@@ -1,4 +1,4 @@
-"""What groups are worth to a figure, held against resamples that were drawn."""
+"""Variance corrections for groups, checked against simulated resamples."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def frame(*counts):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
-def test_what_a_bootstrap_sees_of_a_class(n):
+def test_the_bootstrap_variance_of_a_class(n):
     """A class with n of 60 groups, whose values are normal: the mean variance over resamples of its mean."""
     rng = np.random.default_rng(n)
     found = []
@@ -42,7 +42,7 @@ def test_a_mean_over_all_rows_has_all_groups():
     assert VarianceCorrection.of(frame(3, 3, 94), "ece").factor == pytest.approx(GAP_GROWTH * 100 / 99)
 
 
-def test_a_mean_over_classes_hangs_on_the_rare_ones():
+def test_a_macro_average_depends_on_the_rare_classes():
     """By hand for classes of 1 and 4 groups: sum 1 / n is 1.25, and 1 and 3 degrees of freedom."""
     found = VarianceCorrection.of(frame(1, 4, 95), "recall_few")
     one, four = bootstrap_variance(1), bootstrap_variance(4)

@@ -1,4 +1,4 @@
-"""Intervals and p of differences, held against tests that others wrote and against sums by hand."""
+"""Intervals and p values of differences, checked against reference tests and hand calculations."""
 
 import itertools
 import math
@@ -54,7 +54,7 @@ def test_of_both_the_quantiles_are_weighted():
     assert uncertainty.p(np.array([wanted]))[0] == pytest.approx(0.05, abs=1e-5)
 
 
-def test_what_groups_and_seeds_hold_alike_counts_once():
+def test_variance_shared_by_groups_and_seeds_counts_once():
     """Seeds that differ by image alone: V_int is s² / S, and the whole is the bootstrap's V_g."""
     both = [side(0.0003, 0.0003, 4), side(0.0002, 0.0002, 4)]
     uncertainty = Uncertainty.of(np.array([0.0009]), 99, both)
@@ -102,15 +102,15 @@ class TestDifferences:
 
     @pytest.mark.parametrize("b", [[0.5, 0.62, 0.58], [0.4, 0.7, 0.5], [0.3, 0.41, 0.5], [0.12, 0.42, 0.22]])
     @pytest.mark.parametrize("groups", [0.0, 0.0004, 0.01])
-    def test_the_interval_leaves_out_zero_where_p_is_below_the_level(self, b, groups):
+    def test_the_interval_excludes_zero_if_p_is_below_the_level(self, b, groups):
         found = self.differences_of([0.1, 0.4, 0.2], b, groups)
         assert bool(found.half_width()[0] < abs(found.deltas[0])) == bool(found.p[0] < LEVEL)
 
-    def test_equal_answers_differ_by_nothing(self):
+    def test_equal_values_have_no_difference(self):
         found = self.differences_of([0.1, 0.4, 0.2], [0.1, 0.4, 0.2])
         assert (found.p[0], found.half_width()[0]) == (1, 0)
 
-    def test_what_is_not_a_number_has_no_p(self):
+    def test_nan_has_no_p(self):
         found = self.differences_of([0.1, 0.4, 0.2], [0.1, math.nan, 0.2])
         assert math.isnan(found.p[0])
         assert math.isnan(found.half_width()[0])

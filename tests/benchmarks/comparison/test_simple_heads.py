@@ -1,4 +1,4 @@
-"""A simple head that does better on held-out training rows is named, and no other."""
+"""A simple head that does better on held-out training rows is reported, and no other."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_a_head_that_was_hardly_trained_is_beaten(tmp_path):
     assert f"macro F1 {better.value:.3f} against {better.own:.3f}" in str(better)
 
 
-def test_a_solved_head_is_not_said_to_be_beaten_by_itself_or_its_like(tmp_path):
+def test_a_closed_form_head_is_not_beaten_by_itself(tmp_path):
     x, labels = clouds(1.0, widest=0)
     solved = {"head.classifier.kind": "lda"}
     assert better_simple_head(*trained(tmp_path, x, labels, **solved)) is None

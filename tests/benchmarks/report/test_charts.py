@@ -107,7 +107,7 @@ def test_a_confusion_matrix_holds_its_counts_and_shades_by_row():
     assert "107 of 110 rows on the diagonal" in drawing
 
 
-def test_many_classes_are_cut_to_the_most_frequent_and_it_is_said():
+def test_many_classes_are_cut_to_the_most_frequent_with_a_note():
     drawing = confusion_matrix([(i, i, i + 1) for i in range(60)], [f"c{i}" for i in range(60)], "t")
     names = {e.text for e in marks(drawing, "text")}
     assert "c59" in names
