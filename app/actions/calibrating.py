@@ -30,7 +30,7 @@ def calibrate_bench(
 ) -> tuple[CalibrationReport, ...]:
     """The calibration of a bench as its file and caches are now, one report for each cache, with a progress bar."""
     with bar("measuring") as progress:
-        return calibration(bench, role, baseline=baseline, others=ood, told=progress.move)
+        return calibration(bench, role, baseline=baseline, others=ood, progress=progress.move)
 
 
 def save_calibration(reports: Sequence[CalibrationReport], page: Path) -> list[Path]:

@@ -7,8 +7,8 @@ from html import escape
 from types import MappingProxyType
 
 from frostbench.benchmarks.comparison.ab import Pair
-from frostbench.benchmarks.comparison.bootstrap import HIGHER_IS_BETTER
 from frostbench.benchmarks.comparison.compare import BETTER, WORSE
+from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
 from frostbench.benchmarks.report.svg import printable, shortened
 
 ROLES = MappingProxyType({"select": "validation", "test": "test"})

@@ -1,1 +1,1 @@
-"""How well probabilities are calibrated: measured on the runs of a bench, as text, tables and a page."""
+"""Calibration of predicted probabilities: measured on the runs of a bench, as text, tables and an HTML page."""

@@ -1,4 +1,4 @@
-"""Calibration class by class: of the rows that are predicted as a class, and of all rows against its probability."""
+"""Calibration by class: of the rows predicted as a class, and of all rows against the probability of the class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from frostbench.training.metrics.calibration import Judged
 
 
 @dataclass(frozen=True)
-class Confident:
-    """What the S runs of a row say of the same N rows, as far as charts and classes need it.
+class Confidences:
+    """Predictions of S runs of a row for the same N rows, reduced to what charts and classes need.
 
     Attributes:
         confidences: [S, N] probability of the predicted class.
         predicted: [S, N] class indices.
-        right: [S, N] whether it is the label.
+        right: [S, N] whether the prediction is right.
         class_ece: [S, C] class-wise ECE.
     """
 
@@ -27,28 +27,28 @@ class Confident:
     class_ece: Floats
 
     @classmethod
-    def of(cls, judged: Judged) -> "Confident":
-        """Of one run."""
-        each = judged.classes.sums().ece[:, 0]
-        return cls(judged.confidences[None], judged.predicted[None], judged.right[None], each[None])
+    def of(cls, judged: Judged) -> "Confidences":
+        """Return those of one run."""
+        class_ece = judged.classes.sums().ece[:, 0]
+        return cls(judged.confidences[None], judged.predicted[None], judged.right[None], class_ece[None])
 
     @classmethod
-    def joined(cls, runs: Sequence["Confident"]) -> "Confident":
-        """Of several runs on the same rows."""
+    def joined(cls, runs: Sequence["Confidences"]) -> "Confidences":
+        """Join several runs on the same rows."""
         names = ("confidences", "predicted", "right", "class_ece")
         return cls(*(np.concatenate([vars(run)[name] for run in runs]) for name in names))
 
 
 @dataclass(frozen=True)
 class ClassCalibration:
-    """One class, means over seeds; NaN where no row is predicted as it.
+    """Calibration of one class, mean over seeds; NaN if no row is predicted as it.
 
     Attributes:
-        name: of the class.
-        support: rows of the class.
-        predicted: rows predicted as it.
-        ece: class-wise ECE: its probability against belonging to it, over all rows.
-        gap: mean confidence less accuracy, over the rows predicted as it; above 0 it is overconfident.
+        name: class name.
+        support: number of rows of the class.
+        predicted: number of rows predicted as the class.
+        ece: class-wise ECE: the probability of the class against membership, over all rows.
+        gap: mean confidence minus accuracy over the rows predicted as the class; positive means overconfident.
         low: lower end of the 95 % interval of the gap, not corrected for the number of classes.
         high: upper end.
     """
@@ -63,21 +63,21 @@ class ClassCalibration:
 
 
 def class_calibration(
-    said: Confident, labels: Ints, names: Sequence[str], draws: Draws
+    runs: Confidences, labels: Ints, names: Sequence[str], draws: Draws
 ) -> tuple[ClassCalibration, ...]:
-    """Every class, in order.
+    """Compute the calibration of every class, in class order.
 
     Args:
-        said: what the runs of a row say, one for each seed.
+        runs: predictions of a row's runs.
         labels: [N] class indices.
-        names: C names of the classes.
+        names: C class names.
         draws: resamples of the rows.
     """
     classes = len(names)
-    rows, gaps = _predicted(said, classes, np.ones((len(labels), 1)))
-    drawn = [_ratio(*reversed(_predicted(said, classes, weights))) for _, weights in draws.weights(classes)]
-    low, high = quantiles(np.concatenate(drawn, axis=1))
-    counts, ece, gap = rows[:, 0] / len(said.right), said.class_ece.mean(0), _ratio(gaps, rows)[:, 0]
+    rows, gaps = _predicted(runs, classes, np.ones((len(labels), 1)))
+    replicates = [_ratio(*reversed(_predicted(runs, classes, weights))) for _, weights in draws.weights(classes)]
+    low, high = quantiles(np.concatenate(replicates, axis=1))
+    counts, ece, gap = rows[:, 0] / len(runs.right), runs.class_ece.mean(0), _ratio(gaps, rows)[:, 0]
     support = np.bincount(labels, minlength=classes)
     return tuple(
         ClassCalibration(name, int(support[c]), *(float(v[c]) for v in (counts, ece, gap, low, high)))
@@ -85,10 +85,10 @@ def class_calibration(
     )
 
 
-def _predicted(said: Confident, classes: int, weights: Floats) -> tuple[Floats, Floats]:
-    """Rows by predicted class, and sums of their confidence less being right, [C, B], over all runs."""
+def _predicted(runs: Confidences, classes: int, weights: Floats) -> tuple[Floats, Floats]:
+    """Return rows by predicted class, and their sums of confidence minus correctness, [C, B], over all runs."""
     rows, gaps = np.zeros((classes, weights.shape[1])), np.zeros((classes, weights.shape[1]))
-    for confidences, predicted, right in zip(said.confidences, said.predicted, said.right, strict=True):
+    for confidences, predicted, right in zip(runs.confidences, runs.predicted, runs.right, strict=True):
         rows += sums_by(predicted, classes, weights)
         gaps += sums_by(predicted, classes, weights * (confidences - right)[:, None])
     return rows, gaps

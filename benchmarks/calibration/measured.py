@@ -1,10 +1,10 @@
-"""The runs of a bench on one cache, measured: their calibration with intervals and verdicts.
+"""Calibration of a bench's runs on one cache, with intervals and verdicts.
 
-Calibration errors are sizes of gaps, so noise alone makes them larger, and a resample adds noise to that of the rows:
-percentile intervals lie too high, often above the figure itself. So the interval of a figure is Hall's basic one, which
-mirrors the resamples at the figure. In a difference of two rows most of that cancels, and its interval is the one
-of every comparison (`frostbench.benchmarks.comparison.significance`). docs/calibration_metrics.md says how often such
-intervals held the truth in simulations.
+Calibration errors are absolute gaps, so sampling noise makes them larger, and a resample adds noise to that of the
+rows: percentile intervals are too high and often lie above the value itself. The interval of a value is therefore
+Hall's basic bootstrap interval, which mirrors the resamples at the value. In a difference of two rows most of this bias
+cancels, so its interval is that of every comparison (`frostbench.benchmarks.comparison.significance`).
+docs/calibration_metrics.md reports the coverage of these intervals in simulations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from frostbench.benchmarks.calibration.classes import ClassCalibration, Confident, class_calibration
+from frostbench.benchmarks.calibration.classes import ClassCalibration, Confidences, class_calibration
 from frostbench.benchmarks.calibration.resampled import HIGHER_IS_BETTER, Draws, Gathered
-from frostbench.benchmarks.calibration.runs import SIDES, Place, said_by
+from frostbench.benchmarks.calibration.runs import SIDES, EvaluatedRows, probabilities_of
 from frostbench.benchmarks.comparison.compare import Role
 from frostbench.benchmarks.comparison.deltas import table_of
 from frostbench.benchmarks.comparison.notes import notes_of
@@ -30,37 +30,38 @@ from frostbench.embedcache.splits.cuts import merge_groups
 from frostbench.training.metrics.bins import Floats
 
 SIGNED = ("brier_within_covariance",)
-"""Metrics that may be below 0; the intervals of all others end there."""
+"""Metrics that can be negative; the intervals of all others are cut off at 0."""
 SOURCES = {
     "calibrate": "Temperatures were fitted to the calibration rows.",
     "select": "There are no calibration rows, so temperatures were fitted to the validation rows (select).",
-    "folds": "There are no calibration rows, so temperatures were cross-fitted: each fold of the judged rows, with "
-    "whole groups, has the temperature of the other folds.",
+    "folds": "There are no calibration rows, so temperatures were cross-fitted: each fold of the evaluated rows (with "
+    "whole groups) is scaled by a temperature fitted to the other folds.",
 }
 
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """What was found on one cache.
+    """Calibration of the rows of a bench on one cache.
 
     Attributes:
-        title: what it is about.
+        title: title of the report.
         cache: folder of the cache.
-        role: whose rows were judged.
+        role: role of the evaluated rows.
         baseline: name of the row that the others are compared with.
-        rows: row name to run keys, one per seed; the baseline first.
-        best: the row other than the baseline with the best validation macro F1, or the baseline where it is alone.
+        rows: row name to run keys, one per seed; the baseline comes first.
+        best: the row, other than the baseline, with the best validation macro F1, or the baseline if it is the only
+            row.
         table: one line per side, row and metric: side (before, after, as_is), value_low and value_high of the value,
-            and the columns of `frostbench.benchmarks.comparison.compare.Comparison.table`; NaN where a run has no such
+            and the columns of `frostbench.benchmarks.comparison.compare.Comparison.table`; NaN if a run has no such
             figure.
-        temperatures: row name to the temperature of each seed, NaN where there is none.
-        said: row name to side to what charts show; a row with a run that has no such side has none.
-        classes: every class of the baseline and of the best row, by side.
-        draws: the resamples of the judged rows.
+        temperatures: row name to the temperature of each seed; NaN if there is none.
+        confidences: row name to side to the data for charts; sides that a run of the row lacks are omitted.
+        classes: calibration of every class for the baseline and the best row, by side.
+        draws: resamples of the evaluated rows.
         seeds: seeds of every row.
-        runs_seen: runs of the store that were evaluated on the same rows.
-        others: how many rows of none of the classes were told apart; 0 for none.
-        notes: what a reader must know of it.
+        runs_seen: number of runs in the store that were evaluated on the same rows.
+        others: number of rows of other classes used for OOD detection.
+        notes: caveats about the data, the figures and the runs.
     """
 
     title: str
@@ -71,7 +72,7 @@ class CalibrationReport:
     best: str
     table: pd.DataFrame
     temperatures: dict[str, tuple[float, ...]]
-    said: dict[str, dict[str, Confident]]
+    confidences: dict[str, dict[str, Confidences]]
     classes: dict[str, dict[str, tuple[ClassCalibration, ...]]]
     draws: Draws
     seeds: tuple[int, ...]
@@ -81,16 +82,16 @@ class CalibrationReport:
 
     @property
     def sides(self) -> list[str]:
-        """The sides that some row has, in order."""
+        """Sides that some row has, in order."""
         return list(dict.fromkeys(self.table["side"]))
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics of the table, in order."""
+        """Metrics of the table, in order."""
         return list(dict.fromkeys(self.table["metric"]))
 
     def line(self, side: str, row: str, metric: str) -> dict[str, float | str]:
-        """The line of the table for one side, row and metric; empty where there is none."""
+        """Return the line of the table for one side, row and metric, or an empty dict."""
         table = self.table
         chosen = table[(table["side"] == side) & (table["row"] == row) & (table["metric"] == metric)]
         return {str(name): value for name, value in chosen.iloc[0].items()} if len(chosen) else {}
@@ -98,124 +99,130 @@ class CalibrationReport:
 
 def report_of(
     paired: Paired,
-    place: Place,
+    evaluated: EvaluatedRows,
     name: str,
     resamples: int,
     tuned: Mapping[str, Tuned],
-    told: Callable[[], None],
+    on_run_done: Callable[[], None],
 ) -> CalibrationReport:
-    """Read and measure all runs.
+    """Load the heads of all runs and measure their calibration.
 
     Args:
         paired: rows of the bench.
-        place: where their heads are, and the judged rows.
-        name: of the bench.
-        resamples: how many, B.
-        tuned: what became of the settings of each row; empty where the bench does not tune.
-        told: called after each run.
+        evaluated: location of the heads, and the evaluated rows.
+        name: name of the bench.
+        resamples: number of resamples, B.
+        tuned: tuning result of each row; empty if the bench does not tune.
+        on_run_done: called after each run.
 
     Raises:
         StoreError: no run gave probabilities.
     """
     draws, best = Draws(paired.frame.groups, resamples, 0), best_row(paired)
-    gathered, temperatures, said = _measured(paired, place, draws, told)
-    runs_seen, unreadable = count_runs(place.store, paired.facts.split)
-    own = notes_of(paired, place.role, unreadable, tuned)
+    gathered, temperatures, confidences = _measured(paired, evaluated, draws, on_run_done)
+    runs_seen, unreadable = count_runs(evaluated.store, paired.facts.split)
+    comparison_notes = notes_of(paired, evaluated.role, unreadable, tuned)
     return CalibrationReport(
-        title=f"{name} on {place.cache}",
-        cache=place.cache,
-        role="test" if place.role == "test" else "select",
+        title=f"{name} on {evaluated.cache}",
+        cache=evaluated.cache,
+        role="test" if evaluated.role == "test" else "select",
         baseline=paired.baseline,
         rows=paired.rows,
         best=best,
         table=_tables(paired, gathered),
         temperatures=temperatures,
-        said=said,
-        classes={row: _classes(said[row], paired, draws) for row in dict.fromkeys((paired.baseline, best))},
+        confidences=confidences,
+        classes={row: _classes(confidences[row], paired, draws) for row in dict.fromkeys((paired.baseline, best))},
         draws=draws,
         seeds=paired.seeds,
         runs_seen=runs_seen,
-        others=0 if place.others is None else len(place.others.ids),
-        notes=(SOURCES[source_of(place.split, place.role)], *_on_others(place, paired), *own),
+        others=0 if evaluated.others is None else len(evaluated.others.ids),
+        notes=(
+            SOURCES[source_of(evaluated.split, evaluated.role)],
+            *_shared_classes(evaluated, paired),
+            *comparison_notes,
+        ),
     )
 
 
 def best_row(paired: Paired) -> str:
-    """The row other than the baseline with the best validation macro F1; test rows choose nothing."""
+    """Return the row, other than the baseline, with the best validation macro F1."""
     others = [row for row in paired.records if row != paired.baseline]
     return max(others, key=lambda row: mean_preference(paired.records[row])) if others else paired.baseline
 
 
-Shown = dict[str, dict[str, Confident]]
+ConfidencesByRow = dict[str, dict[str, Confidences]]
 
 
 def _measured(
-    paired: Paired, place: Place, draws: Draws, told: Callable[[], None]
-) -> tuple[Gathered, dict[str, tuple[float, ...]], Shown]:
-    """Figures of all runs, their temperatures, and what charts show of them; one run is in memory at a time."""
+    paired: Paired, evaluated: EvaluatedRows, draws: Draws, on_run_done: Callable[[], None]
+) -> tuple[Gathered, dict[str, tuple[float, ...]], ConfidencesByRow]:
+    """Measure all runs, one in memory at a time: metrics, temperatures, and confidences for charts."""
     others = None
-    if place.others is not None:
-        groups = merge_groups(place.others.groups, place.others.content)
+    if evaluated.others is not None:
+        groups = merge_groups(evaluated.others.groups, evaluated.others.content)
         others = Draws(np.unique(groups, return_inverse=True)[1], draws.count, draws.seed + 1)
     gathered = Gathered(list(paired.records), len(paired.seeds), draws.count)
     temperatures: dict[str, tuple[float, ...]] = {}
-    shown: Shown = {}
+    confidences: ConfidencesByRow = {}
     for row, records in paired.records.items():
-        kept: list[dict[str, Confident]] = []
+        by_seed: list[dict[str, Confidences]] = []
         for seed, record in enumerate(records):
-            said = said_by(record, place)
-            gathered.add(row, seed, said, draws, others)
-            kept.append({side: Confident.of(one) for side, one in said.judged.items() if one.is_number})
-            temperatures[row] = (*temperatures.get(row, ()), said.temperature)
-            told()
-        whole = [side for side in SIDES if all(side in one for one in kept)]
-        shown[row] = {side: Confident.joined([one[side] for one in kept]) for side in whole}
-    return gathered, temperatures, shown
+            probabilities = probabilities_of(record, evaluated)
+            gathered.add(row, seed, probabilities, draws, others)
+            by_seed.append(
+                {side: Confidences.of(judged) for side, judged in probabilities.by_side.items() if judged.is_number}
+            )
+            temperatures[row] = (*temperatures.get(row, ()), probabilities.temperature)
+            on_run_done()
+        complete = [side for side in SIDES if all(side in run for run in by_seed)]
+        confidences[row] = {side: Confidences.joined([run[side] for run in by_seed]) for side in complete}
+    return gathered, temperatures, confidences
 
 
 def _tables(paired: Paired, gathered: Gathered) -> pd.DataFrame:
-    """The lines of all sides, those of before first."""
     if not gathered.sides:
         raise StoreError(
-            f"calibration is measured on probabilities, however: every run of {list(paired.records)} gave NaN. Lower "
+            f"Calibration needs finite probabilities, but every run of {list(paired.records)} gave NaN. Lower "
             "train.optim.lr and run the bench again."
         )
     return pd.concat([_table(paired, gathered, side) for side in gathered.sides], ignore_index=True)
 
 
 def _table(paired: Paired, gathered: Gathered, side: str) -> pd.DataFrame:
-    """The lines of one side, with the interval of each value; a metric that has no better side gets no verdict."""
-    found = gathered.of(side)
-    table = table_of(paired, found, {metric: HIGHER_IS_BETTER.get(metric, False) for metric in found.values})
+    """Return the lines of one side, with value intervals; metrics without a better direction get no verdict."""
+    resampled = gathered.of(side)
+    table = table_of(paired, resampled, {metric: HIGHER_IS_BETTER.get(metric, False) for metric in resampled.values})
     is_judged = table["metric"].isin(list(HIGHER_IS_BETTER))
     ends = {
-        (row, metric): basic_interval(found.values[metric][at].mean(), moved[at], metric)
-        for metric, moved in found.moved.items()
-        for at, row in enumerate(paired.records)
+        (row, metric): basic_interval(resampled.values[metric][index].mean(), replicates[index], metric)
+        for metric, replicates in resampled.replicates.items()
+        for index, row in enumerate(paired.records)
     }
-    low, high = zip(*(ends[place] for place in zip(table["row"], table["metric"], strict=True)), strict=True)
+    low, high = zip(*(ends[key] for key in zip(table["row"], table["metric"], strict=True)), strict=True)
     verdict = table["verdict"].where(is_judged, "")
     return table.assign(side=side, value_low=low, value_high=high, verdict=verdict)
 
 
-def basic_interval(value: float, moved: Floats, metric: str) -> tuple[float, float]:
-    """The 95 % interval of a metric from its values on resamples [B], mirrored at its value, within what it can be."""
-    low, high = interval(2 * value - moved)
-    least = -np.inf if metric in SIGNED else 0.0
-    most = 1.0 if metric.startswith("auroc") else np.inf
-    return float(np.clip(low, least, most)), float(np.clip(high, least, most))
+def basic_interval(value: float, replicates: Floats, metric: str) -> tuple[float, float]:
+    """Return the basic bootstrap 95 % interval of a metric from its values on resamples [B], cut off at its range."""
+    low, high = interval(2 * value - replicates)
+    lowest = -np.inf if metric in SIGNED else 0.0
+    highest = 1.0 if metric.startswith("auroc") else np.inf
+    return float(np.clip(low, lowest, highest)), float(np.clip(high, lowest, highest))
 
 
-def _classes(said: dict[str, Confident], paired: Paired, draws: Draws) -> dict[str, tuple[ClassCalibration, ...]]:
+def _classes(
+    confidences: dict[str, Confidences], paired: Paired, draws: Draws
+) -> dict[str, tuple[ClassCalibration, ...]]:
     names = paired.facts.class_names
-    return {side: class_calibration(one, paired.frame.labels, names, draws) for side, one in said.items()}
+    return {side: class_calibration(run, paired.frame.labels, names, draws) for side, run in confidences.items()}
 
 
-def _on_others(place: Place, paired: Paired) -> Sequence[str]:
-    """Which classes the other rows share with the bench, where they do."""
-    if place.others is None:
+def _shared_classes(evaluated: EvaluatedRows, paired: Paired) -> Sequence[str]:
+    if evaluated.others is None:
         return ()
-    shared = sorted(set(place.others.class_names) & set(paired.facts.class_names))
+    shared = sorted(set(evaluated.others.class_names) & set(paired.facts.class_names))
     if not shared:
         return ()
-    return (f"Rows to be told apart have classes with the names of those that are known: {', '.join(shared[:10])}.",)
+    return (f"The rows for OOD detection include classes that the bench also has: {', '.join(shared[:10])}.",)

@@ -1,4 +1,4 @@
-"""One self-contained HTML file about the calibration of a bench's rows."""
+"""Write calibration reports as one self-contained HTML file."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,28 +19,28 @@ from frostbench.training.metrics.ood import SCORES
 
 MARKS = {BETTER: "▲", WORSE: "▼"}
 ARROWS = {True: "↑", False: "↓", None: ""}
-"""Which way is better."""
+"""Direction in which a metric is better."""
 SHORT = {"before": "before", "after": "after scaling"}
 TABLES = (
     ("ece", "cece", "smece", "nll", "brier"),
     ("ece_over", "ece_under", "aece", "aurc", "e_aurc"),
     tuple(f"auroc_{score}" for score in SCORES),
 )
-"""Metrics of the tables that are shown at once, few enough for a page's width; the others are folded away."""
+"""Metrics of the tables that are visible at once, few enough for the page width; the others are collapsed."""
 MOST_DIAGRAMS = 8
-"""Rows whose reliability is drawn, the baseline and the best first."""
+"""Most rows with a reliability diagram, starting with the baseline and the best row."""
 
 
 def write_calibration_page(reports: Sequence[CalibrationReport], out: Path) -> Path:
-    """Write one HTML file about reports, a section for each; it asks no other file or server for anything."""
+    """Write one HTML file with a section per report; it loads no other file or server."""
     title = "Calibration: " + " · ".join(dict.fromkeys(report.title for report in reports))
     values = {"title": title, "sections": [_section(report) for report in reports], "reading": READING}
     return write_page("calibration.html.j2", values, out)
 
 
 def _section(report: CalibrationReport) -> dict[str, Any]:
-    drawn = [side for side in ("before", "after") if side in report.sides]
-    rows = [row for row in dict.fromkeys((report.baseline, report.best, *report.rows)) if report.said[row]]
+    chart_sides = [side for side in ("before", "after") if side in report.sides]
+    rows = [row for row in dict.fromkeys((report.baseline, report.best, *report.rows)) if report.confidences[row]]
     return {
         "report": report,
         "rows_words": ROLE_WORDS[report.role],
@@ -48,16 +48,16 @@ def _section(report: CalibrationReport) -> dict[str, Any]:
         "n_rows": len(report.draws.groups),
         "n_groups": int(report.draws.groups.max()) + 1,
         "sides": [_side(report, side) for side in report.sides],
-        "temperatures": {row: [number(t) for t in found] for row, found in report.temperatures.items()},
+        "temperatures": {row: [number(t) for t in values] for row, values in report.temperatures.items()},
         "reliability": [(row, _reliability(report, row)) for row in rows[:MOST_DIAGRAMS]],
         "hidden": len(rows) - MOST_DIAGRAMS,
-        "curves": [(SIDE_WORDS[side], _curves(report, side)) for side in drawn],
+        "curves": [(SIDE_WORDS[side], _curves(report, side)) for side in chart_sides],
         "classes": [_classes(report, row) for row in report.classes if report.classes[row]],
     }
 
 
 def _side(report: CalibrationReport, side: str) -> dict[str, Any]:
-    """What the tables of one side hold; the last is folded away."""
+    """Return the tables of one side; the last is collapsed."""
     shown = [name for names in TABLES for name in names]
     parts = [*TABLES, tuple(name for name in report.metrics if name not in shown)]
     here = set(report.table[report.table["side"] == side]["metric"])
@@ -73,7 +73,7 @@ def _table(report: CalibrationReport, side: str, names: Sequence[str]) -> dict[s
 
 
 def _cell(line: Mapping[str, float | str]) -> dict[str, str]:
-    """The words of one cell; empty where a row has no such figure."""
+    """Return the texts of one cell; empty if the row lacks the metric."""
     if not line or math.isnan(float(line["value"])):
         return dict.fromkeys(("value", "span", "delta", "moved", "verdict", "mark"), "")
     verdict, delta = str(line["verdict"]), float(line["delta"])
@@ -89,8 +89,8 @@ def _cell(line: Mapping[str, float | str]) -> dict[str, str]:
 
 
 def _reliability(report: CalibrationReport, row: str) -> Markup:
-    names = {side: words for side, words in SHORT.items() if side in report.said[row]}
-    return Markup(reliability_chart(report.said[row], names, row, report.draws))
+    names = {side: words for side, words in SHORT.items() if side in report.confidences[row]}
+    return Markup(reliability_chart(report.confidences[row], names, row, report.draws))
 
 
 def _curves(report: CalibrationReport, side: str) -> Markup:
@@ -98,11 +98,11 @@ def _curves(report: CalibrationReport, side: str) -> Markup:
 
 
 def _classes(report: CalibrationReport, row: str) -> dict[str, Any]:
-    """Charts and lines by class of one row; those with most rows first."""
-    sides = {side: found for side, found in report.classes[row].items() if side in ("before", "after")}
-    charts = [Markup(class_gaps(one, f"Gap by class of {row}, {SIDE_WORDS[side]}")) for side, one in sides.items()]
+    """Return charts and lines by class for one row, classes with most rows first."""
+    sides = {side: values for side, values in report.classes[row].items() if side in ("before", "after")}
+    charts = [Markup(class_gaps(c, f"Gap by class of {row}, {SIDE_WORDS[side]}")) for side, c in sides.items()]
     together = zip(*sides.values(), strict=True)
-    lines = [(each[0], [_class_cell(one) for one in each]) for each in together]
+    lines = [(each[0], [_class_cell(c) for c in each]) for each in together]
     return {
         "row": row,
         "sides": [SIDE_WORDS[side] for side in sides],
@@ -111,11 +111,11 @@ def _classes(report: CalibrationReport, row: str) -> dict[str, Any]:
     }
 
 
-def _class_cell(one: ClassCalibration) -> dict[str, str]:
-    known = math.isfinite(one.gap)
+def _class_cell(c: ClassCalibration) -> dict[str, str]:
+    known = math.isfinite(c.gap)
     return {
-        "predicted": f"{one.predicted:.0f}" if one.predicted == round(one.predicted) else f"{one.predicted:.1f}",
-        "ece": number(one.ece),
-        "gap": f"{one.gap:+.3f}" if known else "",
-        "span": f"{one.low:+.3f} … {one.high:+.3f}" if known else "",
+        "predicted": f"{c.predicted:.0f}" if c.predicted == round(c.predicted) else f"{c.predicted:.1f}",
+        "ece": number(c.ece),
+        "gap": f"{c.gap:+.3f}" if known else "",
+        "span": f"{c.low:+.3f} … {c.high:+.3f}" if known else "",
     }

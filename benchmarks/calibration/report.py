@@ -1,7 +1,7 @@
-"""How well the probabilities of a bench's rows are calibrated, before and after temperature scaling."""
+"""Measure the calibration of a bench's rows, before and after temperature scaling."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +9,9 @@ import pandas as pd
 
 from frostbench.benchmarks.calibration.measured import CalibrationReport as CalibrationReport
 from frostbench.benchmarks.calibration.measured import report_of
-from frostbench.benchmarks.calibration.runs import Place
-from frostbench.benchmarks.comparison.compare import Role, ordered
-from frostbench.benchmarks.comparison.paired import load
+from frostbench.benchmarks.calibration.runs import EvaluatedRows
+from frostbench.benchmarks.comparison.compare import Role, baseline_first
+from frostbench.benchmarks.comparison.paired import Paired, load
 from frostbench.benchmarks.runs.keys import rows_of
 from frostbench.benchmarks.runs.store import require_runs
 from frostbench.benchmarks.runs.streaming import columns_for
@@ -25,31 +25,8 @@ from frostbench.embedcache.table import FeatureTable, read_table
 RESAMPLES = 1000
 
 
-@dataclass(frozen=True)
-class _Options:
-    """What was asked for beside the bench."""
-
-    role: Role
-    baseline: str | None
-    others: Path | str | None
-    resamples: int | None
-
-
-@dataclass
-class _Counter:
-    """Counts runs over all caches, and tells how many are done."""
-
-    total: int
-    told: Callable[[int, int], None]
-    done: int = 0
-
-    def count(self) -> None:
-        self.done += 1
-        self.told(self.done, self.total)
-
-
-def untold(done: int, total: int) -> None:
-    """Tell nobody how far it is."""
+def no_progress(done: int, total: int) -> None:
+    """Ignore progress."""
 
 
 def calibration(
@@ -59,32 +36,41 @@ def calibration(
     baseline: str | None = None,
     others: Path | str | None = None,
     resamples: int | None = None,
-    told: Callable[[int, int], None] = untold,
+    progress: Callable[[int, int], None] = no_progress,
 ) -> tuple[CalibrationReport, ...]:
-    """The calibration of every row of a bench that was run, one report for each of its caches.
+    """Measure the calibration of every row of a finished bench; return one report per cache.
 
     Args:
         bench: the bench, or its YAML file.
-        role: whose rows are judged; test only when everything else is decided.
-        baseline: the row to compare with; None means the first.
-        others: folder of a cache of the same recipe with images of none of the classes, to be told apart.
-        resamples: how many; None takes 1000.
-        told: called with how many runs are done, and of how many.
+        role: role of the rows to evaluate on; use test only once everything else is decided.
+        baseline: the row to compare with, or None for the first.
+        others: folder of a cache of the same recipe with images of other classes, for OOD detection.
+        resamples: number of bootstrap resamples; None means 1000.
+        progress: called with the number of finished runs and the total.
 
     Raises:
-        SettingsError: the bench is not possible, or its split is cross-validated.
-        StoreError: a run is not in the store, the baseline is none of the rows, runs cannot be compared, or all of them
-            gave NaN.
+        SettingsError: the bench is invalid, or its split is cross-validated.
+        StoreError: a run is not in the store, the baseline is not one of the rows, runs cannot be compared, or all of
+            them gave NaN.
         ValueError: the others are of another recipe, or some of them are images of the bench's cache.
     """
     spec = bench if isinstance(bench, BenchSpec) else parse(BenchSpec, load_yaml(Path(bench)))
     parts = chosen_rows(spec)
-    counter = _Counter(sum(len(part.rows) for part in parts) * len(spec.seeds), told)
-    options = _Options(role, baseline, others, resamples)
-    return tuple(_on_cache(spec, part, options, counter) for part in parts)
+    total, done = sum(len(part.rows) for part in parts) * len(spec.seeds), count(1)
+
+    def step() -> None:
+        progress(next(done), total)
+
+    reports = []
+    for part in parts:
+        paired, evaluated = _loaded(spec, part, role, baseline, others)
+        reports.append(report_of(paired, evaluated, spec.name, resamples or RESAMPLES, part.tuned, step))
+    return tuple(reports)
 
 
-def _on_cache(spec: BenchSpec, part: ChosenRows, options: _Options, counter: _Counter) -> CalibrationReport:
+def _loaded(
+    spec: BenchSpec, part: ChosenRows, role: Role, baseline: str | None, others: Path | str | None
+) -> tuple[Paired, EvaluatedRows]:
     store, cache = Path(spec.store), Path(part.cache)
     require_runs(store, part.rows, part.cache)
     runs = [run for row in rows_of(spec) for run in row.specs]
@@ -92,32 +78,29 @@ def _on_cache(spec: BenchSpec, part: ChosenRows, options: _Options, counter: _Co
     split = load_or_make_split(cache, table, spec.split, store)
     _check_split(split)
     table = with_averaged(table, split, runs)
-    paired = load(store, ordered(part.rows, options.baseline), options.role)
+    paired = load(store, baseline_first(part.rows, baseline), role)
     order = pd.Index(table.ids).get_indexer(pd.Index(paired.ids)).astype(np.int64)
-    others = _told_apart(table, options.others)
-    place = Place(store, part.cache, table, split, options.role, order, paired.frame.groups, others)
-    resamples = options.resamples or RESAMPLES
-    return report_of(paired, place, spec.name, resamples, part.tuned, counter.count)
+    other_table = _read_others(table, others)
+    return paired, EvaluatedRows(store, part.cache, table, split, role, order, paired.frame.groups, other_table)
 
 
 def _check_split(split: Split) -> None:
     if split.folds is not None:
         raise SettingsError(
-            "calibration is measured by kept heads on rows that they have not seen, however: this split is "
-            "cross-validated, and its heads were fitted to all rows. Use a split with select and calibrate shares; "
-            "records have these metrics for held-out rows, without intervals."
+            "Calibration must be measured on rows that the kept heads have not seen, but this split is "
+            "cross-validated, so they were fitted to all rows. Use a split with select and calibrate shares; the run "
+            "records contain these metrics for held-out rows, without intervals."
         )
 
 
-def _told_apart(table: FeatureTable, others: Path | str | None) -> FeatureTable | None:
-    """The table of the rows that are to be told apart."""
+def _read_others(table: FeatureTable, others: Path | str | None) -> FeatureTable | None:
     if others is None:
         return None
-    found = read_table(Path(others), stored=True)
-    shared = int(np.isin(found.content, table.content).sum())
+    other_table = read_table(Path(others), stored=True)
+    shared = int(np.isin(other_table.content, table.content).sum())
     if shared:
         raise ValueError(
-            f"images to be told apart are none of the bench's cache, however: {shared} of the {len(found.ids)} in "
+            f"Images for OOD detection must not be in the bench's cache, but {shared} of the {len(other_table.ids)} in "
             f"{others} are. Name a cache of other images."
         )
-    return found
+    return other_table

@@ -1,4 +1,4 @@
-"""Calibration metrics of many runs on the same resamples of the groups: row by row of a bench, side by side."""
+"""Calibration metrics of many runs on the same resamples of the groups, by row and side."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from frostbench.benchmarks.calibration.runs import SIDES, Said
+from frostbench.benchmarks.calibration.runs import SIDES, RunProbabilities
 from frostbench.benchmarks.comparison.draws import resamples
 from frostbench.benchmarks.comparison.resampled import Resampled
 from frostbench.benchmarks.comparison.spread import Spread
@@ -16,13 +16,13 @@ from frostbench.training.metrics.calibration import TITLES, Judged, measured
 from frostbench.training.metrics.ood import SCORES, auroc, resampled_auroc
 
 HIGHER_IS_BETTER: Mapping[str, bool] = MappingProxyType({**OF_CALIBRATION, **{f"auroc_{s}": True for s in SCORES}})
-"""The direction of every metric of the report that has a better side."""
-Figures = dict[str, tuple[float, Floats]]
-"""By metric, the value and that on each of the resamples, [B]."""
+"""Direction of every metric of the report for which one direction is better."""
+Results = dict[str, tuple[float, Floats]]
+"""Metric to (value, values on the resamples [B])."""
 CELLS = 2**21
-"""Weights, or sums by class and bin, of one piece of resamples: 16 MiB of float64."""
+"""Weights, or sums by class and bin, per chunk of resamples: 16 MiB of float64."""
 FEWEST, MOST = 16, 512
-"""Resamples of one piece."""
+"""Limits on the resamples per chunk."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Draws:
     """Resamples of the groups of N rows, the same for every run.
 
     Attributes:
-        groups: [N] group numbers from 0.
-        count: resamples, B.
-        seed: of the draws.
+        groups: [N] group indices from 0.
+        count: number of resamples, B.
+        seed: random seed.
     """
 
     groups: Ints
@@ -40,7 +40,7 @@ class Draws:
     seed: int
 
     def weights(self, sums: int) -> Iterator[tuple[slice, Floats]]:
-        """Which resamples, and how often each row came up in them, [N, b]; pieces fit for that many sums of each."""
+        """Yield chunks (slice of resamples, multiplicity of each row [N, b]), sized for this many sums per resample."""
         step = min(MOST, max(FEWEST, CELLS // max(len(self.groups), sums)))
         start = 0
         for piece in resamples(int(self.groups.max()) + 1, self.count, self.seed, step):
@@ -50,18 +50,18 @@ class Draws:
 
 @dataclass
 class Gathered:
-    """Values of R rows of S runs, gathered run by run, those of the first row before the others.
+    """Metrics of R rows of S runs, accumulated run by run; the first row must be added first.
 
-    Memory is that of one run and of its figures, and of the first row's figures on the resamples.
+    Memory holds the results of one run, and those of the first row on the resamples.
 
     Attributes:
         rows: names of the rows.
-        seeds: how many runs each has, S.
-        count: resamples, B.
-        values: by side and metric, [R, S]; NaN where a run has none.
-        moved: by side and metric, sums over seeds on the resamples, [R, B].
-        each: by side and metric, sums over seeds of the variance over the resamples, [R].
-        apart: the same of the difference from the first row's run of the seed.
+        seeds: number of runs per row, S.
+        count: number of resamples, B.
+        values: by side and metric, [R, S]; NaN if a run lacks it.
+        replicate_sums: by side and metric, sums over seeds on the resamples, [R, B].
+        variances: by side and metric, sums over seeds of the variance over the resamples, [R].
+        delta_variances: the same for the difference from the first row's run of the same seed.
         base: by side and metric, the first row on the resamples, [S, B].
         has_own: whether some head has a calibration of its own.
     """
@@ -70,102 +70,106 @@ class Gathered:
     seeds: int
     count: int
     values: dict[str, dict[str, Floats]] = field(default_factory=dict)
-    moved: dict[str, dict[str, Floats]] = field(default_factory=dict)
-    each: dict[str, dict[str, Floats]] = field(default_factory=dict)
-    apart: dict[str, dict[str, Floats]] = field(default_factory=dict)
+    replicate_sums: dict[str, dict[str, Floats]] = field(default_factory=dict)
+    variances: dict[str, dict[str, Floats]] = field(default_factory=dict)
+    delta_variances: dict[str, dict[str, Floats]] = field(default_factory=dict)
     base: dict[str, dict[str, Floats]] = field(default_factory=dict)
     has_own: bool = False
 
-    def add(self, row: str, seed: int, said: Said, draws: Draws, others: Draws | None) -> None:
-        """Measure what a run says, itself and on the resamples.
+    def add(self, row: str, seed: int, probabilities: RunProbabilities, draws: Draws, others: Draws | None) -> None:
+        """Compute the metrics of a run on the original rows and on the resamples.
 
         Args:
             row: name of the row.
-            seed: place of the seed.
-            said: what the run says.
-            draws: resamples of the judged rows.
-            others: resamples of the rows that are told apart from them, if any.
+            seed: index of the seed.
+            probabilities: probabilities predicted by the run.
+            draws: resamples of the evaluated rows.
+            others: resamples of the rows for OOD detection, or None.
         """
-        at = list(self.rows).index(row)
-        self.has_own |= said.has_own
-        figures: dict[int, Figures] = {}
-        for side, judged in said.judged.items():
+        row_index = list(self.rows).index(row)
+        self.has_own |= probabilities.has_own
+        results: dict[int, Results] = {}
+        for side, judged in probabilities.by_side.items():
             if judged.is_number:
-                if id(judged) not in figures:
-                    figures[id(judged)] = _figures(judged, draws)
-                self._add(side, at, seed, figures[id(judged)])
-        for side, pairs in said.told_apart.items():
+                if id(judged) not in results:
+                    results[id(judged)] = _results(judged, draws)
+                self._add(side, row_index, seed, results[id(judged)])
+        for side, pairs in probabilities.ood_scores.items():
             if others is not None:
-                self._add(side, at, seed, {f"auroc_{k}": _auroc(*pair, draws, others) for k, pair in pairs.items()})
+                self._add(
+                    side, row_index, seed, {f"auroc_{k}": _auroc(*pair, draws, others) for k, pair in pairs.items()}
+                )
 
     @property
     def sides(self) -> list[str]:
-        """The sides that some run has; `as_is` only where some head has a calibration of its own."""
+        """Sides that some run has; `as_is` only if some head has a calibration of its own."""
         return [side for side in SIDES if side in self.values and (side != "as_is" or self.has_own)]
 
-    def _add(self, side: str, at: int, seed: int, figures: Figures) -> None:
-        for name, (value, moved) in figures.items():
+    def _add(self, side: str, row_index: int, seed: int, results: Results) -> None:
+        for name, (value, replicates) in results.items():
             shape = (len(self.rows), self.seeds)
-            _held(self.values, side, name, shape, np.nan)[at, seed] = value
-            _held(self.moved, side, name, (len(self.rows), self.count), 0.0)[at] += moved
-            base = _held(self.base, side, name, (self.seeds, self.count), np.nan)
-            if at == 0:
-                base[seed] = moved
-            _held(self.each, side, name, (len(self.rows),), 0.0)[at] += moved.var(ddof=1)
-            _held(self.apart, side, name, (len(self.rows),), 0.0)[at] += (moved - base[seed]).var(ddof=1)
+            _array_of(self.values, side, name, shape, np.nan)[row_index, seed] = value
+            _array_of(self.replicate_sums, side, name, (len(self.rows), self.count), 0.0)[row_index] += replicates
+            base = _array_of(self.base, side, name, (self.seeds, self.count), np.nan)
+            if row_index == 0:
+                base[seed] = replicates
+            _array_of(self.variances, side, name, (len(self.rows),), 0.0)[row_index] += replicates.var(ddof=1)
+            delta_variance = (replicates - base[seed]).var(ddof=1)
+            _array_of(self.delta_variances, side, name, (len(self.rows),), 0.0)[row_index] += delta_variance
 
     def of(self, side: str) -> Resampled:
-        """The figures of one side, as `frostbench.benchmarks.comparison.deltas` takes them; NaN where none is."""
-        values, moved, spreads = self.values[side], {}, {}
-        for name, sums in self.moved[side].items():
-            lacking = np.where(np.isfinite(values[name]), 0.0, np.nan).sum(1)
-            moved[name] = sums / self.seeds + lacking[:, None]
+        """Return the metrics of one side for `frostbench.benchmarks.comparison.deltas`; NaN if a run lacks one."""
+        values, replicates, spreads = self.values[side], {}, {}
+        for name, sums in self.replicate_sums[side].items():
+            nan_if_missing = np.where(np.isfinite(values[name]), 0.0, np.nan).sum(1)
+            replicates[name] = sums / self.seeds + nan_if_missing[:, None]
             spreads[name] = Spread(
-                each=self.each[side][name] / self.seeds + lacking,
-                mean=moved[name].var(1, ddof=1),
-                apart=self.apart[side][name] / self.seeds + lacking,
-                between=(moved[name] - moved[name][0]).var(1, ddof=1),
+                run=self.variances[side][name] / self.seeds + nan_if_missing,
+                mean=replicates[name].var(1, ddof=1),
+                run_delta=self.delta_variances[side][name] / self.seeds + nan_if_missing,
+                mean_delta=(replicates[name] - replicates[name][0]).var(1, ddof=1),
             )
-        return Resampled(values, moved, spreads)
+        return Resampled(values, replicates, spreads)
 
 
-def _held(of: dict[str, dict[str, Floats]], side: str, name: str, shape: tuple[int, ...], value: float) -> Floats:
-    """The array of a side and metric, made where it is not there yet."""
+def _array_of(of: dict[str, dict[str, Floats]], side: str, name: str, shape: tuple[int, ...], value: float) -> Floats:
     return of.setdefault(side, {}).setdefault(name, np.full(shape, value))
 
 
-def _figures(judged: Judged, draws: Draws) -> Figures:
-    found = {name: np.empty(draws.count) for name in TITLES}
+def _results(judged: Judged, draws: Draws) -> Results:
+    replicates = {name: np.empty(draws.count) for name in TITLES}
     for piece, weights in draws.weights(judged.p.shape[1] * judged.classes.bins):
         for name, values in measured(judged, weights).items():
-            found[name][piece] = values
-    return {name: (float(values[0]), found[name]) for name, values in measured(judged).items()}
+            replicates[name][piece] = values
+    return {name: (float(values[0]), replicates[name]) for name, values in measured(judged).items()}
 
 
 def _auroc(known: Floats, other: Floats, draws: Draws, others: Draws) -> tuple[float, Floats]:
-    """AUROC, also on resamples of both sets of rows, drawn apart; pieces of both are of one size."""
+    """Return AUROC and its values on independent resamples of both sets of rows, in chunks of equal size."""
     most = max(len(known), len(other))
     pairs = zip(draws.weights(most), others.weights(most), strict=True)
-    moved = [resampled_auroc(known, other, own, more) for (_, own), (_, more) in pairs]
-    return auroc(known, other), np.concatenate(moved)
+    replicates = [resampled_auroc(known, other, w_known, w_other) for (_, w_known), (_, w_other) in pairs]
+    return auroc(known, other), np.concatenate(replicates)
 
 
-def binned_accuracy(places: Sequence[Ints], rights: Sequence[Floats], bins: int, draws: Draws) -> tuple[Floats, Floats]:
-    """Ends [bins] of the 95 % intervals of accuracy by bin, over several runs together; NaN where a bin has no rows."""
+def binned_accuracy(
+    bins_by_run: Sequence[Ints], right_by_run: Sequence[Floats], bins: int, draws: Draws
+) -> tuple[Floats, Floats]:
+    """Return the ends [bins] of 95 % intervals of accuracy by bin, several runs pooled; NaN if a bin is empty."""
     shares = []
     for _, weights in draws.weights(bins):
         rows, right = np.zeros((bins, weights.shape[1])), np.zeros((bins, weights.shape[1]))
-        for place, own in zip(places, rights, strict=True):
-            rows += sums_by(place, bins, weights)
-            right += sums_by(place, bins, weights * own[:, None])
+        for bin_index, run_right in zip(bins_by_run, right_by_run, strict=True):
+            rows += sums_by(bin_index, bins, weights)
+            right += sums_by(bin_index, bins, weights * run_right[:, None])
         shares.append(np.divide(right, rows, out=np.full_like(rows, np.nan), where=rows > 0))
     return quantiles(np.concatenate(shares, axis=1))
 
 
-def quantiles(drawn: Floats) -> tuple[Floats, Floats]:
-    """Ends [P] of the middle 95 % of values [P, B]; resamples without a value are left out, NaN where none has one."""
-    ends = np.full((2, len(drawn)), np.nan)
-    some = np.isfinite(drawn).any(1)
+def quantiles(replicates: Floats) -> tuple[Floats, Floats]:
+    """Return the ends [P] of the middle 95 % of values [P, B], ignoring NaN; NaN if all values are."""
+    ends = np.full((2, len(replicates)), np.nan)
+    some = np.isfinite(replicates).any(1)
     if some.any():
-        ends[:, some] = np.nanpercentile(drawn[some], [2.5, 97.5], axis=1)
+        ends[:, some] = np.nanpercentile(replicates[some], [2.5, 97.5], axis=1)
     return ends[0], ends[1]

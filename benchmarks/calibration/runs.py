@@ -1,4 +1,4 @@
-"""What the kept heads of a bench say of the judged rows, before and after temperature scaling and as they are."""
+"""Probabilities that kept heads predict for the evaluated rows: before and after temperature scaling, and as is."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,24 +24,24 @@ from frostbench.training.metrics.calibration import Judged
 from frostbench.training.metrics.ood import OF_PROBABILITIES, scores
 
 SIDES = ("before", "after", "as_is")
-"""Before and after temperature scaling, and with whatever calibration the head was given."""
-SAME = 1e-6
-"""Probabilities closer than this are the same."""
+"""Before and after temperature scaling, and with the head's own calibration."""
+TOLERANCE = 1e-6
+"""Probabilities that differ by less are considered equal."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the heads are, and the rows that they are judged on.
+class EvaluatedRows:
+    """Location of the heads, and the rows to evaluate them on.
 
     Attributes:
         store: the run store.
-        cache: folder of the cache, as the bench names it.
+        cache: folder of the cache, as named in the bench.
         table: the table of the runs.
         split: the role of each of its rows.
         role: select or test.
-        order: [N] places in the table of the judged rows, in the order of the comparison.
-        groups: [N] their groups, from 0.
-        others: rows that belong to none of the classes; None where there are none to tell apart.
+        order: [N] table indices of the evaluated rows, in the order of the comparison.
+        groups: [N] their group indices, from 0.
+        others: rows of none of the classes, for OOD detection, or None.
     """
 
     store: Path
@@ -54,63 +54,63 @@ class Place:
     others: FeatureTable | None
 
     @property
-    def back(self) -> Tensor:
-        """[N] where each judged row stands among them in the order of the table."""
+    def to_comparison_order(self) -> Tensor:
+        """[N] position of each evaluated row when sorted as in the table."""
         return torch.from_numpy(np.argsort(np.argsort(self.order)))
 
     def ordered(self, log_p: Tensor) -> Judged:
-        """Log-probabilities [N, C] in the order of the table, as rows in the order of the comparison."""
-        return Judged.of(log_p[self.back], torch.from_numpy(self.table.labels[self.order]))
+        """Reorder log-probabilities [N, C] from the order of the table to that of the comparison."""
+        return Judged.of(log_p[self.to_comparison_order], torch.from_numpy(self.table.labels[self.order]))
 
 
 @dataclass(frozen=True)
-class Said:
-    """What one run says.
+class RunProbabilities:
+    """Probabilities predicted by one run.
 
     Attributes:
-        judged: by side, the rows with their log-probabilities; a side that there is none of is left out, and `as_is`
-            is the very same as another side that says the same.
-        told_apart: by side and score, the scores of the judged rows [N] and of the others [M].
-        temperature: that of the side `after`; NaN where there is none.
+        by_side: side to the rows with their log-probabilities. Sides that do not exist are omitted; `as_is` is the same
+            object as another side if their probabilities are equal.
+        ood_scores: side to score name to the scores of the evaluated rows [N] and of the others [M].
+        temperature: temperature of the side `after`; NaN if there is none.
     """
 
-    judged: dict[str, Judged]
-    told_apart: dict[str, dict[str, tuple[Floats, Floats]]]
+    by_side: dict[str, Judged]
+    ood_scores: dict[str, dict[str, tuple[Floats, Floats]]]
     temperature: float
 
     @property
     def has_own(self) -> bool:
-        """Whether the head's own calibration is neither none nor the temperature of `after`."""
-        others = [self.judged.get(side) for side in ("before", "after")]
-        return "as_is" in self.judged and not any(self.judged["as_is"] is other for other in others)
+        """Whether the head has a calibration of its own, other than none or the temperature of `after`."""
+        others = [self.by_side.get(side) for side in ("before", "after")]
+        return "as_is" in self.by_side and not any(self.by_side["as_is"] is other for other in others)
 
 
-def said_by(record: RunRecord, place: Place) -> Said:
-    """Read the head of a run, and take what it says of the judged rows and of the others.
+def probabilities_of(record: RunRecord, evaluated: EvaluatedRows) -> RunProbabilities:
+    """Load the head of a run and predict the evaluated rows and the others.
 
     Raises:
-        StoreError: the run is of another table or split.
-        ValueError: its head is missing or damaged, or was made for vectors of another recipe than the others are of.
+        StoreError: the run belongs to another table or split.
+        ValueError: its head is missing or damaged, or the others were extracted with another recipe.
     """
-    if (record.data.table, record.data.split) != (place.table.content_hash, place.split.hash):
+    if (record.data.table, record.data.split) != (evaluated.table.content_hash, evaluated.split.hash):
         raise StoreError(
-            f"a run is judged on the table and split that it was trained on, however: those of run {record.key} are "
-            "others. Run the bench again; it trains what is not there."
+            f"The table and split must be those that run {record.key} was trained on, but they differ. Run the bench "
+            "again to train the missing runs."
         )
-    head = _head(place.store, record)
-    answers, rows = _judged(head, place)
-    apart = _apart(head, place)
-    after = scaled(rows, apart)
-    judged = {"before": place.ordered(answers.logits.double().log_softmax(1))}
+    head = _head(evaluated.store, record)
+    predicted, rows = _predicted(head, evaluated)
+    calibration_rows = _calibration_rows(head, evaluated)
+    after = scaled(rows, calibration_rows)
+    by_side = {"before": evaluated.ordered(predicted.logits.double().log_softmax(1))}
     if after is not None:
-        judged["after"] = place.ordered(after.log_p)
-    own = _as_is(head, answers, rows, place.role, apart)
-    if own is not None:
-        as_is = place.ordered(own)
-        judged["as_is"] = next((side for side in judged.values() if _is_same(side, as_is)), as_is)
+        by_side["after"] = evaluated.ordered(after.log_p)
+    own_log_p = _as_is(head, predicted, rows, evaluated.role, calibration_rows)
+    if own_log_p is not None:
+        as_is = evaluated.ordered(own_log_p)
+        by_side["as_is"] = next((side for side in by_side.values() if _is_same(side, as_is)), as_is)
     temperature = float("nan") if after is None else after.temperature
-    logits = answers.logits[place.back]
-    return Said(judged, _told_apart(head, logits, temperature, place), temperature)
+    logits = predicted.logits[evaluated.to_comparison_order]
+    return RunProbabilities(by_side, _ood_scores(head, logits, temperature, evaluated), temperature)
 
 
 def _head(store: Path, record: RunRecord) -> Predictive:
@@ -119,62 +119,70 @@ def _head(store: Path, record: RunRecord) -> Predictive:
     return load_head(run_folder(store, record.key) / "head")
 
 
-def _judged(head: Predictive, place: Place) -> tuple[CrossFitted, Rows]:
-    """The judged rows in the order of the table, in which folds were cut when the run was evaluated."""
-    chosen = np.zeros(len(place.table.ids), dtype=bool)
-    chosen[place.order] = True
-    answers = predictions(head, place.table, chosen)
-    groups = torch.from_numpy(place.groups[np.argsort(place.order)])
-    return answers, Rows(answers.logits, torch.from_numpy(place.table.labels[chosen]), groups)
+def _predicted(head: Predictive, evaluated: EvaluatedRows) -> tuple[CrossFitted, Rows]:
+    """Predict the evaluated rows, in the order of the table, in which folds were cut when the run was evaluated."""
+    chosen = np.zeros(len(evaluated.table.ids), dtype=bool)
+    chosen[evaluated.order] = True
+    predicted = predictions(head, evaluated.table, chosen)
+    groups = torch.from_numpy(evaluated.groups[np.argsort(evaluated.order)])
+    return predicted, Rows(predicted.logits, torch.from_numpy(evaluated.table.labels[chosen]), groups)
 
 
-def _apart(head: Predictive, place: Place) -> Calibration | None:
-    """The rows that temperatures are fitted to; None where that are folds of the judged ones."""
-    source = source_of(place.split, place.role)
+def _calibration_rows(head: Predictive, evaluated: EvaluatedRows) -> Calibration | None:
+    """Predict the rows that temperatures are fitted to, or return None if temperatures are cross-fitted."""
+    source = source_of(evaluated.split, evaluated.role)
     if source == "folds":
         return None
-    chosen = place.split.roles == source
-    return Calibration(predictions(head, place.table, chosen).logits, torch.from_numpy(place.table.labels[chosen]))
+    chosen = evaluated.split.roles == source
+    return Calibration(
+        predictions(head, evaluated.table, chosen).logits, torch.from_numpy(evaluated.table.labels[chosen])
+    )
 
 
-def _as_is(head: Predictive, answers: CrossFitted, rows: Rows, role: str, apart: Calibration | None) -> Tensor | None:
-    """Log-probabilities [N, C] with the head's own calibration; cross-fitted where that was fitted to these rows.
+def _as_is(
+    head: Predictive, predicted: CrossFitted, rows: Rows, role: str, calibration_rows: Calibration | None
+) -> Tensor | None:
+    """Return log-probabilities [N, C] with the head's own calibration, cross-fitted if it was fitted to these rows.
 
-    None of an ensemble whose members were fitted to these rows.
+    Return None for an ensemble whose members were fitted to these rows.
     """
     members = head.members if isinstance(head, Ensemble) else (head,)
-    fitted_here = role == "select" and any(
-        one.layers.spec.rows in ("select", "both") and one.layers.spec.reads_rows for one in members
+    is_fitted_here = role == "select" and any(
+        member.layers.spec.rows in ("select", "both") and member.layers.spec.reads_rows for member in members
     )
-    if not fitted_here:
-        return answers.log_p.double()
+    if not is_fitted_here:
+        return predicted.log_p.double()
     if isinstance(head, Ensemble):
         return None
     prior = head.layers.spec.deployed(head.class_names, head.priors.present)
-    folds, also = folds_of(rows.labels, rows.groups), apart if head.layers.spec.rows == "both" else None
-    return cross_fitted(head.layers, rows.logits, rows.labels, folds, prior, also).log_p.double()
+    folds, extra_rows = (
+        folds_of(rows.labels, rows.groups),
+        calibration_rows if head.layers.spec.rows == "both" else None,
+    )
+    return cross_fitted(head.layers, rows.logits, rows.labels, folds, prior, extra_rows).log_p.double()
 
 
-def _is_same(one: Judged, other: Judged) -> bool:
-    return bool(np.abs(one.p - other.p).max() < SAME)
+def _is_same(first: Judged, other: Judged) -> bool:
+    return bool(np.abs(first.p - other.p).max() < TOLERANCE)
 
 
-def _told_apart(
-    head: Predictive, logits: Tensor, temperature: float, place: Place
+def _ood_scores(
+    head: Predictive, logits: Tensor, temperature: float, evaluated: EvaluatedRows
 ) -> dict[str, dict[str, tuple[Floats, Floats]]]:
-    """Scores of the judged rows and of the others, by side; an ensemble has no logits, so none that need them."""
-    if place.others is None:
+    """Return scores of the evaluated rows and of the others, by side; ensembles have no logits, so fewer scores."""
+    if evaluated.others is None:
         return {}
-    known = {
-        name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in place.others.recipes.items()
+    recipes = {
+        name: recipe.model_dump(mode="json") | {"hash": recipe.hash}
+        for name, recipe in evaluated.others.recipes.items()
     }
-    head.check_recipes(known)
-    everything: npt.NDArray[np.bool_] = np.ones(len(place.others.ids), dtype=bool)
-    others = predictions(head, place.others, everything).logits
-    found = {}
+    head.check_recipes(recipes)
+    all_rows: npt.NDArray[np.bool_] = np.ones(len(evaluated.others.ids), dtype=bool)
+    others = predictions(head, evaluated.others, all_rows).logits
+    scores_by_side = {}
     for side, t in (("before", 1.0), ("after", temperature)):
         if not (np.isnan(t) or logits.isnan().any() or others.isnan().any()):
-            own, other = scores(logits / t), scores(others / t)
-            names = OF_PROBABILITIES if isinstance(head, Ensemble) else tuple(own)
-            found[side] = {name: (own[name], other[name]) for name in names}
-    return found
+            known_scores, other_scores = scores(logits / t), scores(others / t)
+            names = OF_PROBABILITIES if isinstance(head, Ensemble) else tuple(known_scores)
+            scores_by_side[side] = {name: (known_scores[name], other_scores[name]) for name in names}
+    return scores_by_side

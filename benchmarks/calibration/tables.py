@@ -1,4 +1,4 @@
-"""A calibration report as aligned text, and as CSV, JSON or Parquet."""
+"""Format a calibration report as aligned text, and save it as CSV, JSON or Parquet."""
 
 import json
 import math
@@ -18,23 +18,24 @@ TITLES = dict(OF_CALIBRATION) | {
     "auroc_max_logit": "OOD AUROC, largest logit",
     "auroc_energy": "OOD AUROC, energy",
 }
-"""What tables call each metric."""
+"""Metric titles in tables."""
 SIDE_WORDS = {
     "before": "before temperature scaling",
     "after": "after temperature scaling",
-    "as_is": "as the heads are, with their own calibration",
+    "as_is": "as is, with the heads' own calibration",
 }
 SHOWN = ("ece", "ece_over", "ece_under", "aece", "cece", "smece", "nll", "brier", "aurc")
-"""Metrics of the text; files have them all."""
+"""Metrics in the text; files contain all of them."""
 READING = (
-    "Calibration errors of few rows are mostly noise: an interval that lies below its figure says so. Less is better, "
-    "save for AUROC. A verdict on a difference is better, worse or can't tell, by the rules of frostbench compare: its "
-    "interval is of one row by itself, over groups and seeds, and the verdict is corrected for the number of rows too."
+    "With few rows, calibration errors are mostly noise, as shown by intervals that lie below the value. Lower is "
+    "better, except for AUROC. Verdicts (better, worse or can't tell) follow the rules of frostbench compare: each "
+    "interval is for a single difference and accounts for groups and seeds; verdicts are also corrected for the number "
+    "of rows."
 )
 
 
 def to_text(report: CalibrationReport) -> str:
-    """The report as plain text: one table for each side, with metrics one below the other."""
+    """Return the report as plain text: one table per side, with one metric below the other."""
     metrics = [name for name in report.metrics if name in SHOWN or name.startswith("auroc")]
     parts = [_head(report), aligned(_temperatures(report))]
     for side in report.sides:
@@ -45,7 +46,7 @@ def to_text(report: CalibrationReport) -> str:
 
 
 def _head(report: CalibrationReport) -> str:
-    others = f"; {report.others} rows of other classes to be told apart" if report.others else ""
+    others = f"; {report.others} rows of other classes for OOD detection" if report.others else ""
     groups = int(report.draws.groups.max()) + 1
     return "\n".join(
         [
@@ -59,11 +60,11 @@ def _head(report: CalibrationReport) -> str:
 
 def _temperatures(report: CalibrationReport) -> list[list[str]]:
     lines = [["temperature by seed", *map(str, report.seeds)]]
-    return lines + [[row, *map(number, found)] for row, found in report.temperatures.items()]
+    return lines + [[row, *map(number, values)] for row, values in report.temperatures.items()]
 
 
 def table_text(report: CalibrationReport, side: str, metrics: Sequence[str]) -> str:
-    """The lines of one side: metric, row, value, difference from the baseline and verdict."""
+    """Return the lines of one side: metric, row, value, difference from the baseline and verdict."""
     lines = [["metric", "row", "value", "95 % interval", "delta", "95 % interval", "verdict"]]
     for metric in metrics:
         for row in report.rows:
@@ -75,7 +76,7 @@ def table_text(report: CalibrationReport, side: str, metrics: Sequence[str]) -> 
 
 
 def cells(line: dict[str, float | str]) -> list[str]:
-    """Value, its interval, the difference, its interval and the verdict of a line of the table, in words."""
+    """Format value, its interval, difference, its interval and verdict of a line of the table."""
     value, low, high, delta = (float(line[name]) for name in ("value", "value_low", "value_high", "delta"))
     if math.isnan(value):
         return [""] * 5
@@ -85,19 +86,19 @@ def cells(line: dict[str, float | str]) -> list[str]:
 
 
 def save(reports: Sequence[CalibrationReport], path: Path) -> None:
-    """Write the lines of all reports to a .csv, .parquet or .json file; the last also holds what was judged.
+    """Write the lines of all reports to a .csv, .parquet or .json file; JSON also contains their descriptions.
 
     Raises:
-        OutputError: the file has another ending, or cannot be written.
+        OutputError: the file has another suffix, or cannot be written.
     """
     tables = [r.table.assign(cache=r.cache, role=r.role, baseline=r.baseline) for r in reports]
-    whole = pd.concat(tables, ignore_index=True)
-    write_table(whole, lambda: [_about(r, t) for r, t in zip(reports, tables, strict=True)], path)
+    joined = pd.concat(tables, ignore_index=True)
+    write_table(joined, lambda: [_about(r, t) for r, t in zip(reports, tables, strict=True)], path)
 
 
 def _about(report: CalibrationReport, table: pd.DataFrame) -> dict[str, object]:
     names = ("title", "cache", "role", "baseline", "rows", "best", "seeds", "runs_seen", "others", "notes")
     about = {name: vars(report)[name] for name in names}
-    temperatures = {row: [None if math.isnan(t) else t for t in found] for row, found in report.temperatures.items()}
+    temperatures = {row: [None if math.isnan(t) else t for t in values] for row, values in report.temperatures.items()}
     lines = json.loads(table.to_json(orient="records"))
     return about | {"resamples": report.draws.count, "temperatures": temperatures, "table": lines}

@@ -1,1 +1,1 @@
-"""Comparison: paired intervals, verdicts and tables of differences."""
+"""Paired comparisons of runs: intervals, verdicts and tables of differences."""

@@ -1,5 +1,6 @@
-"""In which options two runs differ, and what a run costs."""
+"""Options in which two runs differ, and the size of a run's head."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +19,10 @@ class Change:
     """An option in which a run differs from another.
 
     Attributes:
-        path: dotted, or a word for what is no option.
-        before: its value in the other run, None where that has no such option.
-        after: its value in this run.
-        title: what it is called, empty where the path says it.
+        path: dotted path of the option, or a word for a difference in the data.
+        before: value in the base run, or None if it has no such option.
+        after: value in this run.
+        title: title of the option; empty if the path is clear enough.
     """
 
     path: str
@@ -31,23 +32,23 @@ class Change:
 
 
 def option_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
-    """The options in which a run differs from the base; defaults of a changed `kind` are left out.
+    """Return the options in which a run differs from the base, without the defaults of a changed `kind`.
 
-    An ensemble has no options of its own: where one is, only the members are told.
+    An ensemble has no options of its own: if either run is one, only the members are reported.
     """
     if base.members or other.members:
         return (Change("members", _members(base) if base.members else None, _members(other)),)
-    before, now = leaves(base.full_spec), leaves(other.full_spec)
+    before, after = leaves(base.full_spec), leaves(other.full_spec)
     named = leaves(base.spec) | leaves(other.spec)
     return tuple(
         Change(
             path,
             shown(before[path]) if path in before else None,
-            shown(now[path]),
+            shown(after[path]),
             label_of(RunSpec, path, other.full_spec),
         )
         for path in named
-        if path in now and now[path] != before.get(path)
+        if path in after and after[path] != before.get(path)
     )
 
 
@@ -56,17 +57,17 @@ def _members(run: RunRecord) -> str:
 
 
 def data_changes(base: RunRecord, other: RunRecord) -> tuple[Change, ...]:
-    """What differs between the data of two runs: the cache, where its content does, and the vector columns."""
-    found, a, b = [], base.data, other.data
+    """Return the differences between two runs' data: the cache, if its content differs, and the vector columns."""
+    changes, a, b = [], base.data, other.data
     if a.table != b.table:
-        found.append(Change("cache", a.cache, b.cache))
+        changes.append(Change("cache", a.cache, b.cache))
     if a.columns != b.columns:
-        found.append(Change("columns", ", ".join(a.columns), ", ".join(b.columns), label_of(RunSpec, "columns")))
-    return tuple(found)
+        changes.append(Change("columns", ", ".join(a.columns), ", ".join(b.columns), label_of(RunSpec, "columns")))
+    return tuple(changes)
 
 
 def head_parameters(store: Path, key: str) -> int | None:
-    """How many numbers the body and the classifier of a run's head hold; None where no head is kept with the run.
+    """Count the parameters in the body and classifier of a run's head; None if no head is stored with the run.
 
     Raises:
         StoreError: the head cannot be read.
@@ -80,17 +81,10 @@ def head_parameters(store: Path, key: str) -> int | None:
             shapes = [tensors.get_slice(name).get_shape() for name in names]
     except (OSError, SafetensorError) as error:
         raise StoreError(
-            f"a run's head must be readable, however: {path} is not ({error}). Delete the run's folder and run again."
+            f"The run's head {path} cannot be read ({error}). Delete the run's folder and run the bench again."
         ) from error
-    return sum(_product(shape) for shape in shapes)
+    return sum(int(math.prod(shape)) for shape in shapes)
 
 
 def _is_parameter(name: str) -> bool:
     return name.startswith(("head.body.", "head.classifier."))
-
-
-def _product(shape: list[int]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total

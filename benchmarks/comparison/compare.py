@@ -1,4 +1,4 @@
-"""Comparing rows of runs with a baseline: paired on the same rows, over seeds, with an interval and a verdict."""
+"""Compare rows of runs with a baseline: paired on the same images, over seeds, with an interval and a verdict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,34 +22,35 @@ from frostbench.benchmarks.runs.tuning import Tuned, lines_of
 Role = Literal["select", "test"]
 ROLE_WORDS = {"select": "validation rows (select)", "test": "TEST rows"}
 RESAMPLES = 2000
-"""Enough for a variance: by chance it is off by 3 %, and a width by half of that, however many rows there are."""
+"""Default number of bootstrap resamples: a variance from so many has a standard error of 3 %, an interval's width
+half that."""
 UNTUNED: Mapping[str, Tuned] = MappingProxyType({})
-"""Of a bench that does not tune its rows."""
+"""Value for benches that do not tune their rows."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found.
+    """Result of a comparison.
 
     Attributes:
-        title: what was compared.
-        role: whose rows it was made on.
+        title: title of the comparison.
+        role: role of the evaluated rows.
         baseline: name of the row that the others are compared with.
-        rows: row name to run keys, one per seed; the baseline first.
-        table: one line per row and metric: row, metric, value (mean over seeds), seed_sd (of the delta, or of the
-            value for the baseline), delta, low, high (95 %, of the row by itself), sd_groups and sd_seeds (what the
-            choice of groups and the seeds add to the doubt about delta), p (over both, of the row by itself), p_holm
-            (corrected over the rows; the verdict's), more_groups and more_seeds (what would settle a difference that
-            cannot be told: a factor and a number), judged (whether a verdict could be given), verdict; NaN where
-            there is no such figure.
-        n_rows: evaluated rows.
-        n_groups: their groups.
+        rows: row name to run keys, one per seed; the baseline comes first.
+        table: one line per row and metric: row, metric, value (mean over seeds), seed_sd (standard deviation over seeds
+            of the delta, or of the value for the baseline), delta, low, high (95 % interval of delta, not corrected for
+            the number of rows), sd_groups and sd_seeds (standard errors of delta due to the sampling of groups and to
+            the seeds), p (two-sided, not corrected), p_holm (Holm-corrected over the rows; decides the verdict),
+            more_groups and more_seeds (estimated data for a verdict on an undecided difference: a factor and a total),
+            judged (whether a verdict was possible), verdict; NaN if there is no such figure.
+        n_rows: number of evaluated rows.
+        n_groups: number of groups among them.
         seeds: seeds of every row.
-        resamples: bootstrap resamples.
-        runs_seen: runs of the store that were evaluated on the same rows.
-        notes: what a reader must know of it.
-        settings: of a bench that tunes its rows, one line per setting tried: row, setting, value (macro F1 on the
-            selection rows, mean over seeds; None where it cannot win), won, runs and problem.
+        resamples: number of bootstrap resamples.
+        runs_seen: number of runs in the store that were evaluated on the same rows.
+        notes: caveats about the data, the figures and the runs.
+        settings: for a bench that tunes its rows, one entry per setting tried: row, setting, value (macro F1 on the
+            validation rows, mean over seeds; None if the setting cannot win), won, runs and problem.
     """
 
     title: str
@@ -66,18 +67,18 @@ class Comparison:
     settings: tuple[dict[str, Any], ...] = ()
 
     def line(self, row: str, metric: str) -> dict[str, Any]:
-        """The line of the table for one row and metric."""
+        """Return the line of the table for one row and metric."""
         chosen = self.table[(self.table["row"] == row) & (self.table["metric"] == metric)]
         return {str(name): value for name, value in chosen.iloc[0].items()}
 
     @property
     def chance(self) -> tuple[float, int]:
-        """At most how many metrics would have a verdict if all rows were equal, and how many have one."""
+        """Expected number of metrics with a verdict if all rows were equal (at most), and the actual number."""
         return chance_verdicts(self.table)
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics that could be compared, in order."""
+        """Names of the compared metrics, in order."""
         return list(dict.fromkeys(self.table["metric"]))
 
 
@@ -97,17 +98,17 @@ def compare(
     Args:
         store: the run store.
         rows: row name to run keys, one per seed, such as `chosen_rows(bench)[0].rows`.
-        baseline: the row to compare with; None means the first.
-        role: whose rows are compared; test only when everything else is decided.
-        title: what the table is called.
-        resamples: how many, B; None takes 2000.
-        seed: of the resamples.
-        tuned: what became of the settings of each row, such as `chosen_rows(bench)[0].tuned`.
+        baseline: the row to compare with, or None for the first.
+        role: role of the rows to evaluate on; use test only once everything else is decided.
+        title: title of the comparison.
+        resamples: number of bootstrap resamples, B; None means 2000.
+        seed: random seed of the resamples.
+        tuned: tuning result of each row, such as `chosen_rows(bench)[0].tuned`.
 
     Raises:
-        StoreError: a run is missing, or runs are of other images, splits, seeds, classes or background classes.
+        StoreError: a run is missing, or the runs differ in images, splits, seeds, classes or background classes.
     """
-    paired = load(store, ordered(rows, baseline), role)
+    paired = load(store, baseline_first(rows, baseline), role)
     count = resamples or RESAMPLES
     drawn = resample(paired, count, seed)
     return comparison_of(store, paired, drawn, role, title=title, resamples=count, tuned=tuned)
@@ -123,7 +124,7 @@ def comparison_of(
     resamples: int,
     tuned: Mapping[str, Tuned] = UNTUNED,
 ) -> Comparison:
-    """The comparison of runs that were read and resampled already; the arguments are those of `compare`."""
+    """Build the comparison from runs that are already loaded and resampled; for the arguments see `compare`."""
     runs_seen, unreadable = count_runs(store, paired.facts.split)
     return Comparison(
         title=title,
@@ -141,13 +142,13 @@ def comparison_of(
     )
 
 
-def ordered(rows: Mapping[str, Sequence[str]], baseline: str | None) -> dict[str, tuple[str, ...]]:
-    """The rows, the baseline first; None means that it is the first already.
+def baseline_first(rows: Mapping[str, Sequence[str]], baseline: str | None) -> dict[str, tuple[str, ...]]:
+    """Return the rows with the baseline first; None means that the first row is the baseline.
 
     Raises:
-        StoreError: the baseline is none of the rows, or there are none.
+        StoreError: the baseline is not one of the rows, or there are no rows.
     """
     base = next(iter(rows), None) if baseline is None else baseline
     if base is None or base not in rows:
-        raise StoreError(f"the baseline is one of the rows {list(rows)}, however: {base!r} came. Name one of them.")
+        raise StoreError(f"The baseline must be one of the rows {list(rows)}, got {base!r}. Name one of them.")
     return {base: tuple(rows[base])} | {name: tuple(keys) for name, keys in rows.items() if name != base}

@@ -1,4 +1,4 @@
-"""Resamples of groups: how often each of G groups comes up in G draws with replacement."""
+"""Bootstrap resamples of groups: the multiplicity of each of G groups in G draws with replacement."""
 
 import math
 from collections.abc import Iterator
@@ -11,24 +11,24 @@ import numpy.typing as npt
 
 Counts = npt.NDArray[np.uint8]
 MANY_GROUPS = 8192
-"""From here on, counting Poisson numbers and topping them up is faster than counting draws."""
+"""From this many groups on, drawing Poisson counts and topping them up is faster than counting draws."""
 MOST_GROUPS = 2**24
-"""Below this, float32 counts groups exactly."""
+"""Below this many groups, float32 holds their counts exactly."""
 CELLS = 2**16
 MOST_KEPT = 2**26
-"""Multiplicities that are kept for the next comparison of the same images, a byte each."""
+"""Most multiplicities that are cached for the next comparison on the same images, one byte each."""
 OPEN = 255
-"""Stands for a count that 16 bits do not decide."""
+"""Marks a cell of the table in which 16 bits do not determine the count."""
 
 
 def resamples(n_groups: int, count: int, seed: int, step: int) -> Iterator[npt.NDArray[Any]]:
-    """Multiplicities of `count` resamples of G groups, in pieces [G, b]; every column sums to G.
+    """Yield multiplicities of `count` resamples of G groups, in chunks [G, b]; every column sums to G.
 
     Args:
-        n_groups: G.
-        count: resamples in all.
-        seed: of the draws.
-        step: most resamples of one piece.
+        n_groups: number of groups, G.
+        count: total number of resamples.
+        seed: random seed.
+        step: most resamples per chunk.
     """
     if n_groups * count <= MOST_KEPT:
         yield from _kept(n_groups, count, seed, step)
@@ -38,7 +38,7 @@ def resamples(n_groups: int, count: int, seed: int, step: int) -> Iterator[npt.N
 
 @lru_cache(maxsize=2)
 def _kept(n_groups: int, count: int, seed: int, step: int) -> tuple[npt.NDArray[Any], ...]:
-    """The pieces, in bytes where they fit: whoever compares runs compares more of them on the same images."""
+    """Return the chunks, as bytes if they fit; cached, since further comparisons usually use the same images."""
     return tuple(_packed(piece) for piece in _drawn(n_groups, count, seed, step))
 
 
@@ -53,54 +53,58 @@ def _drawn(n_groups: int, count: int, seed: int, step: int) -> Iterator[npt.NDAr
     poisson = _Poisson.of(1 - 6 / math.sqrt(n_groups)) if MANY_GROUPS <= n_groups < MOST_GROUPS else None
     for start in range(0, count, step):
         size = min(step, count - start)
-        yield _counted(n_groups, size, generator) if poisson is None else _topped_up(poisson, n_groups, size, generator)
+        yield (
+            _drawn_directly(n_groups, size, generator)
+            if poisson is None
+            else _drawn_by_poisson(poisson, n_groups, size, generator)
+        )
 
 
-def _counted(n_groups: int, size: int, generator: np.random.Generator) -> npt.NDArray[np.intp]:
+def _drawn_directly(n_groups: int, size: int, generator: np.random.Generator) -> npt.NDArray[np.intp]:
     draws = (np.bincount(generator.integers(0, n_groups, n_groups), minlength=n_groups) for _ in range(size))
     return np.stack(list(draws), axis=1)
 
 
-def _topped_up(
+def _drawn_by_poisson(
     poisson: "_Poisson", n_groups: int, size: int, generator: np.random.Generator
 ) -> npt.NDArray[np.float32]:
-    """Multinomial counts [G, b] of G draws each.
+    """Draw multinomial counts [G, b] of G draws each.
 
-    Independent Poisson counts are, given their sum S, the counts of S draws. Their mean is so far below 1 that S is at
-    most G but once in a billion times, and then the column is drawn anew; G - S plain draws make up what lacks. This
-    holds for every S, so the outcome is exactly that of G draws.
+    Independent Poisson counts are, given their sum S, distributed as the counts of S draws. Their mean is set far
+    enough below 1 that S exceeds G only once in a billion columns; such a column is drawn again. G - S plain draws fill
+    the rest. As this holds for every S, the result has exactly the distribution of G draws.
     """
     counts = poisson.draw(n_groups * size, generator).reshape(n_groups, size).astype(np.float32)
-    lacking = n_groups - _totals(counts)
-    for column in np.flatnonzero(lacking < 0):
-        while lacking[column] < 0:
+    missing = n_groups - _totals(counts)
+    for column in np.flatnonzero(missing < 0):
+        while missing[column] < 0:
             counts[:, column] = poisson.draw(n_groups, generator)
-            lacking[column] = n_groups - int(counts[:, column].sum())
-    more = generator.integers(0, n_groups, int(lacking.sum()))
-    np.add.at(counts.reshape(-1), more * size + np.repeat(np.arange(size), lacking), np.float32(1))
+            missing[column] = n_groups - int(counts[:, column].sum())
+    more = generator.integers(0, n_groups, int(missing.sum()))
+    np.add.at(counts.reshape(-1), more * size + np.repeat(np.arange(size), missing), np.float32(1))
     return counts
 
 
 def _totals(counts: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-    """Sums of the columns [b] of counts [G, b], which float32 holds exactly.
+    """Return the column sums [b] of counts [G, b], which float32 holds exactly.
 
-    Rows are added 64 at a time: as fast as a product with ones, and without the threads of a linear algebra library,
-    which would keep every core spinning between the pieces.
+    Adding 64 rows at a time is as fast as a product with ones, but does not start the threads of a linear algebra
+    library, which would keep all cores spinning between chunks.
     """
-    whole, size = len(counts) // 64 * 64, counts.shape[1]
-    folded = counts[:whole].reshape(-1, 64 * size).sum(0).reshape(64, size)
-    totals: npt.NDArray[np.float32] = folded.sum(0) + counts[whole:].sum(0)
+    full, size = len(counts) // 64 * 64, counts.shape[1]
+    folded = counts[:full].reshape(-1, 64 * size).sum(0).reshape(64, size)
+    totals: npt.NDArray[np.float32] = folded.sum(0) + counts[full:].sum(0)
     return totals.astype(np.int64)
 
 
 @dataclass(frozen=True)
 class _Poisson:
-    """A Poisson distribution by inversion: 16 bits of a uniform number look the count up in a table.
+    """A Poisson distribution sampled by inversion: 16 bits of a uniform number index a table of counts.
 
     Attributes:
         below: cumulative probabilities.
-        table: [65536] the count, or OPEN where a cumulative probability lies inside the cell, so that a draw inside the
-            cell decides.
+        table: [65536] the count, or OPEN if a cumulative probability lies inside the cell and a further draw must
+            decide.
     """
 
     below: npt.NDArray[np.float64]

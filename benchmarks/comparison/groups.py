@@ -1,4 +1,4 @@
-"""What the groups of a comparison are worth to a figure: a mean over classes hangs on the groups of the rare ones."""
+"""Correction of bootstrap variances for few groups; a macro average depends on the groups of its rare classes."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.stats import poisson
 
-from frostbench.benchmarks.comparison.bootstrap import Floats, Frame, Ints
+from frostbench.benchmarks.comparison.frame import Floats, Frame, Ints
 
 OF_CLASSES = {
     "macro_f1_fg": "fg",
@@ -18,68 +18,71 @@ OF_CLASSES = {
     "recall_medium": "medium",
     "recall_few": "few",
 }
-"""Metrics that are means over classes, and the classes (`Frame.classes`)."""
+"""Macro averages and the classes they cover (keys of `Frame.classes`)."""
 OF_GAPS = ("ece", "ece_over", "ece_under", "aece", "cece", "smece", "mce", "rmsce", "brier_reliability")
-"""Metrics that are sizes of gaps. Near 0 a resample's noise turns their signs, and they seem to move too little."""
+"""Metrics that are absolute gaps. Near 0, the noise of a resample flips the sign of gaps, so their bootstrap
+variance is too small."""
 GAP_GROWTH = 4 / 3
-"""Of the variance of those, from simulations of ECE (docs/results/verdicts.md)."""
+"""Factor for the variance of these metrics, from simulations of ECE (docs/results/verdicts.md)."""
 OF_SEVERAL = 3
-"""Of the degrees of freedom of a mean over several classes. A class that is empty in a resample counts with 0, so the
-variance grows with the difference itself, and Satterthwaite's t is too wide: by itself it gave .4 to 2 % of verdicts in
-regimes where 5 % are allowed (docs/results/verdicts.md has the level with this factor)."""
+"""Factor for the degrees of freedom of an average over several classes. A class that is absent from a resample
+counts as 0, so the variance grows with the difference itself, and Satterthwaite's t is too wide: without this
+factor it gave .4 to 2 % of verdicts in settings where 5 % are allowed (docs/results/verdicts.md reports the level
+with it)."""
 
 
 @dataclass(frozen=True)
-class Groups:
-    """The groups behind the variance of a figure over resamples.
+class VarianceCorrection:
+    """Correction of a metric's variance over resamples for the number of groups behind it.
 
     Attributes:
-        growth: by what the variance over resamples must be multiplied; NaN where it says nothing.
-        freedom: degrees of freedom of the result.
+        factor: factor for the variance over resamples; NaN if that variance is meaningless.
+        freedom: degrees of freedom of the corrected variance.
     """
 
-    growth: float | Floats
+    factor: float | Floats
     freedom: float | Floats
 
     @classmethod
-    def of(cls, frame: Frame, metric: str) -> "Groups":
-        """The groups of a metric."""
+    def of(cls, frame: Frame, metric: str) -> "VarianceCorrection":
+        """Return the correction for a metric."""
         if metric in OF_CLASSES:
             return cls._of(frame.groups_by_class[frame.classes[OF_CLASSES[metric]]])
-        growth = GAP_GROWTH if metric in OF_GAPS else 1.0
-        whole = frame.n_groups
-        return cls(growth * whole / (whole - 1) if whole > 1 else np.nan, max(whole - 1, 1))
+        factor = GAP_GROWTH if metric in OF_GAPS else 1.0
+        n = frame.n_groups
+        return cls(factor * n / (n - 1) if n > 1 else np.nan, max(n - 1, 1))
 
     @classmethod
-    def of_each_class(cls, frame: Frame) -> "Groups":
-        """The groups of every class by itself, [C]; NaN in a class without rows."""
-        each = [cls._of(frame.groups_by_class[[c]]) for c in range(len(frame.train_counts))]
-        return cls(np.array([one.growth for one in each]), np.array([one.freedom for one in each]))
+    def of_each_class(cls, frame: Frame) -> "VarianceCorrection":
+        """Return the correction for each class on its own, [C]; NaN for a class without rows."""
+        corrections = [cls._of(frame.groups_by_class[[c]]) for c in range(len(frame.train_counts))]
+        return cls(np.array([c.factor for c in corrections]), np.array([c.freedom for c in corrections]))
 
     @classmethod
-    def _of(cls, counts: Ints) -> "Groups":
-        """The groups of a mean over classes that have so many groups each.
+    def _of(cls, counts: Ints) -> "VarianceCorrection":
+        """Return the correction for an average over classes with these numbers of groups.
 
-        With one variance in all classes that of the mean is in proportion to sum 1 / n, of which the bootstrap sees
-        the sum of `seen`; the degrees of freedom are Satterthwaite's, for several classes times `OF_SEVERAL`.
+        If all classes have the same variance, that of the average is proportional to sum 1 / n, of which the bootstrap
+        sees the sum of `bootstrap_variance`. The degrees of freedom are Satterthwaite's, times `OF_SEVERAL` for several
+        classes.
         """
         if not counts.all() or not len(counts):
             return cls(np.nan, 1)
-        found = np.array([seen(int(n)) for n in counts])
-        growth = max(1.0, float((1 / counts).sum() / found.sum()))
-        freedom = float(found.sum() ** 2 / (found**2 / np.maximum(counts - 1, 1)).sum())
-        return cls(growth, freedom * (OF_SEVERAL if len(counts) > 1 else 1))
+        variances = np.array([bootstrap_variance(int(n)) for n in counts])
+        factor = max(1.0, float((1 / counts).sum() / variances.sum()))
+        freedom = float(variances.sum() ** 2 / (variances**2 / np.maximum(counts - 1, 1)).sum())
+        return cls(factor, freedom * (OF_SEVERAL if len(counts) > 1 else 1))
 
 
 @lru_cache(maxsize=4096)
-def seen(n: int) -> float:
-    """The variance over resamples of the mean of a class with n groups, where that of a group is 1.
+def bootstrap_variance(n: int) -> float:
+    """Return the variance over resamples of the mean of a class with n groups of variance 1.
 
-    A resample holds M of its groups, about Poisson(n). Given some, the mean over them moves by (n - 1) / n · 1 / M, for
-    a population of n has that part of the variance. Without any the class counts with 0, and a mean that by itself is
-    off 0 by 1 / n goes there. Of many groups, it is 1 / n.
+    A resample contains M of its groups, approximately Poisson(n). Given M > 0, their mean has variance (n - 1) / (n M),
+    since the variance within a sample of n is smaller by (n - 1) / n. If M = 0 the class counts as 0, which replaces a
+    mean whose own variance is 1 / n. For many groups the result approaches 1 / n.
 
-    >>> [round(seen(n) * n, 3) for n in (1, 2, 4, 100)]
+    >>> [round(bootstrap_variance(n) * n, 3) for n in (1, 2, 4, 100)]
     [0.233, 0.616, 0.989, 1.0]
     """
     drawn = np.arange(1, n + 20 * math.isqrt(n) + 20)

@@ -1,4 +1,4 @@
-"""What a reader must know of a comparison before trusting it."""
+"""Notes on what limits the conclusions of a comparison."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,19 +7,19 @@ from types import MappingProxyType
 import numpy as np
 from scipy.special import stdtrit
 
-from frostbench.benchmarks.comparison.bootstrap import FEWEST_CLASS_GROUPS, FEWEST_ROWS
 from frostbench.benchmarks.comparison.deltas import FEWEST_GROUPS
+from frostbench.benchmarks.comparison.frame import FEWEST_CLASS_GROUPS, FEWEST_ROWS
 from frostbench.benchmarks.comparison.paired import Paired
-from frostbench.benchmarks.comparison.significance import ALONE_SHARE, LEVEL
+from frostbench.benchmarks.comparison.significance import LEVEL, UNPAIRED_SHARE
 from frostbench.benchmarks.runs.record import DataFacts, RunRecord, notes_by_seed
 from frostbench.benchmarks.runs.tuning import Tuned
 from frostbench.benchmarks.runs.tuning_notes import SETTLED, notes_on_tuning
 
 SHOWN = 10
-"""Names that one note lists."""
+"""Most names that a note lists."""
 
 ENDINGS = MappingProxyType({"stopped": "was stopped at epoch", "diverged": "diverged at epoch"})
-"""Ways for training to end early that a reader must know of."""
+"""Early endings of training that are reported."""
 
 
 def notes_of(
@@ -28,35 +28,37 @@ def notes_of(
     unreadable: Sequence[str],
     tuned: Mapping[str, Tuned] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Notes on the data, the figures, the rows and the store, in this order.
+    """Return notes on the data, the figures, the rows and the store, in this order.
 
     Args:
         paired: the compared rows; the first is the baseline.
-        role: whose rows they were compared on.
-        unreadable: records of the store that could not be counted.
-        tuned: what became of the settings of each row; empty where the bench does not tune.
+        role: role of the evaluated rows.
+        unreadable: records of the store that could not be read.
+        tuned: tuning result of each row; empty if the bench does not tune.
     """
     notes = _on_data(paired.facts) + _on_figures(paired)
     notes += notes_on_tuning(tuned, len(paired.seeds), is_select=role == "select")
-    # Held-out predictions of cross-validation are made at epochs that other folds chose.
+    # In cross-validation, the epoch of a held-out prediction was chosen on other folds.
     if role == "select" and not paired.facts.folds:
-        notes += _on_optimism(paired, tuned)
+        notes += _on_selection(paired, tuned)
     notes += _on_rows(paired)
     if unreadable:
-        notes.append(f"{len(unreadable)} records of the store cannot be read and are not counted: {_named(unreadable)}")
+        notes.append(f"Records of the store that cannot be read and are not counted: {_named(unreadable)}")
     return tuple(notes)
 
 
 def _named(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more." if more > 0 else ".")
+    extra = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {extra} more." if extra > 0 else ".")
 
 
 def _on_data(data: DataFacts) -> list[str]:
     notes = list(data.warnings)
-    notes += [f"classes missing from {role}: {_named(names)}" for role, names in data.missing.items() if names]
+    notes += [f"Classes missing from {role}: {_named(names)}" for role, names in data.missing.items() if names]
     if data.forced:
-        notes.append(f"Classes that got a group back for training, since all were cut away: {_named(data.forced)}")
+        notes.append(
+            f"Classes that kept a group for training because the split would have left none: {_named(data.forced)}"
+        )
     if data.small:
         notes.append(f"Classes with too few rows for every fold of the split: {_named(data.small)}")
     return notes
@@ -67,63 +69,66 @@ def _on_figures(paired: Paired) -> list[str]:
     runs = [run for records in paired.records.values() for run in records]
     seeds, notes = len({run.seed for run in runs}), []
     if frame.n_groups < FEWEST_GROUPS:
-        notes.append(f"There are {frame.n_groups} groups, fewer than {FEWEST_GROUPS}: no verdicts are given.")
+        notes.append(f"There are only {frame.n_groups} groups; verdicts need at least {FEWEST_GROUPS}.")
     if seeds == 1:
-        notes.append("There is one seed, so the spread over seeds is unknown: verdicts need two seeds, better five.")
-    elif compared and needed(seeds, compared) > 2 and any(run.reason != "solved" for run in runs):
-        now, then = needed(seeds, compared), needed(seeds + 2, compared)
+        notes.append("With one seed, the variation over seeds is unknown: verdicts need two seeds, preferably five.")
+    elif compared and detectable(seeds, compared) > 2 and any(run.reason != "solved" for run in runs):
+        current, with_more = detectable(seeds, compared), detectable(seeds + 2, compared)
         rows = "1 row" if compared == 1 else f"{compared} rows"
         notes.append(
-            f"With {seeds} seeds and {rows} to compare, a verdict needs a difference of about {now:.1f} times the "
-            f"spread of one run over seeds (sd); with {seeds + 2} seeds {then:.1f}."
+            f"With {seeds} seeds and {rows} to compare, a verdict needs a difference of at least about {current:.1f} "
+            f"times the standard deviation of a run over seeds; with {seeds + 2} seeds, {with_more:.1f} times."
         )
     thin = [paired.facts.class_names[c] for c in np.flatnonzero(frame.thin())]
     if thin:
         notes.append(
-            f"{len(thin)} classes have fewer than {FEWEST_ROWS} rows or {FEWEST_CLASS_GROUPS} groups here, so their "
-            f"figures are noise: {_named(thin)}"
+            f"Classes with fewer than {FEWEST_ROWS} evaluated rows or {FEWEST_CLASS_GROUPS} groups, whose figures are "
+            f"mostly noise: {_named(thin)}"
         )
     return notes
 
 
-def needed(seeds: int, rows: int) -> float:
-    """By how many times the sd of one run over seeds a difference must exceed 0, were there no doubt over groups.
+def detectable(seeds: int, rows: int) -> float:
+    """Return the smallest detectable difference, in standard deviations of a run over seeds, without group variance.
 
-    Both rows spread alike, so the degrees of freedom are those of both.
+    Both rows are assumed to vary equally, so the degrees of freedom of both are added.
 
-    >>> [round(needed(seeds, 7), 1) for seeds in (3, 5, 7)]
+    >>> [round(detectable(seeds, 7), 1) for seeds in (3, 5, 7)]
     [4.4, 2.4, 1.8]
     """
-    level = LEVEL * ALONE_SHARE / rows
+    level = LEVEL * UNPAIRED_SHARE / rows
     return float(stdtrit(2 * (seeds - 1), 1 - level / 2)) * math.sqrt(2 / seeds)
 
 
-def _on_optimism(paired: Paired, tuned: Mapping[str, Tuned]) -> list[str]:
-    """Which rows chose their epoch on the rows they are compared on, and which of them had more to choose from."""
-    first = {name: runs[0] for name, runs in paired.records.items()}
-    stepped = {name: run for name, run in first.items() if run.gradient_norm is None and run.reason != "solved"}
-    solved = [name for name in paired.records if name not in stepped]
+def _on_selection(paired: Paired, tuned: Mapping[str, Tuned]) -> list[str]:
+    """Name the rows that chose their epoch on the evaluated rows, and those that had more epochs to choose from."""
+    first_runs = {name: runs[0] for name, runs in paired.records.items()}
+    gradient_trained = {
+        name: run for name, run in first_runs.items() if run.gradient_norm is None and run.reason != "solved"
+    }
+    closed_form = [name for name in paired.records if name not in gradient_trained]
     notes = []
-    # Of tuned rows another note says that they are optimistic, solved ones included.
-    if stepped and solved and not any(one.was_chosen for one in tuned.values()):
+    # For tuned rows, another note says that all of them are optimistic, including closed-form ones.
+    if gradient_trained and closed_form and not any(result.was_chosen for result in tuned.values()):
         notes.append(
-            f"These rows chose their epoch on the very rows compared here and may look better than they are: "
-            f"{_quoted(stepped)}; {_quoted(solved)} did not: {SETTLED}."
+            f"These rows chose their epoch on the same rows they are compared on and may look better than they are: "
+            f"{_quoted(gradient_trained)}; {_quoted(closed_form)} did not: {SETTLED}."
         )
-    # The members of an ensemble are rows themselves; it chose nothing besides.
-    budgets = {name: _budgets(run, tuned.get(name)) for name, run in stepped.items() if not run.members}
+    # The members of an ensemble are rows themselves; the ensemble itself chose nothing.
+    budgets = {name: _budgets(run, tuned.get(name)) for name, run in gradient_trained.items() if not run.members}
     others = [name for name, budget in budgets.items() if budget != next(iter(budgets.values()))]
     if others:
         notes.append(
-            f"Rows differ in schedule or patience, and more epochs to choose from look better on these rows: "
-            f"{_quoted(others)} against {next(iter(budgets))!r}; equal schedules avoid that, or {SETTLED}."
+            "Rows differ in schedule or patience, and a row with more epochs to choose from looks better on the rows "
+            f"that chose its epoch: {_quoted(others)} against {next(iter(budgets))!r}; equal schedules avoid that, or "
+            f"{SETTLED}."
         )
     return notes
 
 
 def _budgets(run: RunRecord, tuned: Tuned | None) -> set[str]:
-    """Schedule and patience of a row, or all those that its settings could choose from."""
-    specs = [run.full_spec] if tuned is None else [one.spec.model_dump(mode="json") for one in tuned.tried]
+    """Return schedule and patience of a row, or all those that its settings could choose from."""
+    specs = [run.full_spec] if tuned is None else [setting.spec.model_dump(mode="json") for setting in tuned.tried]
     return {f"{spec['train']['schedule']} {spec['train']['early_stop']['patience']}" for spec in specs}
 
 
@@ -132,39 +137,38 @@ def _quoted(names: Sequence[str] | dict[str, RunRecord]) -> str:
 
 
 def _on_rows(paired: Paired) -> list[str]:
-    (base, answers), *others = paired.answers.items()
+    (base, predictions), *others = paired.predictions.items()
     notes = []
-    for name, own in others:
-        if all(one.same_as(other) for one, other in zip(own, answers, strict=True)):
-            notes.append(f"Row {name!r} gave exactly the answers of {base!r}: its options had no effect.")
+    for name, row_predictions in others:
+        if all(run.same_as(other) for run, other in zip(row_predictions, predictions, strict=True)):
+            notes.append(f"The predictions of {name!r} are identical to those of {base!r}: its options had no effect.")
     for name, records in paired.records.items():
         failed = [str(run.seed) for run in records if run.reason == "not_converged"]
         if failed:
             notes.append(f"The solver of {name!r} did not converge for seed {', '.join(failed)}.")
-        runs = zip(records, paired.answers[name], strict=True)
-        damaged = [str(run.seed) for run, said in runs if not said.are_numbers]
+        runs = zip(records, paired.predictions[name], strict=True)
+        damaged = [str(run.seed) for run, run_predictions in runs if not run_predictions.are_valid]
         if damaged:
-            notes.append(f"The figures of {name!r} are left out, for seed {', '.join(damaged)} gave NaN.")
+            notes.append(f"The figures of {name!r} are omitted because seed {', '.join(damaged)} gave NaN.")
     for name, records in paired.records.items():
-        unkept = [str(run.seed) for run in records if run.chosen.epochs[1:] == (0,)]
-        if unkept:
+        reverted = [str(run.seed) for run in records if run.chosen.epochs[1:] == (0,)]
+        if reverted:
             notes.append(
-                f"No epoch of the second stage of {name!r} kept to second.max_head_loss, so the head is that of the "
-                f"first stage, for seed {', '.join(unkept)}."
+                f"No epoch of the second stage of {name!r} met second.max_head_loss, so the head of the first stage "
+                f"was kept for seed {', '.join(reverted)}."
             )
-        notes += [told for run in records if (told := _on_ending(name, run))]
-        notes += [f"{name}, {told}." for told in notes_by_seed(records)]
+        notes += [note for run in records if (note := _ending(name, run))]
+        notes += [f"{name}, {note}." for note in notes_by_seed(records)]
     if len({run.data.train_counts for records in paired.records.values() for run in records}) > 1:
-        notes.append("The runs were trained on other labels: their classes have other numbers of training rows.")
+        notes.append("The runs were trained on different labels: the number of training rows per class differs.")
     if len({run.engine for records in paired.records.values() for run in records}) > 1:
-        notes.append("The runs are of different engine versions.")
+        notes.append("The runs were trained with different engine versions.")
     return notes
 
 
-def _on_ending(name: str, run: RunRecord) -> str:
-    """What to say of a run that ended early; empty where it did not."""
+def _ending(name: str, run: RunRecord) -> str:
     if run.reason not in ENDINGS:
         return ""
     epochs = max(run.epoch, len(run.curve.get("loss", ())))
-    kept = f"; its best epoch, {run.epoch}, is kept" if run.epoch != epochs else ""
+    kept = f"; its best epoch, {run.epoch}, was kept" if run.epoch != epochs else ""
     return f"{name}, seed {run.seed}, {ENDINGS[run.reason]} {epochs}{kept}."

@@ -1,4 +1,4 @@
-"""Runs of several rows, joined image by image."""
+"""Load the runs of several rows and join them image by image."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from frostbench.benchmarks.comparison.bootstrap import Frame, Predictions
+from frostbench.benchmarks.comparison.frame import Frame, Predictions
 from frostbench.benchmarks.runs.record import DataFacts, RunRecord
 from frostbench.benchmarks.runs.store import StoreError, read_outcomes, read_record
 
@@ -19,24 +19,24 @@ class Paired:
 
     Attributes:
         frame: the images.
-        answers: row name to the answers of each seed's run.
-        records: row name to the records; the first row is the baseline.
-        ids: [N] the ids of the images, sorted.
+        predictions: row name to the predictions of each seed's run.
+        records: row name to the run records; the first row is the baseline.
+        ids: [N] image ids, sorted.
     """
 
     frame: Frame
-    answers: dict[str, tuple[Predictions, ...]]
+    predictions: dict[str, tuple[Predictions, ...]]
     records: dict[str, tuple[RunRecord, ...]]
     ids: npt.NDArray[np.object_]
 
     @property
     def baseline(self) -> str:
-        """The name of the first row."""
+        """Name of the first row."""
         return next(iter(self.records))
 
     @property
     def facts(self) -> DataFacts:
-        """What the baseline was trained and evaluated on; the split and classes are those of all."""
+        """Data that the baseline was trained and evaluated on; all rows share its split and classes."""
         return self.records[self.baseline][0].data
 
     @property
@@ -51,47 +51,47 @@ class Paired:
 
 
 def load(store: Path, rows: Mapping[str, Sequence[str]], role: str) -> Paired:
-    """The records and answers of rows of runs, joined by image.
+    """Load the records and predictions of rows of runs, joined by image.
 
     Raises:
-        StoreError: a run is missing, or runs are of other images, splits, seeds, classes or background classes.
+        StoreError: a run is missing, or the runs differ in images, splits, seeds, classes or background classes.
     """
     return join(store, {name: tuple(read_record(store, key) for key in keys) for name, keys in rows.items()}, role)
 
 
 def join(store: Path, records: Mapping[str, tuple[RunRecord, ...]], role: str) -> Paired:
-    """The runs of these records, joined by image: their caches may differ, the images that they judged may not.
+    """Join the runs of these records by image; their caches may differ, but not the images they were evaluated on.
 
     Raises:
-        StoreError: outcomes are missing, or runs are of other images, splits, seeds, classes or background classes.
+        StoreError: outcomes are missing, or the runs differ in images, splits, seeds, classes or background classes.
     """
     _check_comparable(records)
     outcomes = {name: [read_outcomes(store, run.key, role) for run in runs] for name, runs in records.items()}
     first = next(iter(outcomes.values()))[0]
     for name, frames in outcomes.items():
-        for run, own in zip(records[name], frames, strict=True):
-            _check_same_rows(own, first, f"{name!r} (cache {run.data.cache}, run {run.key})")
+        for run, run_outcomes in zip(records[name], frames, strict=True):
+            _check_same_rows(run_outcomes, first, f"{name!r} (cache {run.data.cache}, run {run.key})")
     data = next(iter(records.values()))[0].data
     labels, counts = first["label"].to_numpy(np.int64), np.array(data.train_counts, dtype=np.int64)
-    frame = Frame(labels, _numbered(first["group"], labels), counts, data.background)
+    frame = Frame(labels, _group_indices(first["group"], labels), counts, data.background)
     if not frame.classes["fg"].any():
         raise StoreError(
-            f"a comparison needs rows of foreground classes, however: all rows of role {role!r} are background. Name "
-            "fewer background classes, or choose another split."
+            f"A comparison needs rows of foreground classes, but all rows of role {role!r} are background. Name fewer "
+            "background classes, or choose another split."
         )
-    answers = {name: tuple(map(_answers, frames)) for name, frames in outcomes.items()}
-    return Paired(frame, answers, dict(records), first["id"].to_numpy(object))
+    predictions = {name: tuple(map(_predictions, frames)) for name, frames in outcomes.items()}
+    return Paired(frame, predictions, dict(records), first["id"].to_numpy(object))
 
 
-def _numbered(names: "pd.Series[str]", labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Groups [N] as numbers from 0, by label: the sums of a class then read neighbouring numbers, which is faster."""
+def _group_indices(names: "pd.Series[str]", labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Number the groups [N] in label order; the sums of a class then read adjacent memory, which is faster."""
     order = np.argsort(labels, kind="stable")
     groups = np.empty(len(labels), dtype=np.int64)
     groups[order] = pd.factorize(names.iloc[order])[0]
     return groups
 
 
-def _answers(outcomes: pd.DataFrame) -> Predictions:
+def _predictions(outcomes: pd.DataFrame) -> Predictions:
     names = ("confidence", "confidence_raw", "log_p", "brier")
     return Predictions(
         outcomes["predicted"].to_numpy(np.int64), *(outcomes[name].to_numpy(np.float64) for name in names)
@@ -101,62 +101,71 @@ def _answers(outcomes: pd.DataFrame) -> Predictions:
 def _check_comparable(records: Mapping[str, tuple[RunRecord, ...]]) -> None:
     base = next(iter(records.values()))
     for name, runs in records.items():
-        seeds, wanted = [r.seed for r in runs], [r.seed for r in base]
-        if seeds != wanted:
+        seeds, base_seeds = [r.seed for r in runs], [r.seed for r in base]
+        if seeds != base_seeds:
             raise StoreError(
-                f"compared rows need the same seeds, however: {name!r} has {seeds} and the baseline {wanted}. "
+                f"Compared rows must have the same seeds, but {name!r} has {seeds} and the baseline has {base_seeds}. "
                 "Run both with the same seeds."
             )
         for run in runs:
-            for what, shown, remedy in SAME:
-                own, other = shown(run.data), shown(base[0].data)
-                if own != other:
+            for fact, read, remedy in SAME:
+                value, expected = read(run.data), read(base[0].data)
+                if value != expected:
                     raise StoreError(
-                        f"compared runs must have the same {what}, however: {name!r} has {_told(own, other)} (cache "
-                        f"{run.data.cache}, run {run.key}) and the baseline {_told(other, own)} (cache "
-                        f"{base[0].data.cache}). {remedy}"
+                        f"Compared runs must have the same {fact}, but {name!r} has {_described(value, expected)} "
+                        f"(cache {run.data.cache}, run {run.key}) and the baseline has {_described(expected, value)} "
+                        f"(cache {base[0].data.cache}). {remedy}"
                     )
 
 
 def _background(data: DataFacts) -> tuple[str, ...]:
-    return tuple(data.class_names[place] for place in data.background)
+    return tuple(data.class_names[i] for i in data.background)
 
 
 SAME: tuple[tuple[str, Callable[[DataFacts], str | tuple[str, ...]], str], ...] = (
-    ("classes", lambda data: data.class_names, "Embed both caches from the same listing, or merge classes in neither."),
+    (
+        "classes",
+        lambda data: data.class_names,
+        "Extract both caches from the same listing; merge classes in both or neither.",
+    ),
     (
         "split",
         lambda data: data.split[:12],
-        "Image by image they cannot be compared: use caches of the same images and one split (seed and shares) for "
-        "both, then train the one that differs again.",
+        "They cannot be compared image by image: use caches of the same images and the same split (seed and shares) "
+        "for both, then retrain the one that differs.",
     ),
-    ("background", _background, "Name the same background classes for both, then train the one that differs again."),
+    (
+        "background classes",
+        _background,
+        "Name the same background classes for both, then retrain the one that differs.",
+    ),
 )
-"""What compared runs have in common besides their rows, how it is read, and what to do where it differs."""
+"""Properties that compared runs must share besides their rows, how to read each, and the remedy if it differs."""
 
 
-def _told(own: str | tuple[str, ...], other: str | tuple[str, ...]) -> str:
-    """A value in words; of class names, the count and the first that the other lacks."""
-    if isinstance(own, str):
-        return own
-    more = [name for name in own if name not in other]
-    return f"{len(own) or 'none'}" + (f", {more[0]!r} among them" if more else "")
+def _described(value: str | tuple[str, ...], other: str | tuple[str, ...]) -> str:
+    """Describe a value; for class names, their number and the first that the other value lacks."""
+    if isinstance(value, str):
+        return value
+    extra = [name for name in value if name not in other]
+    return f"{len(value) or 'none'}" + (f", including {extra[0]!r}" if extra else "")
 
 
-def _check_same_rows(own: pd.DataFrame, first: pd.DataFrame, who: str) -> None:
-    """Refuse outcomes that are not of the same rows as the baseline's, saying what differs."""
-    if len(own) == len(first) and (own["id"] == first["id"]).all():
+def _check_same_rows(outcome: pd.DataFrame, first: pd.DataFrame, name: str) -> None:
+    """Raise an error that names the difference if the outcomes are not of the same rows as the baseline's."""
+    if len(outcome) == len(first) and (outcome["id"] == first["id"]).all():
         for column in ("label", "group"):
-            differ = (own[column] != first[column]).to_numpy(bool)
-            if differ.any():
+            is_different = (outcome[column] != first[column]).to_numpy(bool)
+            if is_different.any():
                 raise StoreError(
-                    f"compared runs must have judged the same images, however: {who} has another {column} than the "
-                    f"baseline for {differ.sum()} of {len(first)} images, such as {first['id'][differ.argmax()]!r}. "
-                    "Give both caches the same labels and groups, then train the one that is out of date again."
+                    f"Compared runs must be evaluated on the same images, but the {column} in {name} differs from that "
+                    f"of the baseline for {is_different.sum()} of {len(first)} images, such as "
+                    f"{first['id'][is_different.argmax()]!r}. Give both caches the same labels and groups, then "
+                    "retrain the outdated run."
                 )
         return
-    missing, more = len(set(first["id"]) - set(own["id"])), len(set(own["id"]) - set(first["id"]))
+    missing, extra = len(set(first["id"]) - set(outcome["id"])), len(set(outcome["id"]) - set(first["id"]))
     raise StoreError(
-        f"compared runs must have judged the same images, however: {who} lacks {missing} of the {len(first)} images of "
-        f"the baseline and has {more} others. Delete the run's folder and train it again."
+        f"Compared runs must be evaluated on the same images, but {name} lacks {missing} of the baseline's "
+        f"{len(first)} images and has {extra} others. Delete the run's folder and train it again."
     )

@@ -1,113 +1,106 @@
-"""Every metric of every run on the same resamples, and the F1 of each class where two rows are set side by side."""
+"""All metrics of every run on the same resamples, and per-class F1 when two rows are compared side by side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from frostbench.benchmarks.comparison.bootstrap import (
-    HIGHER_IS_BETTER,
-    Floats,
-    Sums,
-    metrics_of,
-    point_sums,
-    resampled_sums,
-)
+from frostbench.benchmarks.comparison.bootstrap import point_sums, resampled_sums
+from frostbench.benchmarks.comparison.frame import Floats
+from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER, MAIN, Sums, metrics_of
 from frostbench.benchmarks.comparison.paired import Paired
 from frostbench.benchmarks.comparison.spread import Moments, Spread
-
-MAIN = next(iter(HIGHER_IS_BETTER))
 
 
 @dataclass(frozen=True)
 class Resampled:
-    """What R rows of S runs do on the rows themselves and on B resamples of them.
+    """Metrics of R rows of S runs on the original rows and on B resamples of them.
 
     Attributes:
-        values: metric to its values, [R, S]; NaN where a run has none, and no metric that no run has.
-        moved: metric to its means over seeds on the resamples, [R, B].
-        spreads: metric to how far the runs of each row move on the resamples, [R]; the base is the first row.
-        classes: how far F1 by class moves, [C], between the two rows that were asked for; None where none were, or
-            where a run of theirs has no figures.
+        values: metric to values, [R, S]; NaN if a run lacks it. Metrics that no run has are omitted.
+        replicates: metric to means over seeds on the resamples, [R, B].
+        spreads: metric to variances over the resamples of each row, [R]; the base is the first row.
+        classes: variances of per-class F1, [C], for the two rows requested, or None if none were or a run has no valid
+            predictions.
     """
 
     values: dict[str, Floats]
-    moved: dict[str, Floats]
+    replicates: dict[str, Floats]
     spreads: dict[str, Spread]
     classes: Spread | None = None
 
 
 def resample(paired: Paired, count: int, seed: int, sides: tuple[str, str] | None = None) -> Resampled:
-    """Draw resamples of the groups, and take every metric on them.
+    """Draw resamples of the groups and compute every metric on them.
 
     Args:
         paired: the rows.
-        count: resamples, B.
-        seed: of the draws.
-        sides: the two rows of which F1 by class is wanted too, the baseline first.
+        count: number of resamples, B.
+        seed: random seed.
+        sides: two rows to compute per-class F1 for, the baseline first.
     """
-    frame, runs = paired.frame, [run for runs in paired.answers.values() for run in runs]
-    sound = [place for place, run in enumerate(runs) if run.are_numbers]
-    points = [metrics_of(frame, sums) for sums in point_sums(frame, [runs[place] for place in sound])]
-    first, second = (_places(paired, sound, name) for name in sides) if sides else ([], [])
+    frame, runs = paired.frame, [run for runs in paired.predictions.values() for run in runs]
+    valid = [index for index, run in enumerate(runs) if run.are_valid]
+    points = [metrics_of(frame, sums) for sums in point_sums(frame, [runs[index] for index in valid])]
+    first, second = (_indices(paired, valid, name) for name in sides) if sides else ([], [])
     classes = _ClassMoments(first, second) if first and second else None
-    moved = {name: np.full((len(runs), count), np.nan) for name in _present(points)}
-    for piece, drawn in resampled_sums(frame, [runs[place] for place in sound], count, seed):
-        for place, point, sums in zip(sound, points, drawn, strict=True):
-            found = metrics_of(frame, sums)
+    replicates = {name: np.full((len(runs), count), np.nan) for name in _present(points)}
+    for chunk, sums_by_run in resampled_sums(frame, [runs[index] for index in valid], count, seed):
+        for index, point, sums in zip(valid, points, sums_by_run, strict=True):
+            metrics = metrics_of(frame, sums)
             for name in point:
-                # No resample of a whole piece may have a row of the metric; such a one counts with 0.
-                moved[name][place, piece] = found.get(name, 0.0)
+                # A metric is missing if no resample of the chunk has a row for it; count it as 0.
+                replicates[name][index, chunk] = metrics.get(name, 0.0)
         if classes is not None:
-            classes.add(drawn)
-    shape = (len(paired.answers), len(paired.seeds))
-    by_row = {name: each.reshape(*shape, count) for name, each in moved.items()}
+            classes.add(sums_by_run)
+    shape = (len(paired.predictions), len(paired.seeds))
+    by_row = {name: values.reshape(*shape, count) for name, values in replicates.items()}
     return Resampled(
-        values={name: _values(name, sound, points, shape) for name in moved},
-        moved={name: each.mean(1) for name, each in by_row.items()},
-        spreads={name: Spread.of(each) for name, each in by_row.items()},
+        values={name: _values(name, valid, points, shape) for name in replicates},
+        replicates={name: values.mean(1) for name, values in by_row.items()},
+        spreads={name: Spread.of(values) for name, values in by_row.items()},
         classes=None if classes is None else classes.spread,
     )
 
 
 def _present(points: Sequence[dict[str, Floats]]) -> list[str]:
-    """The metrics that some run has, in order; the main metric is always there."""
+    """Return the metrics that some run has, in order; the main metric is always included."""
     return [name for name in HIGHER_IS_BETTER if name == MAIN or any(name in point for point in points)]
 
 
-def _places(paired: Paired, sound: Sequence[int], name: str) -> list[int]:
-    """Where the runs of a row stand among the sound ones; empty where one of them is not sound."""
-    start = list(paired.answers).index(name) * len(paired.seeds)
-    wanted = range(start, start + len(paired.seeds))
-    return [sound.index(place) for place in wanted] if set(wanted) <= set(sound) else []
+def _indices(paired: Paired, valid: Sequence[int], name: str) -> list[int]:
+    """Return the indices of a row's runs among the valid ones; empty if one of them is not valid."""
+    start = list(paired.predictions).index(name) * len(paired.seeds)
+    indices = range(start, start + len(paired.seeds))
+    return [valid.index(index) for index in indices] if set(indices) <= set(valid) else []
 
 
-def _values(name: str, sound: Sequence[int], points: Sequence[dict[str, Floats]], shape: tuple[int, int]) -> Floats:
-    """The values [R, S] of a metric; NaN where a run has none."""
-    each = np.full(shape[0] * shape[1], np.nan)
-    for place, point in zip(sound, points, strict=True):
-        each[place] = point[name][0] if name in point else np.nan
-    return each.reshape(shape)
+def _values(name: str, valid: Sequence[int], points: Sequence[dict[str, Floats]], shape: tuple[int, int]) -> Floats:
+    """Return the values [R, S] of a metric; NaN if a run lacks it."""
+    values = np.full(shape[0] * shape[1], np.nan)
+    for index, point in zip(valid, points, strict=True):
+        values[index] = point[name][0] if name in point else np.nan
+    return values.reshape(shape)
 
 
 class _ClassMoments:
-    """The spread of F1 by class between the runs at two lists of places, gathered piece by piece."""
+    """Spread of per-class F1 of two rows, accumulated chunk by chunk; a row is given by the indices of its runs."""
 
     def __init__(self, first: Sequence[int], second: Sequence[int]) -> None:
-        self.places = (first, second)
-        self.each, self.mean, self.apart, self.between = Moments(), Moments(), Moments(), Moments()
+        self.indices = (first, second)
+        self.run, self.mean, self.run_delta, self.mean_delta = Moments(), Moments(), Moments(), Moments()
 
-    def add(self, drawn: Sequence[Sums]) -> None:
-        """Take in the sums of all runs on a piece of the resamples."""
-        f1 = np.stack([np.stack([drawn[place].f1 for place in own]) for own in self.places]).astype(np.float64)
-        self.each.add(f1)
+    def add(self, sums_by_run: Sequence[Sums]) -> None:
+        f1 = np.stack([np.stack([sums_by_run[index].f1 for index in runs]) for runs in self.indices]).astype(np.float64)
+        self.run.add(f1)
         self.mean.add(f1.mean(1))
-        self.apart.add(f1[1] - f1[0])
-        self.between.add((f1[1] - f1[0]).mean(0))
+        self.run_delta.add(f1[1] - f1[0])
+        self.mean_delta.add((f1[1] - f1[0]).mean(0))
 
     @property
     def spread(self) -> Spread:
-        """Of both rows [2, C], the base first."""
-        none = np.zeros_like(self.between.variance)
-        apart = np.stack([none, self.apart.variance.mean(0)])
-        return Spread(self.each.variance.mean(1), self.mean.variance, apart, np.stack([none, self.between.variance]))
+        none = np.zeros_like(self.mean_delta.variance)
+        run_delta = np.stack([none, self.run_delta.variance.mean(0)])
+        return Spread(
+            self.run.variance.mean(1), self.mean.variance, run_delta, np.stack([none, self.mean_delta.variance])
+        )

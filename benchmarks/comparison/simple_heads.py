@@ -1,4 +1,4 @@
-"""Whether a simple head does better than a trained one, by cross-validation on the training rows."""
+"""Check by cross-validation on the training rows whether a simple head is better than a trained one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from frostbench.benchmarks.comparison.bootstrap import Frame, Predictions, metrics_of, point_sums, resampled_sums
+from frostbench.benchmarks.comparison.bootstrap import point_sums, resampled_sums
+from frostbench.benchmarks.comparison.frame import Frame, Predictions
+from frostbench.benchmarks.comparison.metrics import MAIN, metrics_of
 from frostbench.benchmarks.runs.evaluate import table_to_data
 from frostbench.benchmarks.runs.keys import rows_of
 from frostbench.benchmarks.runs.record import RunRecord
@@ -37,19 +39,18 @@ SIMPLE: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "--preset ridge": {"preset": "ridge"},
     }
 )
-"""The heads that are tried, by the options that train them."""
+"""Simple heads to try: command-line options to the settings they stand for."""
 FOLDS, RESAMPLES = 5, 2000
-METRIC = "macro_f1_fg"
 
 
 @dataclass(frozen=True)
 class Better:
-    """A simple head that did better on held-out training rows.
+    """A simple head that is better on held-out training rows.
 
     Attributes:
-        options: what trains it, as words of the command line.
+        options: command-line options that train it.
         value: its macro F1 over foreground classes.
-        own: that of the head that was trained.
+        own: macro F1 of the trained head.
         low: lower end of the interval of the difference.
         high: upper end.
     """
@@ -69,75 +70,74 @@ class Better:
 
 
 def better_simple_head(bench: BenchSpec, record: RunRecord, device: str = "cpu") -> Better | None:
-    """The best of the simple heads where it beats a run of a bench on held-out training rows, else None.
+    """Return the best simple head if it beats a run of a bench on held-out training rows, else None.
 
-    Both are cross-validated on the training rows alone, with the same folds and whole groups, and compared on the same
-    rows: a head counts as better where the interval of the difference in macro F1, by resampling groups and at the
-    level of 95 % over all heads that are tried (Bonferroni), lies above 0.
+    All heads are cross-validated on the training rows alone, with the same folds of whole groups, and compared on the
+    same rows. A head counts as better if the group bootstrap interval of the difference in macro F1 lies above 0; its
+    coverage is 95 % simultaneously for all heads tried (Bonferroni).
 
     Raises:
-        ValueError: the run cannot be cross-validated, or the training rows are of too few groups.
+        ValueError: the run cannot be cross-validated, or the training rows have too few groups.
     """
     (cache,) = bench.caches
     table, split, _ = opened_to_train(cache, bench, rows_of(bench), device, "never")
-    own = RunSpec.model_validate(record.full_spec)
-    tried = {options: _simple(own, changes) for options, changes in SIMPLE.items()}
-    tried = {options: run for options, run in tried.items() if run.head != own.head}
-    frame, answers = _held_out({"": own} | tried, table, split, device)
-    return _best(frame, answers)
+    trained = RunSpec.model_validate(record.full_spec)
+    candidates = {options: _simple(trained, changes) for options, changes in SIMPLE.items()}
+    candidates = {options: run for options, run in candidates.items() if run.head != trained.head}
+    frame, predictions = _held_out({"": trained} | candidates, table, split, device)
+    return _best(frame, predictions)
 
 
-def _simple(own: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
-    """A simple head on what the run reads."""
+def _simple(trained: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
     options = {name: value for name, value in changes.items() if name != "preset"}
-    shared = {"columns": own.columns, "background": own.background, "seed": own.seed}
+    shared = {"columns": trained.columns, "background": trained.background, "seed": trained.seed}
     return parse(RunSpec, with_changes(preset(changes["preset"]), options)).model_copy(update=shared)
 
 
 def _held_out(
     runs: Mapping[str, RunSpec], table: FeatureTable, split: Split, device: str
 ) -> tuple[Frame, dict[str, Predictions]]:
-    """What heads that did not see them say of the training rows, run by run; a run that fails has no answers."""
-    chosen = split.roles == "train"
-    groups = merge_groups(table.groups, table.content)[chosen]
-    folds = make_folds(table.labels[chosen], groups, SplitSpec(folds=FOLDS, test=0), table.has_groups)
+    """Return held-out predictions for the training rows by run; a run that fails has none."""
+    is_train = split.roles == "train"
+    groups = merge_groups(table.groups, table.content)[is_train]
+    folds = make_folds(table.labels[is_train], groups, SplitSpec(folds=FOLDS, test=0), table.has_groups)
     data = table_to_data(table, split, device=device)
-    names, found = list(runs), dict[str, Predictions]()
+    names, predictions = list(runs), dict[str, Predictions]()
     for event in cross_validate(list(runs.values()), data, torch.from_numpy(folds)):
         if isinstance(event, CrossValidated):
-            found[names[event.run]] = _answers(event, data)
-    labels = table.labels[chosen].astype(np.int64)
-    numbered = np.unique(groups, return_inverse=True)[1].astype(np.int64)
+            predictions[names[event.run]] = _predictions(event, data)
+    labels = table.labels[is_train].astype(np.int64)
+    group_indices = np.unique(groups, return_inverse=True)[1].astype(np.int64)
     counts = np.bincount(labels, minlength=len(table.class_names))
     background = tuple(table.class_names.index(name) for name in runs[""].background)
-    return Frame(labels, numbered, counts, background), found
+    return Frame(labels, group_indices, counts, background), predictions
 
 
-def _answers(event: CrossValidated, data: Data) -> Predictions:
-    labels, said = data.train.labels.cpu(), event.answers
+def _predictions(event: CrossValidated, data: Data) -> Predictions:
+    labels, held_out = data.train.labels.cpu(), event.answers
     return Predictions(
-        said.predicted.numpy(),
-        confidence(said.log_p, labels, said.predicted)[0].double().numpy(),
-        confidence(said.logits.double().log_softmax(1), labels, said.predicted)[0].double().numpy(),
-        said.log_p.double().gather(1, labels[:, None]).squeeze(1).numpy(),
-        brier(said.log_p, labels).double().numpy(),
+        held_out.predicted.numpy(),
+        confidence(held_out.log_p, labels, held_out.predicted)[0].double().numpy(),
+        confidence(held_out.logits.double().log_softmax(1), labels, held_out.predicted)[0].double().numpy(),
+        held_out.log_p.double().gather(1, labels[:, None]).squeeze(1).numpy(),
+        brier(held_out.log_p, labels).double().numpy(),
     )
 
 
-def _best(frame: Frame, answers: Mapping[str, Predictions]) -> Better | None:
-    """The simple head with the highest macro F1, where it beats the run, which is called "", beyond doubt."""
-    points = [float(metrics_of(frame, sums)[METRIC][0]) for sums in point_sums(frame, list(answers.values()))]
-    values = dict(zip(answers, points, strict=True))
-    own = values.pop("", None)
-    if own is None or not values:
+def _best(frame: Frame, predictions: Mapping[str, Predictions]) -> Better | None:
+    """Return the simple head with the highest macro F1 if it is significantly better than the run, whose name is ""."""
+    points = [float(metrics_of(frame, sums)[MAIN][0]) for sums in point_sums(frame, list(predictions.values()))]
+    values = dict(zip(predictions, points, strict=True))
+    baseline = values.pop("", None)
+    if baseline is None or not values:
         return None
     best = max(values, key=values.__getitem__)
-    drawn = np.concatenate(
+    deltas = np.concatenate(
         [
-            metrics_of(frame, simple)[METRIC] - metrics_of(frame, trained)[METRIC]
-            for _, (trained, simple) in resampled_sums(frame, [answers[""], answers[best]], RESAMPLES, 0)
+            metrics_of(frame, simple)[MAIN] - metrics_of(frame, trained)[MAIN]
+            for _, (trained, simple) in resampled_sums(frame, [predictions[""], predictions[best]], RESAMPLES, 0)
         ]
     )
     tail = 0.025 / len(values)
-    low, high = np.quantile(drawn, [tail, 1 - tail])
-    return Better(best, values[best], own, float(low), float(high)) if low > 0 else None
+    low, high = np.quantile(deltas, [tail, 1 - tail])
+    return Better(best, values[best], baseline, float(low), float(high)) if low > 0 else None

@@ -1,12 +1,12 @@
-"""How far figures move over resamples: of single runs, of their mean over seeds, and of differences from a base."""
+"""Variance of metrics over resamples: of single runs, of means over seeds, and of differences from a base row."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from frostbench.benchmarks.comparison.bootstrap import Floats
-from frostbench.benchmarks.comparison.groups import Groups
-from frostbench.benchmarks.comparison.significance import Judgement, Seeds, judge
+from frostbench.benchmarks.comparison.frame import Floats
+from frostbench.benchmarks.comparison.groups import VarianceCorrection
+from frostbench.benchmarks.comparison.significance import Differences, SeedVariance
 
 
 @dataclass(frozen=True)
@@ -14,36 +14,38 @@ class Spread:
     """Variances over the resamples for each of R rows, the base first.
 
     Attributes:
-        each: [R, ...] of a run, mean over seeds.
+        run: [R, ...] of a single run, averaged over seeds.
         mean: [R, ...] of the mean over seeds.
-        apart: [R, ...] of the difference between runs of one seed, a row's and the base's, mean over seeds.
-        between: [R, ...] of the difference between the means over seeds of a row and of the base.
+        run_delta: [R, ...] of the difference between a row's and the base's run of the same seed, averaged over seeds.
+        mean_delta: [R, ...] of the difference between the means over seeds of a row and of the base.
     """
 
-    each: Floats
+    run: Floats
     mean: Floats
-    apart: Floats
-    between: Floats
+    run_delta: Floats
+    mean_delta: Floats
 
     @classmethod
-    def of(cls, moved: Floats) -> "Spread":
-        """From all values [R, S, B]; NaN where a run has none."""
-        apart, means = moved - moved[:1], moved.mean(1)
-        return cls(_variance(moved).mean(1), _variance(means), _variance(apart).mean(1), _variance(means - means[:1]))
+    def of(cls, replicates: Floats) -> "Spread":
+        """Compute the variances from all values [R, S, B]; NaN if a run has no value."""
+        run_delta, means = replicates - replicates[:1], replicates.mean(1)
+        return cls(
+            _variance(replicates).mean(1), _variance(means), _variance(run_delta).mean(1), _variance(means - means[:1])
+        )
 
-    def judged(self, values: Floats, groups: Groups) -> Judgement:
-        """Judge the differences of all rows from the base, [R, ...]; that of the base from itself is 0.
+    def differences(self, values: Floats, correction: VarianceCorrection) -> Differences:
+        """Return the differences of all rows from the base, [R, ...]; the first is 0.
 
         Args:
-            values: [R, ..., S] on the rows themselves.
-            groups: what the groups that were resampled are worth to the figure.
+            values: [R, ..., S] values on the original rows.
+            correction: correction of the variances for the number of groups behind the metric.
         """
-        grown = groups.growth
-        rows = Seeds.of(values, grown * self.each, grown * self.mean)
-        base = Seeds(np.broadcast_to(rows.variance[:1], rows.variance.shape), rows.shared[:1], rows.freedom)
-        paired = Seeds.of(values - values[:1], grown * self.apart, grown * self.between)
+        factor = correction.factor
+        rows = SeedVariance.of(values, factor * self.run, factor * self.mean)
+        base = SeedVariance(np.broadcast_to(rows.variance[:1], rows.variance.shape), rows.shared[:1], rows.freedom)
+        paired = SeedVariance.of(values - values[:1], factor * self.run_delta, factor * self.mean_delta)
         deltas = np.asarray((values - values[:1]).mean(-1))
-        return judge(deltas, grown * self.between, groups.freedom, (base, rows), paired)
+        return Differences.of(deltas, factor * self.mean_delta, correction.freedom, (base, rows), paired)
 
 
 def _variance(drawn: Floats) -> Floats:
@@ -52,9 +54,9 @@ def _variance(drawn: Floats) -> Floats:
 
 @dataclass
 class Moments:
-    """The variance of values that come piece by piece, without keeping them.
+    """Running variance of values that arrive in chunks and are not kept.
 
-    Values are taken from the mean of the first piece, so that squares lose no digits.
+    Values are centred on the mean of the first chunk for numerical accuracy.
     """
 
     count: int = 0
@@ -63,16 +65,16 @@ class Moments:
     squares: Floats = field(default_factory=lambda: np.zeros(()))
 
     def add(self, values: Floats) -> None:
-        """Take in a piece [..., b]."""
+        """Add a chunk [..., b]."""
         if self.count == 0:
             self.centre = values.mean(-1)
             self.sums, self.squares = np.zeros_like(self.centre), np.zeros_like(self.centre)
-        moved = values - self.centre[..., None]
+        centred = values - self.centre[..., None]
         self.count += values.shape[-1]
-        self.sums += moved.sum(-1)
-        self.squares += (moved**2).sum(-1)
+        self.sums += centred.sum(-1)
+        self.squares += (centred**2).sum(-1)
 
     @property
     def variance(self) -> Floats:
-        """Of all values so far, with one degree of freedom less than there are."""
+        """Unbiased variance of all values so far."""
         return np.maximum(0.0, (self.squares - self.sums**2 / self.count) / (self.count - 1))

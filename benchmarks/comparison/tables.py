@@ -1,4 +1,4 @@
-"""A comparison as aligned text, and as CSV, JSON or Parquet."""
+"""Format a comparison as aligned text, and save it as CSV, JSON or Parquet."""
 
 import json
 import math
@@ -9,6 +9,7 @@ import pandas as pd
 
 from frostbench.benchmarks.comparison.compare import BETTER, CANNOT_TELL, ROLE_WORDS, WORSE, Comparison
 from frostbench.benchmarks.comparison.deltas import REASONS
+from frostbench.benchmarks.comparison.metrics import MAIN as MAIN
 from frostbench.benchmarks.comparison.settling import words_of
 from frostbench.benchmarks.comparison.significance import LEVEL
 from frostbench.embedcache.names import one_line
@@ -16,46 +17,46 @@ from frostbench.embedcache.outputs.places import check_file
 from frostbench.embedcache.outputs.tables import TABLES, write_frame
 from frostbench.embedcache.outputs.writing import write_text
 
-MAIN = "macro_f1_fg"
 MARKS = {BETTER: "*", WORSE: "!"}
 INTERVALS = (
-    "Intervals are of one row by itself, at 95 %, over the choice of groups and the seeds. Verdicts rest on the same "
-    "doubt and are corrected for the number of rows besides."
+    "Each 95 % interval is for a single difference, not corrected for multiple comparisons, and accounts for the "
+    "variation over groups and seeds. Verdicts use the same uncertainty with Holm's correction for the number of rows."
 )
 
 
-SETTLING = "What would settle it, were the difference as large as it looks"
+SETTLING = "Data needed for a verdict if the true difference equals the observed one"
 
 
 def to_text(comparison: Comparison, main: str = MAIN) -> str:
-    """The comparison as plain text: one table of the main metric, one of the differences of the others."""
+    """Return the comparison as plain text: a table of the main metric, and tables of the differences of the others."""
     head = _head(comparison)
     others = [name for name in comparison.metrics if name != main]
     parts = [head, aligned(_main_lines(comparison, main))]
     for start in range(0, len(others), 6):
-        parts.append(aligned(_other_lines(comparison, others[start : start + 6])))
+        parts.append(aligned(_delta_lines(comparison, others[start : start + 6])))
     parts.append(
-        "Other metrics are differences from the baseline: * better, ! worse, neither: can't tell. "
-        "Of nll, brier and ece, less is better."
+        "Other metrics are shown as differences from the baseline: * better, ! worse, unmarked: can't tell. "
+        "For nll, brier and ece, lower is better."
     )
     parts.append(INTERVALS)
-    if told := chance_words(comparison):
-        parts.append(told)
-    parts += [f"{verdict}: {why}." for verdict, why in reasons_in(comparison).items()]
-    if told := settling_text(comparison, main):
-        parts.append(told)
+    if text := chance_words(comparison):
+        parts.append(text)
+    parts += [f"{verdict}: {reason}." for verdict, reason in reasons_in(comparison).items()]
+    if text := settling_text(comparison, main):
+        parts.append(text)
     parts += [f"Note: {note}" for note in comparison.notes]
     return "\n\n".join(parts) + "\n"
 
 
 def _head(comparison: Comparison) -> str:
-    made = (len(comparison.rows) - 1) * len(comparison.metrics)
+    others, metrics = len(comparison.rows) - 1, len(comparison.metrics)
+    seeds = f"seed{'s' if len(comparison.seeds) > 1 else ''} {', '.join(map(str, comparison.seeds))}"
     return "\n".join(
         [
             f"{comparison.title}: {ROLE_WORDS[comparison.role]}, baseline {comparison.baseline!r}",
-            f"{comparison.n_rows} rows in {comparison.n_groups} groups; seeds {', '.join(map(str, comparison.seeds))}; "
-            f"95 % intervals over groups ({comparison.resamples} resamples) and seeds",
-            f"{made} comparisons ({len(comparison.rows) - 1} rows x {len(comparison.metrics)} metrics); "
+            f"{comparison.n_rows} rows in {comparison.n_groups} groups; {seeds}; 95 % intervals over groups "
+            f"({comparison.resamples} resamples) and seeds",
+            f"{others * metrics} comparisons ({others} {'row' if others == 1 else 'rows'} x {metrics} metrics); "
             f"{comparison.runs_seen} runs of this store were evaluated on these rows",
             "verdicts are corrected for the number of rows within each metric (Holm), not for the number of metrics",
         ]
@@ -63,35 +64,36 @@ def _head(comparison: Comparison) -> str:
 
 
 def reasons_in(comparison: Comparison) -> dict[str, str]:
-    """The verdicts of a comparison that come with a reason, and what it means."""
-    met = set(comparison.table["verdict"])
-    told = {f"{CANNOT_TELL} ({word})": why for word, why in REASONS.items()}
-    return {verdict: f"the interval leaves out 0, but {why}" for verdict, why in told.items() if verdict in met}
+    """Return the verdicts in a comparison that carry a reason, with its explanation."""
+    verdicts = set(comparison.table["verdict"])
+    reasons = {f"{CANNOT_TELL} ({word})": f"the interval excludes 0, but {why}" for word, why in REASONS.items()}
+    return {verdict: reason for verdict, reason in reasons.items() if verdict in verdicts}
 
 
 def chance_words(comparison: Comparison) -> str:
-    """How many verdicts chance would give among those of a comparison; empty where none could be given."""
-    chance, found = comparison.chance
-    judged = round(chance / LEVEL)
-    if judged == 0:
+    """State how many verdicts to expect by chance, and how many there are; empty if no verdict is possible."""
+    chance, with_verdict = comparison.chance
+    n_metrics = round(chance / LEVEL)
+    if n_metrics == 0:
         return ""
     return (
-        f"Metrics are not corrected against one another: of {judged}, chance alone would give a verdict on up to "
-        f"{chance:.1f}, were all rows equal; here {found or 'none'} {'has' if found <= 1 else 'have'} one."
+        f"There is no correction for the number of metrics: if all rows were equal, up to {chance:.1f} of the "
+        f"{n_metrics} metrics would be expected to show a verdict by chance; here {with_verdict or 'none'} "
+        f"{'does' if with_verdict <= 1 else 'do'}."
     )
 
 
 def settling_words(comparison: Comparison, row: str, metric: str) -> str:
-    """What would settle a difference that cannot be told; empty where nothing is known to."""
+    """Describe the data that would settle an undecided difference; empty if there is no estimate."""
     cell = comparison.line(row, metric)
     has_groups = comparison.n_groups < comparison.n_rows
     return "" if cell["verdict"] in MARKS else words_of(cell["more_groups"], cell["more_seeds"], has_groups)
 
 
 def settling_text(comparison: Comparison, metric: str) -> str:
-    """What would settle the rows that cannot be told on a metric, a line each; empty where nothing is known to."""
-    told = {row: settling_words(comparison, row, metric) for row in comparison.rows}
-    lines = [f"  {row}: {words}" for row, words in told.items() if words]
+    """List the data that would settle the undecided rows on a metric, one line each; empty if there is no estimate."""
+    by_row = {row: settling_words(comparison, row, metric) for row in comparison.rows}
+    lines = [f"  {row}: {description}" for row, description in by_row.items() if description]
     return "\n".join([f"{SETTLING} ({metric}):", *lines]) if lines else ""
 
 
@@ -100,12 +102,12 @@ def _main_lines(comparison: Comparison, metric: str) -> list[list[str]]:
     for row in comparison.rows:
         cell = comparison.line(row, metric)
         span = f"[{cell['low']:+.4f}, {cell['high']:+.4f}]" if math.isfinite(cell["low"]) else ""
-        shown = [number(cell["value"]), signed(cell["delta"]), span, number(cell["seed_sd"]), cell["verdict"]]
-        lines.append([row, *shown])
+        cells = [number(cell["value"]), signed(cell["delta"]), span, number(cell["seed_sd"]), cell["verdict"]]
+        lines.append([row, *cells])
     return lines
 
 
-def _other_lines(comparison: Comparison, metrics: Sequence[str]) -> list[list[str]]:
+def _delta_lines(comparison: Comparison, metrics: Sequence[str]) -> list[list[str]]:
     lines = [["row", *metrics]]
     for row in comparison.rows:
         cells = [comparison.line(row, metric) for metric in metrics]
@@ -119,17 +121,17 @@ def _marked(delta: float, verdict: str) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference with its sign; empty where there is none."""
+    """Format a difference with its sign; empty for NaN."""
     return "" if math.isnan(value) else f"{value:+.4f}"
 
 
 def number(value: float) -> str:
-    """A figure; empty where there is none."""
+    """Format a value; empty for NaN."""
     return "" if math.isnan(value) else f"{value:.4f}"
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells as columns; the first is set left and the others right, and no cell breaks its line.
+    """Align lines of cells in columns, the first to the left and the others to the right, one line of text each.
 
     >>> print(aligned([["row", "f1"], ["plain", "0.5"]]))
     row     f1
@@ -137,33 +139,34 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
     """
     lines = [[one_line(cell) for cell in line] for line in lines]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    shown = [
+    aligned_lines = [
         "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
         for line in lines
     ]
-    return "\n".join(line.rstrip() for line in shown)
+    return "\n".join(line.rstrip() for line in aligned_lines)
 
 
 def save(comparison: Comparison, path: Path) -> None:
-    """Write the table to a .csv, .parquet or .json file; the last also holds what was compared.
+    """Write the table to a .csv, .parquet or .json file; JSON also contains the description of the comparison.
 
-    The column `chance_verdicts` is the same on every line: at most how many metrics would have a verdict by chance.
+    The column `chance_verdicts` has the same value on every line: the most metrics expected to have a verdict by
+    chance.
 
     Raises:
-        OutputError: the file has another ending, or cannot be written.
+        OutputError: the file has another suffix, or cannot be written.
     """
-    chance, found = comparison.chance
+    chance, with_verdict = comparison.chance
     table = comparison.table.assign(role=comparison.role, baseline=comparison.baseline, chance_verdicts=chance)
     about: dict[str, object] = {name: value for name, value in vars(comparison).items() if name != "table"}
-    about |= {"chance_verdicts": chance, "metrics_with_verdict": found}
+    about |= {"chance_verdicts": chance, "metrics_with_verdict": with_verdict}
     write_table(table, lambda: about | {"table": json.loads(table.to_json(orient="records"))}, path)
 
 
 def write_table(table: pd.DataFrame, tree: Callable[[], object], path: Path) -> None:
-    """Write a table to a .csv or .parquet file, or what a tree gives to a .json file, whole or not at all.
+    """Write a table to a .csv or .parquet file, or the result of `tree` to a .json file, atomically.
 
     Raises:
-        OutputError: the file has another ending, or cannot be written.
+        OutputError: the file has another suffix, or cannot be written.
     """
     check_file(path, TABLES, "a table", makes_folder=True)
     if path.suffix.lower() == ".json":

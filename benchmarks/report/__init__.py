@@ -1,1 +1,1 @@
-"""Reports as HTML, and their charts."""
+"""HTML reports and their charts."""

@@ -1,4 +1,4 @@
-"""Charts over classes as inline SVG: the confusion matrix and the class histogram."""
+"""Charts over classes as inline SVG: confusion matrix and class histogram."""
 
 import math
 from collections.abc import Sequence
@@ -10,19 +10,19 @@ from frostbench.benchmarks.report.charts import WIDTH
 from frostbench.benchmarks.report.svg import INK, MUTED, SERIES, Scale, box, figure, line, shortened, text
 
 MOST_CLASSES = 40
-"""More rows or columns than this cannot be read in one chart."""
+"""More rows or columns than this are not legible in one chart."""
 
 
 def confusion_matrix(
     pairs: Sequence[tuple[int, int, int]], names: Sequence[str], title: str, most: int = MOST_CLASSES
 ) -> str:
-    """Rows are labels, columns predictions; a cell is as dark as its share of the row, and holds its count.
+    """Draw a confusion matrix: labels as rows, predictions as columns, shaded by the share of the row, with counts.
 
     Args:
         pairs: (label, predicted, rows) of every pair that occurs.
-        names: of the classes.
-        title: of the drawing.
-        most: how many classes are drawn; of more, the most frequent.
+        names: class names.
+        title: title of the chart.
+        most: most classes to draw; beyond that only the most frequent.
     """
     label, predicted, rows = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
     support = np.bincount(label, rows, len(names))
@@ -30,20 +30,21 @@ def confusion_matrix(
     left, top = 110.0, 96.0
     cell = min(34.0, (WIDTH - left - 8) / len(chosen))
     body = _axes([names[i] for i in chosen], left, top, cell)
-    place = {int(c): i for i, c in enumerate(chosen)}
-    shown = [pair for pair in zip(label, predicted, rows, strict=True) if pair[0] in place and pair[1] in place]
-    for i in place.values():
+    position = {int(c): i for i, c in enumerate(chosen)}
+    shown = [pair for pair in zip(label, predicted, rows, strict=True) if pair[0] in position and pair[1] in position]
+    for i in position.values():
         body.append(box(left + cell * i + 1, top + cell * i + 1, cell - 2, cell - 2, fill="none", stroke=INK))
-    for own, said, n in shown:
-        x, y = left + cell * place[int(said)], top + cell * place[int(own)]
-        body.append(_cell(x, y, cell, int(n), float(n / support[own]), own == said))
-    hidden = "" if len(chosen) == len(names) else f" The {len(chosen)} most frequent of {len(names)} classes are drawn."
-    told = f"{int(rows[label == predicted].sum())} of {int(rows.sum())} rows on the diagonal.{hidden}"
-    return figure(body, WIDTH, top + cell * len(chosen) + 10, title, told)
+    for label_class, predicted_class, n in shown:
+        x, y = left + cell * position[int(predicted_class)], top + cell * position[int(label_class)]
+        body.append(_cell(x, y, cell, int(n), float(n / support[label_class]), label_class == predicted_class))
+    hidden = (
+        "" if len(chosen) == len(names) else f" Only the {len(chosen)} most frequent of {len(names)} classes are drawn."
+    )
+    description = f"{int(rows[label == predicted].sum())} of {int(rows.sum())} rows on the diagonal.{hidden}"
+    return figure(body, WIDTH, top + cell * len(chosen) + 10, title, description)
 
 
 def _axes(labels: Sequence[str], left: float, top: float, cell: float) -> list[str]:
-    """Names of rows and columns, and the grid."""
     end = cell * len(labels)
     body = [text(4, top - 8, "true", color=MUTED), text(left, 12, "predicted", color=MUTED)]
     for i in range(len(labels) + 1):
@@ -57,8 +58,8 @@ def _axes(labels: Sequence[str], left: float, top: float, cell: float) -> list[s
     return body
 
 
-def _cell(x: float, y: float, side: float, count: int, share: float, own: bool) -> str:
-    color = SERIES[0] if own else SERIES[1]
+def _cell(x: float, y: float, side: float, count: int, share: float, is_right: bool) -> str:
+    color = SERIES[0] if is_right else SERIES[1]
     parts = [box(x, y, side, side, fill=color, opacity=0.5 * share)]
     if side >= 16:
         parts.append(text(x + side / 2, y + side / 2 + 4, str(count), anchor="middle", size=11 if count < 1000 else 9))
@@ -66,7 +67,7 @@ def _cell(x: float, y: float, side: float, count: int, share: float, own: bool) 
 
 
 def class_histogram(names: Sequence[str], counts: Sequence[int], title: str) -> str:
-    """Rows per class on a logarithmic axis, most frequent first; of more classes than fit, evenly spaced ranks."""
+    """Draw rows per class on a logarithmic axis, most frequent first; if too many classes, evenly spaced ranks."""
     order = sorted(range(len(names)), key=lambda i: -counts[i])
     ranks = sorted({round(i * (len(order) - 1) / (MOST_CLASSES - 1)) for i in range(MOST_CLASSES)})
     shown = order if len(order) <= MOST_CLASSES else [order[i] for i in ranks]
@@ -84,6 +85,9 @@ def class_histogram(names: Sequence[str], counts: Sequence[int], title: str) -> 
         body.append(box(left, y + 3, end - left, step - 6, fill=SERIES[0]))
         body.append(text(end + 5, y + 14, f"{counts[i]:,}"))
     body.append(text((left + WIDTH) / 2, bottom + 30, "rows (logarithmic)", anchor="middle", color=MUTED))
-    jumps = max((a / b for a, b in pairwise(counts[i] for i in shown) if b), default=1.0)
-    told = f"{len(names)} classes, from {max(counts)} to {min(counts)} rows; the largest step is {jumps:.1f} to 1."
-    return figure(body, WIDTH, bottom + 38, title, told)
+    largest_ratio = max((a / b for a, b in pairwise(counts[i] for i in shown) if b), default=1.0)
+    description = (
+        f"{len(names)} classes with {min(counts)} to {max(counts)} rows; the largest ratio of neighbouring bars is "
+        f"{largest_ratio:.1f}."
+    )
+    return figure(body, WIDTH, bottom + 38, title, description)

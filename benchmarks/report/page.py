@@ -1,4 +1,4 @@
-"""Pages: one self-contained HTML file each, from a template beside this file."""
+"""Render self-contained HTML pages from the templates in this folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +12,11 @@ from frostbench.embedcache.outputs.writing import write_bytes
 
 
 def write_page(template: str, values: Mapping[str, Any], out: Path) -> Path:
-    """Write a page that asks no other file or server for anything; returns where.
+    """Write a page that loads no other file or server, and return its path.
 
     Args:
         template: file name of the template.
-        values: what it shows; text is escaped, and a chart is `Markup`.
+        values: template variables; text is escaped, charts are `Markup`.
         out: the HTML file.
     """
     loader = PackageLoader("frostbench.benchmarks.report", ".")

@@ -1,4 +1,4 @@
-"""One self-contained HTML file about comparisons: tables, charts, warnings, and how to read them."""
+"""Write comparisons as one self-contained HTML file with tables, charts, warnings and reading instructions."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,6 @@ from frostbench.benchmarks.comparison.paired import Paired, load
 from frostbench.benchmarks.comparison.resampled import resample
 from frostbench.benchmarks.comparison.tables import (
     MAIN,
-    SETTLING,
     chance_words,
     number,
     reasons_in,
@@ -56,7 +55,7 @@ MARKS = {BETTER: "▲", WORSE: "▼"}
 
 
 def write_report(comparisons: Sequence[Comparison], store: Path, out: Path) -> Path:
-    """Write one HTML file about comparisons whose runs are in a store; it asks no other file or server for anything.
+    """Write one HTML file about comparisons whose runs are in a store; it loads no other file or server.
 
     Raises:
         StoreError: a run of a comparison is missing from the store or damaged.
@@ -68,7 +67,7 @@ def write_report(comparisons: Sequence[Comparison], store: Path, out: Path) -> P
 
 @dataclass(frozen=True)
 class _View:
-    """A comparison with what is drawn of it; `best` is the row with the best validation macro F1 but the baseline."""
+    """A comparison and its runs; `best` is the row, other than the baseline, with the best validation macro F1."""
 
     comparison: Comparison
     paired: Paired
@@ -101,9 +100,8 @@ def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
         "changes": {name: _changes(view.first, records[0]) for name, records in paired.records.items()},
         "reasons": reasons_in(comparison),
         "chance": chance_words(comparison),
-        "settling": SETTLING,
         "classes": classes,
-        "charts": {name: [Markup(svg) for svg in drawn] for name, drawn in _charts(view, classes).items()},
+        "charts": {name: [Markup(svg) for svg in charts] for name, charts in _charts(view, classes).items()},
         "warnings": _warnings(paired),
         "environment": view.first.environment,
         "environments_differ": any(
@@ -114,19 +112,19 @@ def _section(comparison: Comparison, store: Path) -> dict[str, Any]:
 
 
 def _validation(paired: Paired, name: str) -> Preference:
-    """What rows are ranked by, on the validation rows; the test rows choose nothing, and NaN is last."""
-    if not all(run.are_numbers for run in paired.answers[name]):
+    """Return what rows are ranked by: validation metrics, never test metrics; a row with NaN is last."""
+    if not all(run.are_valid for run in paired.predictions[name]):
         return NOTHING
     return mean_preference(paired.records[name])
 
 
 def _summary(view: _View) -> str:
-    found: dict[str, list[str]] = {BETTER: [], WORSE: [], CANNOT_TELL: []}
+    by_verdict: dict[str, list[str]] = {BETTER: [], WORSE: [], CANNOT_TELL: []}
     for name in view.comparison.rows:
         if name != view.base:
             verdict = view.comparison.line(name, MAIN)["verdict"]
-            found[verdict if verdict in (BETTER, WORSE) else CANNOT_TELL].append(name)
-    parts = [f"{verdict}: {', '.join(f'“{name}”' for name in names)}" for verdict, names in found.items() if names]
+            by_verdict[verdict if verdict in (BETTER, WORSE) else CANNOT_TELL].append(name)
+    parts = [f"{verdict}: {', '.join(f'“{name}”' for name in names)}" for verdict, names in by_verdict.items() if names]
     return f"Macro F1 against “{view.base}” — " + ("; ".join(parts) if parts else "there is no other row") + "."
 
 
@@ -163,17 +161,17 @@ def _named(change: Change) -> str:
 
 
 def _class_rows(view: _View) -> list[ClassRow]:
-    """Per class, those with most training rows first: F1 of the baseline and of the best row, and their difference."""
+    """Return F1 per class of the baseline and of the best row, classes with most training rows first."""
     sides = (view.base, view.best)
-    drawn = resample(view.paired, view.comparison.resamples, 0, sides)
-    return sorted(class_rows(view.paired, sides, drawn.classes), key=lambda row: -row.train)
+    resampled = resample(view.paired, view.comparison.resamples, 0, sides)
+    return sorted(class_rows(view.paired, sides, resampled.classes), key=lambda row: -row.train)
 
 
 def _charts(view: _View, classes: Sequence[ClassRow]) -> dict[str, list[str]]:
-    both = list(dict.fromkeys((view.base, view.best)))
+    names = list(dict.fromkeys((view.base, view.best)))
     cells = [(name, view.comparison.line(name, MAIN)) for name in view.comparison.rows if name != view.base]
     items = [Interval(name, c["delta"], c["low"], c["high"], c["verdict"]) for name, c in cells]
-    # The intervals of classes are not corrected for their number, so they carry no verdict.
+    # Intervals of classes are not corrected for the number of classes, so they get no verdict.
     by_class = [
         Interval(f"{row.name} ({row.support})", row.delta, row.low, row.high) for row in classes if row.support
     ][:MOST_CLASSES]
@@ -181,20 +179,19 @@ def _charts(view: _View, classes: Sequence[ClassRow]) -> dict[str, list[str]]:
     return {
         "deltas": [forest_plot(items, f"Macro F1 against {view.base}", "difference of macro F1")] if items else [],
         "classes": [forest_plot(by_class, f"F1 by class: {view.best} against {view.base}", "difference of F1")],
-        "reliability": [_reliability(view, name) for name in both],
-        "confusion": [_confusion(view, name) for name in both],
+        "reliability": [_reliability(view, name) for name in names],
+        "confusion": [_confusion(view, name) for name in names],
         "curves": _curves(view),
         "histogram": [class_histogram(data.class_names, data.train_counts, "Training rows by class")],
     }
 
 
 def _reliability(view: _View, name: str) -> str:
-    """Over all seeds; before and after calibration where there is one."""
-    answers = view.paired.answers[name]
-    right = np.concatenate([run.predicted == view.paired.frame.labels for run in answers])
-    after = np.concatenate([run.confidence for run in answers])
+    predictions = view.paired.predictions[name]
+    right = np.concatenate([run.predicted == view.paired.frame.labels for run in predictions])
+    after = np.concatenate([run.confidence for run in predictions])
     series = [Reliability("as predicted", after, right)]
-    before = np.concatenate([run.confidence_raw for run in answers])
+    before = np.concatenate([run.confidence_raw for run in predictions])
     if not np.allclose(before, after):
         series = [Reliability("calibrated", after, right), Reliability("before calibration", before, right)]
     return reliability_diagram(series, f"Reliability of {name}, all seeds")
@@ -207,17 +204,17 @@ def _confusion(view: _View, name: str) -> str:
 
 
 def _curves(view: _View) -> list[str]:
-    """Loss and validation macro F1 of the first seed, of the baseline, the best row and at most two more."""
+    """Draw loss and validation macro F1 of the first seed for the baseline, the best row and at most two more."""
     names = dict.fromkeys((view.base, view.best, *view.comparison.rows))
     records = {name: view.paired.records[name][0] for name in names}
     shown = dict([(name, record) for name, record in records.items() if record.curve][:4])
-    drawn = []
+    charts = []
     for metric, axis in (("loss", "training loss"), (MAIN, "validation macro F1")):
         values = {n: [math.nan if v is None else v for v in record.curve[metric]] for n, record in shown.items()}
         lines = [Curve(name, values[name], record.epoch) for name, record in shown.items()]
         if lines:
-            drawn.append(learning_curves(lines, f"{axis.capitalize()} by epoch, seed {view.first.seed}", axis))
-    return drawn
+            charts.append(learning_curves(lines, f"{axis.capitalize()} by epoch, seed {view.first.seed}", axis))
+    return charts
 
 
 def _warnings(paired: Paired) -> list[tuple[str, str]]:

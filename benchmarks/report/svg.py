@@ -1,7 +1,7 @@
-"""The few pieces every chart is made of: escaped text, marks, axes and the frame around them.
+"""SVG building blocks of all charts: escaped text, marks, axes and the enclosing figure.
 
-Colours are CSS variables with a fallback, so that a page sets them once for light and dark, and a chart that stands
-alone is still readable. What a colour says is also said by a shape, a dash or a word.
+Colours are CSS variables with a fallback: a page sets them once for light and dark mode, and a chart on its own is
+still readable. A shape, dash or word repeats what a colour conveys.
 """
 
 import math
@@ -21,7 +21,7 @@ SERIES = (
     "var(--chart-3, #00755a)",
     "var(--chart-4, #8a3a86)",
 )
-"""Colours of series; each stands out from the paper by more than 4.5:1, so that words may have them too."""
+"""Colours of series; their contrast with the background exceeds 4.5:1, so text can use them too."""
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
 SHAPES = ("circle", "square", "triangle", "diamond")
 FONT = "font-family:system-ui,sans-serif;font-size:12px"
@@ -32,12 +32,12 @@ CHART_CSS = """
 @media (prefers-color-scheme: dark) { :root { --chart-ink: #e6edf3; --chart-muted: #9da7b1; --chart-grid: #3d444d;
   --chart-paper: #14181d; --chart-1: #6cb6ff; --chart-2: #f0a35e; --chart-3: #56d3a5; --chart-4: #dd9bda; } }
 """
-"""The variables for a page in light and dark."""
+"""The CSS variables for a page in light and dark mode."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A straight line from values [low, high] to places [start, end] in a drawing."""
+    """Linear map from values in [low, high], clipped, to coordinates in [start, end]."""
 
     low: float
     high: float
@@ -45,35 +45,35 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The place of a value; values outside stop at the ends."""
+        """Return the coordinate of a value."""
         share = (min(max(value, self.low), self.high) - self.low) / ((self.high - self.low) or 1.0)
         return self.start + share * (self.end - self.start)
 
 
-def text(x: float, y: float, words: str, *, anchor: str = "start", color: str = INK, size: int = 12) -> str:
-    """Words at a place; every character that means something to XML is escaped."""
+def text(x: float, y: float, string: str, *, anchor: str = "start", color: str = INK, size: int = 12) -> str:
+    """Return a text element with every XML special character escaped."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" '
-        f'style="fill:{color};font-size:{size}px">{escape(printable(words))}</text>'
+        f'style="fill:{color};font-size:{size}px">{escape(printable(string))}</text>'
     )
 
 
-def printable(words: str) -> str:
-    r"""Words without the control characters that XML cannot hold; every kind of space is a plain one.
+def printable(string: str) -> str:
+    r"""Replace control characters that XML does not allow, and every kind of space by a plain one.
 
     >>> printable("a\x00b")
     'a�b'
     """
-    return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in words)
+    return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in string)
 
 
-def shortened(words: str, most: int) -> str:
-    """Words cut to a number of characters, with an ellipsis where something is missing."""
-    return words if len(words) <= most else words[: most - 1].rstrip() + "…"
+def shortened(string: str, most: int) -> str:
+    """Shorten a string to at most this many characters, ending in an ellipsis if cut."""
+    return string if len(string) <= most else string[: most - 1].rstrip() + "…"
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, color: str = GRID, width: float = 1.0, dash: str = "") -> str:
-    """A straight line."""
+    """Return a straight line."""
     return (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
         f'style="stroke:{color};stroke-width:{width};stroke-dasharray:{dash or "none"}"/>'
@@ -81,7 +81,7 @@ def line(x1: float, y1: float, x2: float, y2: float, *, color: str = GRID, width
 
 
 def path(points: Sequence[tuple[float, float]], *, color: str, dash: str = "") -> str:
-    """A line through points."""
+    """Return a polyline through points."""
     steps = " ".join(f"{'L' if i else 'M'}{x:.1f},{y:.1f}" for i, (x, y) in enumerate(points))
     return f'<path d="{steps}" style="fill:none;stroke:{color};stroke-width:2;stroke-dasharray:{dash or "none"}"/>'
 
@@ -89,7 +89,7 @@ def path(points: Sequence[tuple[float, float]], *, color: str, dash: str = "") -
 def box(
     x: float, y: float, width: float, height: float, *, fill: str, opacity: float = 1.0, stroke: str = "none"
 ) -> str:
-    """A rectangle."""
+    """Return a rectangle."""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}" '
         f'style="fill:{fill};fill-opacity:{opacity:.3f};stroke:{stroke}"/>'
@@ -97,7 +97,7 @@ def box(
 
 
 def mark(x: float, y: float, shape: str, *, color: str, hollow: bool = False, size: float = 4.5) -> str:
-    """A mark of one of SHAPES, or a triangle that points down."""
+    """Return a mark: one of SHAPES, or "down", a triangle that points down."""
     style = f"fill:{PAPER if hollow else color};stroke:{color};stroke-width:1.5"
     if shape == "circle":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" style="{style}"/>'
@@ -112,25 +112,25 @@ def mark(x: float, y: float, shape: str, *, color: str, hollow: bool = False, si
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round values inside [low, high], at most so many; none where an end is not finite.
+    """Return at most this many round values inside [low, high]; empty if an end is not finite.
 
     >>> ticks(-0.11, 0.24)
     [-0.1, 0.0, 0.1, 0.2]
     """
     if not math.isfinite(high - low):
         return []
-    # Doubles that lie closer than this share of their size have no round values between them.
+    # Doubles this close, relative to their size, have no round values in between.
     if high - low <= 1e-12 * max(abs(low), abs(high)):
         return [low]
     power = math.floor(math.log10((high - low) / most))
     steps = (factor * 10.0**p for p in (power, power + 1, power + 2) for factor in (1, 2, 5))
     step = next(step for step in steps if math.floor(high / step) - math.ceil(low / step) < most)
-    found = range(math.ceil(low / step), math.floor(high / step) + 1)
-    return [round(i * step, max(0, 2 - power)) for i in found]
+    multiples = range(math.ceil(low / step), math.floor(high / step) + 1)
+    return [round(i * step, max(0, 2 - power)) for i in multiples]
 
 
 def figure(body: Sequence[str], width: float, height: float, title: str, description: str) -> str:
-    """The drawing with its title and description, which screen readers speak."""
+    """Return the complete SVG with a title and a description for screen readers."""
     head = f"<title>{escape(printable(title))}</title><desc>{escape(printable(description))}</desc>"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(printable(title))}" '

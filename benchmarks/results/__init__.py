@@ -1,1 +1,1 @@
-"""The pages of docs/results that one command regenerates; `python -m frostbench.benchmarks.results` lists them."""
+"""Generators of the pages in docs/results; `python -m frostbench.benchmarks.results` runs them."""

@@ -1,13 +1,13 @@
-"""`python -m frostbench.benchmarks.results calibration DATA`: train what is missing, and write the page anew.
+"""`python -m frostbench.benchmarks.results calibration DATA`: train the missing runs and regenerate the page.
 
-`posthoc` in place of `calibration DATA` prints the table of docs/calibration.md, and `verdicts` writes the page on
-the level and power of verdicts from made-up outcomes; neither needs images. `defaults [DATA]` measures heads at their
-defaults on vectors of any scale, and writes docs/results/defaults.md below what people wrote there; `--part digits`
-takes that table alone, `--before FOLDER` puts the heads of an older checkout beside today's, and DATA adds images to
-the other tables. DATA is a folder with coins.tar, blood_cells.tar and
-grocery.tar, or with these unpacked: a folder of images each, with manifest.csv (path, label, group, split). The work
-of calibration can be stopped at any time and goes on where it was; `--step train --part HEAD/CACHE` trains a part of
-it, which several processes may do side by side.
+Other pages: `posthoc` prints the table of docs/calibration.md. `verdicts` writes the page on level and power of
+verdicts, from simulations. Neither needs images. `defaults [DATA]` evaluates heads at their defaults on vectors of any
+scale and writes the generated part of docs/results/defaults.md; `--part digits` runs only that table, `--before FOLDER`
+compares with the heads of an older checkout, and DATA adds images to the other tables.
+
+DATA is a folder with coins.tar, blood_cells.tar and grocery.tar, or with these unpacked: a folder of images each, with
+manifest.csv (path, label, group, split). The calibration work can be interrupted and resumed; `--step train --part
+HEAD/CACHE` trains a part of it, also in several processes at the same time.
 """
 
 import argparse
@@ -20,37 +20,38 @@ from frostbench.benchmarks.results.defaults import page as defaults
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the command line and do the steps that it names."""
+    """Parse the command line and run its steps."""
     parser = argparse.ArgumentParser(prog="python -m frostbench.benchmarks.results", description=__doc__)
     parser.add_argument("page", choices=["calibration", "posthoc", "defaults", "verdicts"])
-    parser.add_argument("data", type=Path, nargs="?", help="folder of the images; calibration needs it")
-    parser.add_argument("--work", type=Path, default=Path("results-work"), help="caches and runs; may be large")
-    parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder of the page")
-    parser.add_argument("--step", choices=STEPS, action="append", help="one step alone; repeat for several")
+    parser.add_argument("data", type=Path, nargs="?", help="folder of the images; required for calibration")
     parser.add_argument(
-        "--part", action="append", help="HEAD/CACHE, as mlp/coins-lite0, or a table of defaults: this alone"
+        "--work", type=Path, default=Path("results-work"), help="folder for caches and runs; may become large"
     )
-    parser.add_argument("--tables", type=int, default=verdicts.TABLES, help="verdicts: made-up tables of each regime")
-    parser.add_argument("--before", type=Path, help="defaults: checkout of an older version, whose heads stand beside")
-    parser.add_argument("--draws", type=int, default=defaults.DRAWS, help="defaults: cuts of each table")
-    chosen = parser.parse_args(arguments)
-    if chosen.page == "calibration" and chosen.data is None:
-        parser.error(
-            "calibration needs the folder of the images: python -m frostbench.benchmarks.results calibration DATA"
-        )
-    for words in _made(chosen):
-        print(words, flush=True)
+    parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder of the page")
+    parser.add_argument("--step", choices=STEPS, action="append", help="run only this step; repeatable")
+    parser.add_argument(
+        "--part", action="append", help="run only this HEAD/CACHE (such as mlp/coins-lite0) or table of defaults"
+    )
+    parser.add_argument("--tables", type=int, default=verdicts.TABLES, help="verdicts: simulated tables per regime")
+    parser.add_argument("--before", type=Path, help="defaults: checkout of an older version to compare with")
+    parser.add_argument("--draws", type=int, default=defaults.DRAWS, help="defaults: random splits of each table")
+    options = parser.parse_args(arguments)
+    if options.page == "calibration" and options.data is None:
+        parser.error("calibration needs DATA, the folder of the images")
+    for progress in _run(options):
+        print(progress, flush=True)
 
 
-def _made(chosen: argparse.Namespace) -> Iterable[str]:
-    """The lines that a page tells while it is made."""
-    if chosen.page == "posthoc":
+def _run(options: argparse.Namespace) -> Iterable[str]:
+    if options.page == "posthoc":
         return posthoc.lines()
-    if chosen.page == "defaults":
-        return defaults.written(chosen.data, chosen.work, chosen.out, chosen.part or (), chosen.before, chosen.draws)
-    if chosen.page == "verdicts":
-        return verdicts.regenerate(chosen.out, chosen.tables)
-    return regenerate(chosen.data, chosen.work, chosen.out, chosen.step or STEPS, chosen.part)
+    if options.page == "defaults":
+        return defaults.written(
+            options.data, options.work, options.out, options.part or (), options.before, options.draws
+        )
+    if options.page == "verdicts":
+        return verdicts.regenerate(options.out, options.tables)
+    return regenerate(options.data, options.work, options.out, options.step or STEPS, options.part)
 
 
 if __name__ == "__main__":

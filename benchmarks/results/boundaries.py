@@ -1,12 +1,12 @@
-"""What class temperatures do to decision boundaries, on three classes in two dimensions."""
+"""Effect of class temperatures on decision boundaries, for three classes in two dimensions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from frostbench.benchmarks.comparison.frame import Floats
 from frostbench.benchmarks.report.svg import DASHES, INK, SERIES, figure, mark, path, text
 from frostbench.training.data.part import Data, Part
 from frostbench.training.engine.events import Finished
@@ -18,7 +18,6 @@ SCATTERS = (0.15, 0.5, 1.0)
 CENTRES = ((-1.2, -0.6), (1.2, -0.6), (0.0, 1.4))
 ROWS, SIDE, GRID = 80, 250.0, 250
 LOW, HIGH = -3.2, 3.2
-Floats = npt.NDArray[np.float64]
 COSINE = {"kind": "cosine", "scale": 10, "init": "class_means"}
 PANELS: Sequence[tuple[str, Mapping[str, Any]]] = (
     ("linear, no weight decay", {"head": {}, "decay": 0.0, "lr": 0.5}),
@@ -29,7 +28,7 @@ STRENGTHS = (0.0, 0.5, 1.0)
 
 
 def blobs() -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows [N, 2] of three classes around their centres, and their labels [N]."""
+    """Return rows [N, 2] of three classes around their centres, and labels [N]."""
     draw = torch.Generator().manual_seed(0)
     noise = torch.randn(len(CENTRES), ROWS, 2, generator=draw)
     x = torch.tensor(CENTRES)[:, None] + torch.tensor(SCATTERS)[:, None, None] * noise
@@ -37,11 +36,11 @@ def blobs() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def drawing() -> str:
-    """One panel for each kind of head, with the boundaries at three strengths of VACE."""
+    """Draw one panel per kind of head, with the boundaries at three strengths of VACE."""
     x, labels = blobs()
     body: list[str] = []
-    for place, (name, options) in enumerate(PANELS):
-        left, top = 10 + place * (SIDE + 16), 26.0
+    for index, (name, options) in enumerate(PANELS):
+        left, top = 10 + index * (SIDE + 16), 26.0
         body.append(text(left, 16, name))
         body += _dots(x.numpy(), labels.numpy(), left, top)
         for number, strength in enumerate(STRENGTHS):
@@ -50,38 +49,29 @@ def drawing() -> str:
     foot = 26 + SIDE + 22
     for number, strength in enumerate(STRENGTHS):
         words = "cross entropy" if strength == 0 else f"VACE, strength {strength:g}"
-        body.append(
-            path(
-                [(10 + 190 * number, foot - 4), (40 + 190 * number, foot - 4)],
-                color=SERIES[number],
-                dash=DASHES[number],
-            )
-        )
-        body.append(text(46 + 190 * number, foot, words))
+        x0 = 10 + 190 * number
+        body.append(path([(x0, foot - 4), (x0 + 30, foot - 4)], color=SERIES[number], dash=DASHES[number]))
+        body.append(text(x0 + 36, foot, words))
     title = "Decision boundaries with class temperatures"
     return figure(body, 20 + 3 * SIDE + 32, foot + 12, title, "Boundaries of a tight, a wider and the widest class.")
 
 
 def _predicted(x: torch.Tensor, labels: torch.Tensor, options: Mapping[str, Any], strength: float) -> Floats:
-    """The class [GRID, GRID] of each place of the plane."""
     sgd = {"kind": "sgd", "lr": options["lr"], "weight_decay": options["decay"]}
     schedule = {"epochs": 600, "batch_size": len(x), "min_steps": 0}
-    train = {
-        "optim": sgd,
-        "schedule": schedule,
-        "early_stop": {"metric": "last"},
-        "loss": {"vace": {"strength": strength}},
-    }
+    loss = {"vace": {"strength": strength}}
+    train = {"optim": sgd, "schedule": schedule, "early_stop": {"metric": "last"}, "loss": loss}
     part = Part({"x": x}, labels)
     run = RunSpec.model_validate({"head": options["head"], "train": train})
-    (found,) = [e for e in fit([run], Data(part, part, part, ("tight", "wider", "widest"))) if isinstance(e, Finished)]
+    (finished,) = [
+        e for e in fit([run], Data(part, part, part, ("tight", "wider", "widest"))) if isinstance(e, Finished)
+    ]
     axis = torch.linspace(LOW, HIGH, GRID)
     plane = torch.stack(torch.meshgrid(axis, axis, indexing="xy"), -1).flatten(0, 1)
-    return found.head.logits({"x": plane}).argmax(1).view(GRID, GRID).numpy().astype(np.float64)
+    return finished.head.logits({"x": plane}).argmax(1).view(GRID, GRID).numpy().astype(np.float64)
 
 
-def _place(values: Floats, left: float, top: float) -> Floats:
-    """Points [N, 2] of the plane as places in the drawing."""
+def _to_drawing(values: Floats, left: float, top: float) -> Floats:
     share = (values - LOW) / (HIGH - LOW)
     return np.stack([left + SIDE * share[:, 0], top + SIDE * (1 - share[:, 1])], 1)
 
@@ -89,10 +79,10 @@ def _place(values: Floats, left: float, top: float) -> Floats:
 def _dots(x: Floats, labels: Floats, left: float, top: float) -> list[str]:
     shapes = ("circle", "square", "triangle")
     inside = ((x > LOW) & (x < HIGH)).all(1)
-    places = _place(x[inside], left, top)
+    positions = _to_drawing(x[inside], left, top)
     return [
         mark(across, down, shapes[label], color=INK, hollow=True, size=1.8)
-        for (across, down), label in zip(places.tolist(), labels[inside].tolist(), strict=True)
+        for (across, down), label in zip(positions.tolist(), labels[inside].tolist(), strict=True)
     ]
 
 
@@ -112,7 +102,7 @@ def _borders(classes: Floats, left: float, top: float) -> list[list[tuple[float,
         ordered = np.array(sorted(points, key=_along(points)))
         ordered = np.concatenate([ordered[:-1:8], ordered[-1:]])
         plane = LOW + (HIGH - LOW) * ordered / (GRID - 1)
-        lines.append([(float(a), float(b)) for a, b in _place(plane, left, top)])
+        lines.append([(float(a), float(b)) for a, b in _to_drawing(plane, left, top)])
     return lines
 
 

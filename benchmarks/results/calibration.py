@@ -1,4 +1,4 @@
-"""The page docs/results/calibration.md: which losses leave calibrated probabilities on frozen features."""
+"""Generate docs/results/calibration.md: which losses give calibrated probabilities on frozen features."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -27,17 +27,17 @@ EXPERIMENTAL = "experimental"
 def regenerate(
     data: Path, work: Path, out: Path, steps: Sequence[str], parts: Sequence[str] | None = None
 ) -> Iterator[str]:
-    """Do the steps, and say what was done; runs and vectors that are there already are not made again.
+    """Run the steps and yield progress; existing runs and vectors are reused.
 
     Args:
         data: folder of the images.
         work: folder of caches and runs.
         out: folder of the page.
         steps: which of STEPS.
-        parts: what is trained and reported, as HEAD/CACHE in this order; None takes everything.
+        parts: HEAD/CACHE to train and report, in this order; None means all.
 
     Raises:
-        ValueError: images are missing, a step needs one before it, or there is no such part.
+        ValueError: images are missing, an earlier step is missing, or a part does not exist.
     """
     if "embed" in steps:
         yield from embedded(data, work)
@@ -47,39 +47,36 @@ def regenerate(
             yield from _trained(head, first_round(bench))
             yield from _trained(head, _decided(bench)[0])
     if "report" in steps:
-        measured = []
+        finished = []
         with ProcessPoolExecutor(usable_cores(), get_context("spawn")) as pool:
             for part in pool.map(_part, *zip(*benches, strict=True), repeat(work)):
-                measured.append(part)
+                finished.append(part)
                 yield f"measured {part.head} on {part.cache}"
-        yield f"wrote {write_page(measured, out)}"
+        yield f"wrote {write_page(finished, out)}"
 
 
 def benches_of(work: Path) -> Iterator[tuple[str, BenchSpec]]:
-    """Every head on every cache, and the experimental losses on the smallest source with the first backbone."""
-    places = [(head, source, backbone) for source in SOURCES for backbone in BACKBONES for head in HEADS]
-    for head, source, backbone in (*places, (EXPERIMENTAL, SOURCES[0], BACKBONES[0])):
-        where = {"caches": [str(cache_of(work, source, backbone))], "store": str(work / "store")}
-        yield head, parse(BenchSpec, packaged_bench(f"calibration_{head}") | where)
+    """Yield every head on every cache, and the experimental losses on the smallest source with the first backbone."""
+    combinations = [(head, source, backbone) for source in SOURCES for backbone in BACKBONES for head in HEADS]
+    for head, source, backbone in (*combinations, (EXPERIMENTAL, SOURCES[0], BACKBONES[0])):
+        paths = {"caches": [str(cache_of(work, source, backbone))], "store": str(work / "store")}
+        yield head, parse(BenchSpec, packaged_bench(f"calibration_{head}") | paths)
 
 
 def chosen_benches(work: Path, parts: Sequence[str] | None) -> list[tuple[str, BenchSpec]]:
-    """The benches of named parts, in that order; all of them where none is named.
+    """Return the benches of the named parts, in that order, or all if none are named.
 
     Raises:
-        ValueError: there is no such part.
+        ValueError: a part does not exist.
     """
     benches = {f"{head}/{Path(bench.caches[0]).name}": (head, bench) for head, bench in benches_of(work)}
     unknown = [part for part in parts or () if part not in benches]
     if unknown:
-        raise ValueError(
-            f"a part is one of {', '.join(benches)}, however: {', '.join(unknown)} came. Name one of them."
-        )
+        raise ValueError(f"A part must be one of {', '.join(benches)}, got {', '.join(unknown)}. Name one of them.")
     return [benches[part] for part in parts or benches]
 
 
 def _decided(bench: BenchSpec) -> tuple[BenchSpec, ChosenRows]:
-    """The bench of the winners, and what became of all settings."""
     (chosen,) = chosen_rows(first_round(bench))
     return last_round(bench, chosen.tuned), chosen
 
@@ -93,7 +90,7 @@ def _trained(head: str, bench: BenchSpec) -> Iterator[str]:
 
 
 def _part(head: str, bench: BenchSpec, work: Path) -> Part:
-    """What is measured of a bench; the images of another source are told apart from groceries by an MLP."""
+    """Measure a bench; the MLP on groceries also gets images of another source for OOD detection."""
     last, first = SOURCES[-1], SOURCES[0]
     is_paired = head == "mlp" and bench.caches[0] == str(cache_of(work, last, BACKBONES[0]))
     final, tried = _decided(bench)

@@ -1,4 +1,4 @@
-"""Time and peak memory of one run of each row: `python -m frostbench.benchmarks.results.costs`, a process for each."""
+"""Measure time and peak memory of one run per row, each in its own process."""
 
 import json
 import resource
@@ -18,29 +18,29 @@ from frostbench.training.run import RunSpec
 
 
 def costs(bench: BenchSpec) -> Iterator[tuple[str, float, float]]:
-    """Of each row of a bench on its first cache, the first setting: its name, seconds, and peak memory in MiB.
+    """Yield name, seconds and peak memory in MiB of the first setting of each row, on a bench's first cache.
 
     Raises:
-        RuntimeError: a run did not end by itself.
+        RuntimeError: a run failed.
     """
     split = {"split": bench.split.model_dump(mode="json")}
     rows = {row.row: row for row in reversed(expand(bench))}
     for name, row in reversed(rows.items()):
-        asked = json.dumps({"run": row.specs[0].model_dump(mode="json"), "cache": bench.caches[0]} | split)
+        request = json.dumps({"run": row.specs[0].model_dump(mode="json"), "cache": bench.caches[0]} | split)
         command = [sys.executable, "-m", "frostbench.benchmarks.results.costs"]
-        ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
-        if ended.returncode:
-            raise RuntimeError(f"row {name!r} must train in a process of its own, however: {ended.stderr[-500:]}")
-        told = json.loads(ended.stdout)
-        yield name, told["seconds"], told["mebibytes"]
+        process = subprocess.run(command, input=request, capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise RuntimeError(f"Row {name!r} failed to train in its own process: {process.stderr[-500:]}")
+        result = json.loads(process.stdout)
+        yield name, result["seconds"], result["mebibytes"]
 
 
 def main() -> None:
-    """Train the run that comes as JSON, and print what it took; the peak is that of the whole process."""
-    asked = json.loads(sys.stdin.read())
-    run, cache = RunSpec.model_validate(asked["run"]), Path(asked["cache"])
+    """Train the run given as JSON and print its cost; the peak is that of the process."""
+    request = json.loads(sys.stdin.read())
+    run, cache = RunSpec.model_validate(request["run"]), Path(request["cache"])
     table = read_table(cache)
-    data = table_to_data(table, load_or_make_split(cache, table, SplitSpec.model_validate(asked["split"])))
+    data = table_to_data(table, load_or_make_split(cache, table, SplitSpec.model_validate(request["split"])))
     start = time.perf_counter()
     for _ in fit([run], data):
         pass

@@ -1,4 +1,4 @@
-"""Figures from the records of runs: the gate of FeDLaS, running temperatures, and gains of classes by their scatter."""
+"""Figures from run records: the gate of FeDLaS, running temperatures, and gains by class scatter."""
 
 import math
 from collections.abc import Sequence
@@ -26,40 +26,44 @@ TRACES = (("tau_least", "least"), ("tau_mean", "mean"), ("tau_most", "largest"))
 
 
 def gate_curves(parts: Sequence[Part]) -> str:
-    """What the gate of FeDLaS-LS does over the epochs, on the last cache with an MLP; empty where there is none."""
+    """Draw the gate of FeDLaS-LS over the epochs, on the last cache with an MLP; empty if there is none."""
     return _courses(_records(parts, "mlp", "fedlas_ls"), GATE, "The gate of FeDLaS-LS, mean of the seeds", "share")
 
 
 def temperature_curves(parts: Sequence[Part]) -> str:
-    """Temperatures by epoch where the scatter is that of each batch alone; empty where there are none."""
-    found = _records(parts, "linear", "vace batch scatter")
-    return _courses(found, TRACES, "Temperatures from single batches, at the end of each epoch", "tau")
+    """Draw temperatures by epoch when the scatter is that of each batch; empty if there are none."""
+    scatter = _records(parts, "linear", "vace batch scatter")
+    return _courses(scatter, TRACES, "Temperatures from single batches, at the end of each epoch", "tau")
 
 
 def _courses(records: Sequence[RunRecord], names: Sequence[tuple[str, str]], title: str, axis: str) -> str:
-    """What runs logged by epoch, by its names and what the figure calls them; empty without runs."""
+    """Draw logged values by epoch, given their names and labels; empty without runs."""
     if not records:
         return ""
     return learning_curves([Curve(words, _mean_course(records, name)) for name, words in names], title, axis)
 
 
 def _records(parts: Sequence[Part], head: str, row: str) -> list[RunRecord]:
-    """The winner's runs of a row on the last cache that has it."""
-    having = [part for part in parts if part.head == head and row in part.chosen.rows]
-    return [read_record(Path(having[-1].bench.store), key) for key in having[-1].chosen.rows[row]] if having else []
+    matching = [part for part in parts if part.head == head and row in part.chosen.rows]
+    return (
+        [read_record(Path(matching[-1].bench.store), key) for key in matching[-1].chosen.rows[row]] if matching else []
+    )
 
 
 def _mean_course(records: Sequence[RunRecord], name: str) -> list[float]:
-    """The mean over runs of a logged figure, as long as all of them went on."""
+    """Return the mean over runs of a logged value, up to the end of the shortest run."""
     courses = [record.curve[name] for record in records]
-    return [float(np.mean([math.nan if v is None else v for v in each])) for each in zip(*courses, strict=False)]
+    return [
+        float(np.mean([math.nan if v is None else v for v in evaluations]))
+        for evaluations in zip(*courses, strict=False)
+    ]
 
 
 def gain_by_scatter(parts: Sequence[Part]) -> str:
-    """By class, what VACE gains of F1 over cross entropy on test rows, against the class's scatter over the mean."""
+    """Draw the F1 gain of VACE over cross entropy on test rows by class, against relative class scatter."""
     points: list[tuple[float, float, int]] = []
-    having = [part for part in parts if part.head == "linear" and "vace" in part.chosen.rows]
-    for number, part in enumerate(having):
+    matching = [part for part in parts if part.head == "linear" and "vace" in part.chosen.rows]
+    for number, part in enumerate(matching):
         scatter = _scatter(part)
         gains = _gains(part)
         points += [(x, y, number) for x, y in zip(scatter, gains, strict=True) if math.isfinite(x) and math.isfinite(y)]
@@ -81,20 +85,20 @@ def gain_by_scatter(parts: Sequence[Part]) -> str:
 
 
 def _scatter(part: Part) -> list[float]:
-    """Scatter [C] of the classes' training rows over its mean."""
+    """Return the scatter [C] of each class's training rows divided by the mean."""
     table = read_table(Path(part.chosen.cache))
     split = load_or_make_split(Path(part.chosen.cache), table, part.bench.split, Path(part.bench.store))
     chosen = split.roles == "train"
     x = torch.from_numpy(table.columns[next(iter(table.columns))][chosen]).float()
-    found = scatter_of(lambda: [x], torch.from_numpy(table.labels[chosen]), len(table.class_names))
-    return (found / found[found.isfinite()].mean()).tolist()
+    scatter = scatter_of(lambda: [x], torch.from_numpy(table.labels[chosen]), len(table.class_names))
+    return (scatter / scatter[scatter.isfinite()].mean()).tolist()
 
 
 def _gains(part: Part) -> list[float]:
-    """By class, mean over the seeds of F1 with VACE less that with cross entropy; NaN for classes without test rows."""
+    """Return by class the F1 gain of VACE over cross entropy, mean over seeds; NaN without test rows."""
     sides = []
     for row in ("vace", part.report.baseline):
-        each = [read_record(Path(part.bench.store), key).evaluations["test"] for key in part.chosen.rows[row]]
-        sides.append(np.mean([one.per_class["f1"] for one in each], axis=0))
-    support = np.asarray(each[0].per_class["support"])
+        evaluations = [read_record(Path(part.bench.store), key).evaluations["test"] for key in part.chosen.rows[row]]
+        sides.append(np.mean([evaluation.per_class["f1"] for evaluation in evaluations], axis=0))
+    support = np.asarray(evaluations[0].per_class["support"])
     return [float(v) if s > 0 else math.nan for v, s in zip(sides[0] - sides[1], support, strict=True)]

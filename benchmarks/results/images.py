@@ -18,12 +18,7 @@ from frostbench.embedcache.sources.source import list_source
 
 @dataclass(frozen=True)
 class Source:
-    """Labelled images.
-
-    Attributes:
-        name: of the folder, and of the tar without its ending.
-        groups: how many groups to take, drawn at random (seed 0) from all in order; None takes all.
-    """
+    """Labelled images by folder name; only `groups` groups, drawn at random (seed 0), or all if None."""
 
     name: str
     groups: int | None = None
@@ -31,49 +26,49 @@ class Source:
 
 SOURCES = (Source("coins"), Source("blood_cells", 150), Source("grocery"))
 BACKBONES = ("efficientnet_lite0", "efficientnet_lite2")
-"""Both from PyPI packages, so that nothing is downloaded from a hub."""
+"""Both come from PyPI packages, so nothing is downloaded from a model hub."""
 
 
 def cache_of(work: Path, source: Source, backbone: str) -> Path:
-    """The folder of the cache of a source by a backbone."""
+    """Return the cache folder of a source and backbone."""
     return work / f"{source.name}-{backbone.removeprefix('efficientnet_')}"
 
 
 def embedded(data: Path, work: Path) -> Iterator[str]:
-    """Unpack and embed what is missing; a line for each cache.
+    """Unpack and extract what is missing; yields a line per cache.
 
     Raises:
-        ValueError: a source is not there.
+        ValueError: a source is missing.
     """
     for source in SOURCES:
         listing = listing_of(data, work, source)
         for backbone in BACKBONES:
             cache = cache_of(work, source, backbone)
             ends = [e for e in extract(listing, load_backbone("bundled", backbone), cache) if isinstance(e, Finished)]
-            yield f"{cache}: {ends[-1].n_ok} images, {ends[-1].n_bad} left out"
+            yield f"{cache}: {ends[-1].n_ok} images, {ends[-1].n_bad} skipped"
 
 
 def listing_of(data: Path, work: Path, source: Source) -> Listing:
-    """The images of a source that are taken.
+    """Return the listing of the images to use from a source.
 
     Raises:
-        ValueError: the source is not there.
+        ValueError: the source is missing.
     """
     return list_source(_manifest(data, work, source), root=_folder(data, work, source))
 
 
 def _folder(data: Path, work: Path, source: Source) -> Path:
-    """The folder of a source's images, unpacked where only its tar is there."""
+    """Return the folder of a source's images, after unpacking its tar if necessary."""
     for folder in (data / source.name, work / "images" / source.name):
         if (folder / "manifest.csv").is_file():
             return folder
     packed = data / f"{source.name}.tar"
     if not packed.is_file():
         raise ValueError(
-            f"the images of {source.name} are a folder with manifest.csv, or a tar of it, however: neither is in "
-            f"{data}. Name the folder that holds it."
+            f"The images of {source.name} must be a folder with manifest.csv or a tar of it, but {data} contains "
+            "neither. Pass the folder that does."
         )
-    # Unpacked beside its place and then renamed: an unpacking that was cut off is begun anew.
+    # Unpack into a temporary folder and rename it, so that an interrupted unpacking starts over.
     partial = work / "images" / f"{source.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     with tarfile.open(packed) as tar:
@@ -84,11 +79,10 @@ def _folder(data: Path, work: Path, source: Source) -> Path:
 
 
 def _manifest(data: Path, work: Path, source: Source) -> Path:
-    """The manifest of the images that are taken."""
-    whole = _folder(data, work, source) / "manifest.csv"
+    manifest = _folder(data, work, source) / "manifest.csv"
     if source.groups is None:
-        return whole
-    with whole.open(encoding="utf-8", newline="") as file:
+        return manifest
+    with manifest.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     drawn = set(random.Random(0).sample(sorted({row["group"] for row in rows}), source.groups))
     part = work / f"{source.name}-{source.groups}.csv"

@@ -1,30 +1,31 @@
-"""How often made-up tables get a verdict, by today's rule and by others."""
+"""Simulate how often tables get a verdict, by today's rule and by earlier ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from frostbench.benchmarks.comparison.bootstrap import HIGHER_IS_BETTER, Floats
-from frostbench.benchmarks.comparison.groups import Groups
+from frostbench.benchmarks.comparison.frame import Floats
+from frostbench.benchmarks.comparison.groups import VarianceCorrection
+from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
 from frostbench.benchmarks.comparison.resampled import resample
-from frostbench.benchmarks.comparison.significance import LEVEL, Doubt, Judgement, holm
+from frostbench.benchmarks.comparison.significance import LEVEL, Differences, Uncertainty, holm
 from frostbench.benchmarks.results.nulls import Regime, draw
 from frostbench.benchmarks.results.old_rule import old_p, satterthwaite_p
 
 RESAMPLES = 300
-"""Of each made-up table: a variance is off by 8 %, which hardly moves a level."""
+"""Resamples per simulated table; the standard error of a variance is 8 %, which hardly affects the level."""
 RULES = ("new", "old", "satterthwaite")
 
 
 @dataclass(frozen=True)
-class Found:
-    """What T tables of a regime gave.
+class RegimeResult:
+    """Result of T simulated tables of a regime.
 
     Attributes:
-        regime: how outcomes came about.
-        tables: T.
-        shares: rule to metric to the share of tables with a verdict for any row.
+        regime: parameters of the simulation.
+        tables: number of tables, T.
+        shares: rule to metric to the share of tables with a verdict on any row.
         rows: rule to metric to the share of rows with a verdict.
         gains: metric to the mean difference from the base.
     """
@@ -38,80 +39,87 @@ class Found:
 
 @dataclass(frozen=True)
 class _Line:
-    """A metric of one table: what the rules need of its R rows, the base left out."""
+    """One metric of one table: the input of the rules for its R rows, without the base."""
 
-    judgement: Judgement
-    moved: Floats
+    differences: Differences
+    replicates: Floats
     by_seed: Floats
 
 
-def found_of(regime: Regime, tables: int, seed: int) -> Found:
-    """Draw tables of a regime and judge them by every rule.
+def simulate(regime: Regime, tables: int, seed: int) -> RegimeResult:
+    """Draw tables of a regime and apply every rule.
 
-    Where the base is noisier than the rows, a metric that bends has a true difference: the mean over the tables. The
-    question is then how often the tables differ from that.
+    If the base is noisier than the rows, a nonlinear metric has a true difference, the mean over the tables; the level
+    is then the share of tables with a significant deviation from it.
 
     Args:
-        regime: how outcomes come about.
-        tables: T.
-        seed: of all random numbers.
+        regime: parameters of the simulation.
+        tables: number of tables, T.
+        seed: random seed.
     """
     rng = np.random.default_rng(seed)
-    parts = [_lines(regime, rng) for _ in range(tables)]
+    tables_lines = [_lines(regime, rng) for _ in range(tables)]
     shares: dict[str, dict[str, float]] = {rule: {} for rule in RULES}
     rows: dict[str, dict[str, float]] = {rule: {} for rule in RULES}
     gains = {}
     for name in HIGHER_IS_BETTER:
-        lines = [part[name] for part in parts if name in part]
+        lines = [part[name] for part in tables_lines if name in part]
         if len(lines) < tables:
             continue
-        judged = _stacked([line.judgement for line in lines])
-        gains[name] = float(judged.deltas.mean())
-        truth = judged.deltas.mean(0) if regime.gain == 0 and regime.noisier_base != 1 else np.zeros(regime.rows)
-        moved = Judgement(judged.deltas - truth, judged.alone, judged.paired, judged.two_ways)
-        old = [[old_p(*own, regime.groups) for own in _off(line, truth)] for line in lines]
-        each = {"new": moved.p, "old": old, "satterthwaite": satterthwaite_p(moved.deltas, judged.alone)}
-        for rule, p_values in each.items():
-            told = np.array([holm(p.tolist()) for p in np.asarray(p_values)]) < LEVEL
-            shares[rule][name], rows[rule][name] = float(told.any(1).mean()), float(told.mean())
-    return Found(regime, tables, shares, rows, gains)
+        differences = _stacked([line.differences for line in lines])
+        gains[name] = float(differences.deltas.mean())
+        truth = differences.deltas.mean(0) if regime.gain == 0 and regime.noisier_base != 1 else np.zeros(regime.rows)
+        replicates = Differences(
+            differences.deltas - truth, differences.unpaired, differences.paired, differences.use_both
+        )
+        old = [[old_p(*seeds, regime.groups) for seeds in _off(line, truth)] for line in lines]
+        by_rule = {
+            "new": replicates.p,
+            "old": old,
+            "satterthwaite": satterthwaite_p(replicates.deltas, differences.unpaired),
+        }
+        for rule, p_values in by_rule.items():
+            has_verdict = np.array([holm(p.tolist()) for p in np.asarray(p_values)]) < LEVEL
+            shares[rule][name], rows[rule][name] = float(has_verdict.any(1).mean()), float(has_verdict.mean())
+    return RegimeResult(regime, tables, shares, rows, gains)
 
 
 def _off(line: _Line, truth: Floats) -> list[tuple[Floats, Floats]]:
-    """The differences of each row on the resamples and by seed, from the truth."""
-    return [(moved - true, own - true) for moved, own, true in zip(line.moved, line.by_seed, truth, strict=True)]
+    """Return the deviations of each row from the true difference, on the resamples and by seed."""
+    return [
+        (replicates - true, by_seed - true)
+        for replicates, by_seed, true in zip(line.replicates, line.by_seed, truth, strict=True)
+    ]
 
 
 def _lines(regime: Regime, rng: np.random.Generator) -> dict[str, _Line]:
-    """Every metric of one table; all tables share the resamples, as those of the same images do."""
+    """Return every metric of one table; all tables share the resamples, as those of the same images do."""
     paired = draw(regime, rng)
-    drawn = resample(paired, RESAMPLES, 0)
+    resampled = resample(paired, RESAMPLES, 0)
     return {
         name: _Line(
-            drawn.spreads[name].judged(values, Groups.of(paired.frame, name)).without_base(),
-            drawn.moved[name][1:] - drawn.moved[name][0],
+            resampled.spreads[name].differences(values, VarianceCorrection.of(paired.frame, name)).without_base(),
+            resampled.replicates[name][1:] - resampled.replicates[name][0],
             values[1:] - values[0],
         )
-        for name, values in drawn.values.items()
+        for name, values in resampled.values.items()
     }
 
 
-def _stacked(judgements: Sequence[Judgement]) -> Judgement:
-    """The judgements of several tables as one, [T, R]."""
+def _stacked(by_table: Sequence[Differences]) -> Differences:
+    def stacked(by_rule: Sequence[Uncertainty]) -> Uncertainty:
+        return Uncertainty(*(np.stack([vars(item)[name] for item in by_rule]) for name in vars(by_rule[0])))
 
-    def doubts(each: Sequence[Doubt]) -> Doubt:
-        return Doubt(*(np.stack([vars(one)[name] for one in each]) for name in vars(each[0])))
-
-    return Judgement(
-        np.stack([one.deltas for one in judgements]),
-        doubts([one.alone for one in judgements]),
-        doubts([one.paired for one in judgements]),
-        np.stack([one.two_ways for one in judgements]),
+    return Differences(
+        np.stack([item.deltas for item in by_table]),
+        stacked([item.unpaired for item in by_table]),
+        stacked([item.paired for item in by_table]),
+        np.stack([item.use_both for item in by_table]),
     )
 
 
 def interval_of(share: float, tables: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of so many tables.
+    """Return Wilson's 95 % interval of a proportion.
 
     Wilson, "Probable inference, the law of succession, and statistical inference", JASA 1927.
 

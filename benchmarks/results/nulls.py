@@ -1,8 +1,9 @@
-"""Made-up outcomes of equal methods, in which a comparison should find nothing, and of better ones, which it should.
+"""Simulated outcomes of equally good methods, on which a comparison should give no verdict, and of better ones.
 
-An image has a latent margin: its class's ease, how hard it and its group are for everybody, what they are to one
-method, and what they are to one run. It is predicted right where the margin is above 0; its probability is a logistic
-curve of the margin. So every metric of a comparison follows from one number a run and row.
+Each image has a latent margin: the sum of the ease of its class, effects of the image and its group common to all
+methods, effects specific to a method, and effects specific to a run. The image is predicted correctly if the margin is
+positive, with a probability that is a logistic function of the margin. Every metric follows from this one number per
+run and row.
 """
 
 from dataclasses import dataclass
@@ -11,36 +12,36 @@ from typing import Any, cast
 
 import numpy as np
 
-from frostbench.benchmarks.comparison.bootstrap import Floats, Frame, Predictions
+from frostbench.benchmarks.comparison.frame import Floats, Frame, Predictions
 from frostbench.benchmarks.comparison.paired import Paired
 
 ROWS, CLASSES = 400, 8
 SHARES = np.array([0.36, 0.23, 0.15, 0.1, 0.07, 0.045, 0.03, 0.015])
 """Shares of the groups by class: a long tail."""
 EASE, STEEPNESS = 1.3, 1.5
-"""Of an average class: the mean margin, and the slope of the logistic curve."""
+"""Mean margin of an average class, and slope of the logistic function."""
 TRAINED = np.array([400, 250, 160, 90, 50, 30, 15, 8])
-"""Training rows by class: three classes have many, three some and two few."""
+"""Training rows by class: three classes with many, three with some and two with few."""
 
 
 @dataclass(frozen=True)
 class Regime:
-    """How outcomes come about; all spreads are standard deviations of the margin.
+    """Parameters of a simulation; all spreads are standard deviations of the margin.
 
     Attributes:
-        name: of the regime.
-        words: a sentence on it.
-        groups: G; rows of a group are of one class.
-        seeds: S.
-        rows: compared with the base.
-        seed_skill: of a run's skill, the same for all images.
-        seed_class: of a run's skill with each class.
-        seed_row: of a run with each image.
-        method_group: of a method with each group.
-        method_row: of a method with each image.
+        name: name of the regime.
+        words: one-sentence description.
+        groups: number of groups, G; each belongs to one class.
+        seeds: number of seeds, S.
+        rows: number of rows compared with the base.
+        seed_skill: spread of a run's skill, common to all images.
+        seed_class: spread of a run's skill by class.
+        seed_row: spread of a run by image.
+        method_group: spread of a method by group.
+        method_row: spread of a method by image.
         noisier_base: factor of the base's spread over seeds.
-        together: correlation of runs of one seed in different rows.
-        gain: added to the margin of every row but the base.
+        together: correlation between rows of runs with the same seed.
+        gain: added to the margin of every row except the base.
     """
 
     name: str
@@ -86,7 +87,7 @@ NULLS = (
     Regime("7 rows, noisier base", "Seven rows, three seeds, and a base five times as noisy.", rows=7, seeds=3,
            noisier_base=5, seed_skill=0.03, seed_class=0.05, method_group=0.2),
 )  # fmt: skip
-"""Regimes in which no method is better than another."""
+"""Regimes in which all methods are equally good."""
 BETTER = (
     Regime("seeds by image", "Seeds are right on other images, and hardly better or worse than one another.",
            seed_skill=0.03, seed_class=0.05, seed_row=1.0, gain=0.16),
@@ -111,11 +112,11 @@ BETTER = (
 
 
 def draw(regime: Regime, rng: np.random.Generator) -> Paired:
-    """One made-up table of a regime, as if it had been read from a store.
+    """Simulate one table of a regime, in the form of runs loaded from a store.
 
     Args:
-        regime: how outcomes come about.
-        rng: of all random numbers.
+        regime: parameters of the simulation.
+        rng: random generator.
     """
     groups = np.arange(ROWS) * regime.groups // ROWS
     of_group = rng.choice(CLASSES, regime.groups, p=SHARES / SHARES.sum())
@@ -125,18 +126,19 @@ def draw(regime: Regime, rng: np.random.Generator) -> Paired:
     frame = Frame(labels.astype(np.int64), groups.astype(np.int64), TRAINED)
     other = (labels + rng.integers(1, CLASSES, ROWS)) % CLASSES
     names = ("base", *(f"row {number}" for number in range(1, regime.rows + 1)))
-    answers = {
-        name: tuple(_answers(margin, labels, other) for margin in own) for name, own in zip(names, margins, strict=True)
+    predictions = {
+        name: tuple(_predictions(margin, labels, other) for margin in row_margins)
+        for name, row_margins in zip(names, margins, strict=True)
     }
     records = {
         name: tuple(cast(Any, SimpleNamespace(seed=seed, reason="all_epochs")) for seed in range(regime.seeds))
         for name in names
     }
-    return Paired(frame, answers, records, np.arange(ROWS).astype(str).astype(object))
+    return Paired(frame, predictions, records, np.arange(ROWS).astype(str).astype(object))
 
 
 def _margins(regime: Regime, labels: Any, groups: Any, rng: np.random.Generator) -> Floats:
-    """The margin of every image in every run, [R, S, N]."""
+    """Return the margin of every image in every run, [R, S, N]."""
     rows, seeds = regime.rows + 1, regime.seeds
 
     def by_run(size: int) -> Floats:
@@ -155,8 +157,8 @@ def _margins(regime: Regime, labels: Any, groups: Any, rng: np.random.Generator)
     return np.asarray(ease + everybody + method + run + gain)
 
 
-def _answers(margin: Floats, labels: Any, other: Any) -> Predictions:
-    """What a run says: its best guess, and probabilities of which those of the other classes share the rest."""
+def _predictions(margin: Floats, labels: Any, other: Any) -> Predictions:
+    """Return a run's predictions; the other classes share the remaining probability."""
     p = np.clip(1 / (1 + np.exp(-STEEPNESS * margin)), 1e-9, 1 - 1e-9)
     is_right = margin > 0
     confidence = np.where(is_right, np.maximum(p, 0.5), np.maximum(1 - p, 0.5))

@@ -1,44 +1,44 @@
-"""Rules of verdicts that were tried or in use before, to set beside today's in docs/results/verdicts.md."""
+"""Earlier and alternative rules for verdicts, compared with today's in docs/results/verdicts.md."""
 
 import math
 
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
 
-from frostbench.benchmarks.comparison.bootstrap import Floats
-from frostbench.benchmarks.comparison.significance import Doubt
+from frostbench.benchmarks.comparison.frame import Floats
+from frostbench.benchmarks.comparison.significance import Uncertainty
 
 
-def old_p(moved: Floats, by_seed: Floats, n_groups: int) -> float:
-    """The rule up to 2026-11-28: the larger of the p over groups and that over groups and seeds.
+def old_p(replicates: Floats, by_seed: Floats, n_groups: int) -> float:
+    """Return p by the rule used until 2026-11-28: the larger of p over groups and p over groups and seeds.
 
-    The latter is a t with S - 1 degrees of freedom from the differences seed by seed. These hold the rows' part of the
-    seeds, which the bootstrap has counted already.
+    The latter uses a t distribution with S - 1 degrees of freedom for the differences seed by seed. These contain the
+    rows' part of the seed variance, which the bootstrap has already counted.
 
     Args:
-        moved: [B] differences on the resamples, means over seeds.
-        by_seed: [S] the difference of each seed.
-        n_groups: G.
+        replicates: [B] differences on the resamples, means over seeds.
+        by_seed: [S] differences by seed.
+        n_groups: number of groups, G.
     """
     point = float(by_seed.mean())
     ratio = float(stdtrit(n_groups - 1, 0.975) / ndtri(0.975))
-    wide = point + (moved - point) * math.sqrt(n_groups / (n_groups - 1)) * ratio
+    wide = point + (replicates - point) * math.sqrt(n_groups / (n_groups - 1)) * ratio
     groups = min(float((wide <= 0).mean()), float((wide >= 0).mean()))
     spread = float(by_seed.std(ddof=1)) / math.sqrt(len(by_seed)) if len(by_seed) > 1 else 0.0
     both = groups
     if spread > 0:
         both = min(float(stdtr(len(by_seed) - 1, side * wide / spread).mean()) for side in (-1, 1))
-    return float(np.clip(2 * max(groups, both), 1 / len(moved), 1.0))
+    return float(np.clip(2 * max(groups, both), 1 / len(replicates), 1.0))
 
 
-def satterthwaite_p(deltas: Floats, doubt: Doubt) -> Floats:
-    """A t with Satterthwaite's degrees of freedom for the sum of both parts, in the place of the weighted quantile.
+def satterthwaite_p(deltas: Floats, uncertainty: Uncertainty) -> Floats:
+    """Return p from t with Satterthwaite's degrees of freedom for the sum of both parts, not the weighted quantile.
 
     Args:
         deltas: [...] differences.
-        doubt: about them.
+        uncertainty: their uncertainty.
     """
-    groups, whole = doubt.rows + doubt.shared, np.maximum(doubt.variance, np.finfo(float).tiny)
-    parts = groups**2 / doubt.rows_freedom + doubt.seeds**2 / doubt.seeds_freedom
+    groups, variance = uncertainty.rows + uncertainty.shared, np.maximum(uncertainty.variance, np.finfo(float).tiny)
+    parts = groups**2 / uncertainty.rows_freedom + uncertainty.seeds**2 / uncertainty.seeds_freedom
     parts = np.maximum(parts, np.finfo(float).tiny)
-    return np.asarray(2 * stdtr(whole**2 / parts, -np.abs(deltas) / np.sqrt(whole)))
+    return np.asarray(2 * stdtr(variance**2 / parts, -np.abs(deltas) / np.sqrt(variance)))

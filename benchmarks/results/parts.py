@@ -1,4 +1,4 @@
-"""What a results page is made of."""
+"""Results of one bench on one cache, the input of a results page."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ class Part:
 
     Attributes:
         head: linear, mlp or experimental.
-        bench: the bench, on this cache alone.
-        chosen: the runs that stand for its rows.
+        bench: the bench, restricted to this cache.
+        chosen: the runs that represent its rows.
         report: calibration on test rows.
-        comparison: decisions on test rows.
+        comparison: comparison of predicted classes on test rows.
     """
 
     head: str
@@ -28,5 +28,5 @@ class Part:
 
     @property
     def cache(self) -> str:
-        """Name of the cache's folder."""
+        """Name of the cache folder."""
         return self.chosen.cache.rsplit("/", 1)[-1]

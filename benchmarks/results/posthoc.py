@@ -1,4 +1,4 @@
-"""How many rows each calibration after training needs: the table of docs/calibration.md, on drawn logits."""
+"""Print how many rows each post-hoc calibration needs: the table of docs/calibration.md, from simulated logits."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -28,7 +28,7 @@ KINDS: Mapping[str, NoCalibration | Temperature | Vector | Matrix | Isotonic] = 
 
 
 def lines() -> Iterator[str]:
-    """The table, line by line: by how much the NLL of fresh rows is above that of the true probabilities."""
+    """Yield the lines of the table: excess NLL on fresh rows over that of the true probabilities."""
     yield "| calibration rows | case | " + " | ".join(KINDS) + " |"
     yield "|" + "---|" * (len(KINDS) + 2)
     for case in CASES:
@@ -39,16 +39,15 @@ def lines() -> Iterator[str]:
 
 
 def _excess(case: str, size: int, seed: int) -> list[float]:
-    """The excess of each kind in one draw."""
     draw = torch.Generator().manual_seed(seed)
     fitted, labels, _ = _drawn(case, size, draw)
-    fresh, own, true = _drawn(case, FRESH, draw)
-    least = _nll(true.log_softmax(1), own)
-    return [_nll(kind.apply(fresh, kind.fit(fitted, labels)), own) - least for kind in KINDS.values()]
+    fresh, fresh_labels, true = _drawn(case, FRESH, draw)
+    lowest = _nll(true.log_softmax(1), fresh_labels)
+    return [_nll(kind.apply(fresh, kind.fit(fitted, labels)), fresh_labels) - lowest for kind in KINDS.values()]
 
 
 def _drawn(case: str, rows: int, draw: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits [N, C] of a head, labels [N], and the logits that these were drawn by."""
+    """Draw logits [N, C] of a head, labels [N], and the true logits of the labels."""
     true = 1.5 * torch.randn(rows, CLASSES, generator=draw, dtype=torch.float64)
     labels = torch.multinomial(true.softmax(1), 1, generator=draw).squeeze(1)
     wide = 2 * true

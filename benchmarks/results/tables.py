@@ -1,4 +1,4 @@
-"""Vectors for docs/results/defaults.md: solar cells, images of DATA, digits, and two drawn tables."""
+"""Vectors for docs/results/defaults.md: solar cells, images of DATA, digits, and two simulated tables."""
 
 import csv
 from collections.abc import Callable
@@ -26,10 +26,10 @@ class Table(NamedTuple):
     """Vectors and their classes.
 
     Attributes:
-        x: [N, D].
-        labels: [N] from 0.
-        groups: [N] names; None where each row is independent.
-        is_drawn: whether another draw gives other rows.
+        x: [N, D] vectors.
+        labels: [N] class indices from 0.
+        groups: [N] group names, or None if rows are independent.
+        is_drawn: whether each draw simulates new rows.
     """
 
     x: Floats
@@ -39,26 +39,26 @@ class Table(NamedTuple):
 
 
 def tables(data: Path | None, work: Path) -> dict[str, Callable[[int], Table]]:
-    """What makes each table, by its name, for a draw; images of data are left out where no folder came."""
-    found: dict[str, Callable[[int], Table]] = {
+    """Return a function from draw to table for each table name; image tables are omitted without a data folder."""
+    makers: dict[str, Callable[[int], Table]] = {
         "solar cells": _always(partial(_solar, work)),
         "drawn as CLIP's": lambda draw: drawn_as_clip(np.random.default_rng(draw)),
         "digits": _always(_digits),
         "20,000 drawn": lambda draw: drawn(np.random.default_rng(draw + 1)),
     }
     if data is not None:
-        found |= {source.name.replace("_", " "): _always(partial(_images, data, work, source)) for source in SOURCES}
-    return found
+        makers |= {source.name.replace("_", " "): _always(partial(_images, data, work, source)) for source in SOURCES}
+    return makers
 
 
 def _always(make: Callable[[], Table]) -> Callable[[int], Table]:
-    """The same table for every draw, made once."""
+    """Return the same table for every draw, built once."""
     made = cache(make)
     return lambda draw: made()
 
 
 def drawn_as_clip(draw: np.random.Generator, rows: int = 4000, dim: int = 512, classes: int = 30) -> Table:
-    """Unit vectors about one common direction, whose classes lie in 60 directions and differ by few degrees; 20:1."""
+    """Draw unit vectors about a common direction; classes span 60 directions and differ by few degrees; 20:1."""
     labels = _long_tail(draw, rows, classes, 20)
     plane = draw.normal(size=(60, dim)) / np.sqrt(dim)
     means = 0.5 * draw.normal(size=(classes, 60)) @ plane
@@ -70,7 +70,7 @@ def drawn_as_clip(draw: np.random.Generator, rows: int = 4000, dim: int = 512, c
 
 
 def drawn(draw: np.random.Generator, rows: int = 20_000, dim: int = 384, classes: int = 20) -> Table:
-    """Gaussian classes with one covariance of falling spectrum, 30:1."""
+    """Draw Gaussian classes with one covariance of decaying spectrum, imbalance 30:1."""
     labels = _long_tail(draw, rows, classes, 30)
     spectrum = np.arange(1, dim + 1) ** -0.3
     means = 0.18 * draw.normal(size=(classes, dim))
@@ -89,7 +89,7 @@ def _digits() -> Table:
 
 
 def _solar(work: Path) -> Table:
-    """The images of the package elpv-dataset, by cell type and defect probability.
+    """Return the images of the package elpv-dataset, by cell type and defect probability.
 
     Raises:
         ValueError: the package is not installed.
@@ -97,8 +97,8 @@ def _solar(work: Path) -> Table:
     package = find_spec("elpv_dataset")
     if package is None or package.origin is None:
         raise ValueError(
-            "solar cells come with the package elpv-dataset, however: it is not installed. Run pip install "
-            "'frostbench[demo]', or name other tables with --part."
+            "The solar cells need the package elpv-dataset, which is not installed. Run pip install "
+            "'frostbench[demo]', or choose other tables with --part."
         )
     folder, manifest = Path(package.origin).parent / "data", work / "solar_cells.csv"
     lines = [line.split() for line in (folder / "labels.csv").read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -115,7 +115,6 @@ def _images(data: Path, work: Path, source: Source) -> Table:
 
 
 def _embedded(listing: Listing, cache: Path) -> Table:
-    """The vectors of a cache, which is made where it is not finished."""
     list(extract(listing, load_backbone("bundled", BACKBONE), cache))
     table = read_table(cache)
     groups = np.asarray(table.groups, dtype=np.str_) if table.has_groups else None

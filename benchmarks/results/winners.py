@@ -1,4 +1,4 @@
-"""Two rounds of a tuned bench: settings are chosen with few seeds, and what wins is trained with all of them."""
+"""Two rounds of a tuned bench: choose settings with few seeds, then train the winners with all seeds."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,19 +9,19 @@ from frostbench.heads.spec import Spec
 from frostbench.training.run import RunSpec
 
 SEEDS = 2
-"""Seeds that a setting is judged by."""
+"""Number of seeds in the first round."""
 
 
 def first_round(bench: BenchSpec) -> BenchSpec:
-    """The bench with all settings of its rows and its first seeds."""
+    """Return the bench with all settings of its rows but only its first seeds."""
     return bench.model_copy(update={"seeds": bench.seeds[:SEEDS]})
 
 
 def last_round(bench: BenchSpec, tuned: Mapping[str, Tuned]) -> BenchSpec:
-    """The bench with all seeds and, of each row, the setting that won.
+    """Return the bench with all seeds and only the winning setting of each row.
 
-    What the base row's winner changes is stated again, with its own value, in every row that does not change it.
-    A bench without tuning stays as it is.
+    Options changed by the base row's winner are repeated, with the row's own value, in every row that does not change
+    them. A bench without tuning is returned unchanged.
     """
     if not tuned:
         return bench
@@ -34,7 +34,6 @@ def last_round(bench: BenchSpec, tuned: Mapping[str, Tuned]) -> BenchSpec:
 
 
 def _value(spec: RunSpec, path: str) -> Any:
-    """The value of a dotted option."""
     value: Any = spec
     for name in path.split("."):
         value = getattr(value, name)

@@ -1,1 +1,1 @@
-"""Speed, ours against a peer in the same process: `python -m frostbench.benchmarks.speed NAME`."""
+"""Speed compared with a peer in the same process: `python -m frostbench.benchmarks.speed NAME`."""

@@ -1,6 +1,6 @@
-"""The embedding cache as a whole: what it costs to make one, what memory that takes, and what reading one costs.
+"""All benchmarks of the embedding cache: time to create one, memory that takes, and time to read one.
 
-`extract`, `memory` and `reading` one after the other; each can be asked for alone as well.
+Runs `extract`, `memory` and `reading`, which can also be run separately.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from frostbench.benchmarks.speed.harness import Figure
 
 
 def figures(quick: bool, images: Path | None = None) -> Iterator[Figure]:
-    """All figures of the three; `images` is a source of images for the first."""
+    """Yield all figures of the three; `images` is a source of images for the first."""
     yield from reading.figures(quick)
     yield from memory.figures(quick)
     yield from extract.figures(quick, images)

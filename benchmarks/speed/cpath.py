@@ -1,12 +1,12 @@
-"""Logistic regression at many strengths C: all in one batch, against a loop of scikit-learn fits.
+"""Logistic regression at many strengths C: all in one batch, compared with a loop of scikit-learn fits.
 
-Both are given float64 rows and stop at the same largest absolute entry of the gradient of the same objective, 1e-6:
-scikit-learn's lbfgs tests that entry itself when tol is 1e-6. The entry is measured anew for both, in one way, and a
-figure whose peer did not get there within 5000 steps says so.
+Both get float64 rows and stop at the same largest absolute entry of the gradient of the same objective, 1e-6:
+scikit-learn's lbfgs tests that entry itself if tol is 1e-6. The entry is recomputed for both in the same way; if the
+peer did not reach it within 5000 steps, the figure says so.
 
-The rows are random numbers with the spectrum of embeddings, whose k-th largest variance falls as 1 / k, around class
-means that overlap; no feature is scaled unlike the others, as after a standardising preprocess. The two larger tables
-have 4 strengths of the same range, not 16, for the peer's sake.
+The rows are random numbers with a spectrum like that of embeddings, whose k-th largest variance falls as 1 / k, around
+overlapping class means; no feature has a different scale, as after standardisation. The two larger tables use 4
+strengths of the same range instead of 16, because of the peer's run time.
 """
 
 import warnings
@@ -31,14 +31,14 @@ Answer = list[tuple[Tensor, Tensor]]
 
 
 def figures(quick: bool) -> Iterator[Figure]:
-    """One figure for each size; `quick` takes the first size with 4 strengths, and fewer repeats."""
+    """Yield one figure per size; `quick` uses the first size with 4 strengths and fewer repeats."""
     for rows, dim, classes, count in SIZES[:1] if quick else SIZES:
         strengths = np.logspace(-4, 2, 4 if quick else count).tolist()
         yield measure(*table(rows, dim, classes), classes, strengths, repeats=2 if quick else 3)
 
 
 def measure(x: Tensor, labels: Tensor, classes: int, strengths: list[float], repeats: int) -> Figure:
-    """Time both on one table, by turns, and check where both ended."""
+    """Time both sides alternately on one table, and check their final gradients."""
     answers: dict[str, Answer] = {}
 
     def ours() -> None:
@@ -67,7 +67,7 @@ def measure(x: Tensor, labels: Tensor, classes: int, strengths: list[float], rep
 
 
 def ours_on(x: Tensor, labels: Tensor, classes: int, strengths: list[float]) -> Answer:
-    """All strengths in one call."""
+    """Fit all strengths in one call."""
 
     def mean_losses(logits: Tensor, index: Tensor) -> Tensor:
         own = labels.view(1, -1, 1).expand(len(logits), -1, 1)
@@ -78,7 +78,7 @@ def ours_on(x: Tensor, labels: Tensor, classes: int, strengths: list[float]) -> 
 
 
 def peer_on(x: Tensor, labels: Tensor, strengths: list[float]) -> Answer:
-    """One fit after the other."""
+    """Fit one strength after the other."""
     found = []
     for c in strengths:
         with warnings.catch_warnings():
@@ -89,7 +89,7 @@ def peer_on(x: Tensor, labels: Tensor, strengths: list[float]) -> Answer:
 
 
 def largest_gradient(x: Tensor, labels: Tensor, strengths: list[float], answer: Answer) -> float:
-    """The largest absolute entry of the objective's gradient over all strengths, from its formula."""
+    """Return the largest absolute entry of the objective's gradient over all strengths, by its formula."""
     norms = []
     for c, (weight, bias) in zip(strengths, answer, strict=True):
         error = (x @ weight.T + bias).softmax(1)
@@ -100,7 +100,7 @@ def largest_gradient(x: Tensor, labels: Tensor, strengths: list[float], answer: 
 
 
 def table(rows: int, dim: int, classes: int) -> tuple[Tensor, Tensor]:
-    """Standardised rows [N, D] float64 and labels [N]; each class has a row."""
+    """Return standardised rows [N, D] float64 and labels [N]; each class has at least one row."""
     draw = torch.Generator().manual_seed(0)
     turn = torch.linalg.qr(torch.randn(dim, dim, generator=draw, dtype=torch.float64))[0]
     deviation = torch.arange(1, dim + 1, dtype=torch.float64).rsqrt()

@@ -1,21 +1,22 @@
-"""Extraction against its ideal and against the loops of other tools, from JPEG files to vectors on disk.
+"""Extraction from JPEG files to vectors on disk, compared with an ideal and with the loops of other tools.
 
 Two backbones on the CPU: the bundled EfficientNet-Lite0, and DINOv3 ViT-S/16 at 224 pixels with random weights. The
-images are cuts of photographs, or those of a folder. Each round embeds other images, with all sides in turns. A side
-starts with the files and a loaded model. Ours also hashes, checks, converts, writes and reads back its
-cache, and embeds the canary.
+images are crops of photographs, or those of a folder. Each round embeds other images, with all sides in turn. A side
+starts with the files and a loaded model. Ours also hashes, checks, converts, writes and reads back its cache, and
+embeds the canary.
 
-- share: against the ideal, which decodes and resizes all images with every core and then runs the forward pass alone.
-  Where decoding hides behind the forward pass, ours can come out above it.
-- hf_pipeline, embetter, data_loader, clip_retrieval: against `frostbench.benchmarks.speed.peers`. The unit tells the
-  least cosine between our vector of an image and the peer's, with our mean vector taken off both, since images are
-  alike to random weights.
-- best_peer: against the one of them that took the least time.
+- share: compared with the ideal, which decodes and resizes all images with every core and then runs only the forward
+pass. If decoding is hidden behind the forward pass, ours can exceed it.
+- hf_pipeline, embetter, data_loader, clip_retrieval: compared with `frostbench.benchmarks.speed.peers`. The unit states
+the smallest cosine between our vector of an image and the peer's, after subtracting our mean vector from both, since
+all images look alike to random weights.
+- best_peer: compared with the fastest of them.
 
-All sides multiply in float32, as the peers do by themselves. Where the CPU has bfloat16, our default there:
+All sides multiply in float32, the default of the peers. On CPUs with bfloat16, our default there:
 
-- bfloat16: ours in float32 against ours in bfloat16, with the least cosine between the two, as they are and centred.
-- best_peer_bfloat16: the best peer against ours in bfloat16, where the peer's vectors are ours within the same cosine.
+- bfloat16: ours in float32 compared with ours in bfloat16, with the smallest cosine between the two, as is and centred.
+- best_peer_bfloat16: the best peer compared with ours in bfloat16, if the peer's vectors match ours within the same
+cosine.
 """
 
 import tempfile
@@ -45,13 +46,7 @@ LITE, VIT, VIT_SIZE = "efficientnet_lite0", "vit_small_patch16_dinov3", 224
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
-
-    Attributes:
-        images: in one round.
-        shares: rounds of ours and the ideal, each of other images as far as they go.
-        peers: rounds of ours and all peers.
-    """
+    """Images per round, rounds with the ideal, and rounds with all peers."""
 
     images: int
     shares: int
@@ -64,7 +59,7 @@ IMAGES, QUICK_IMAGES = 1_024, 192
 
 
 def figures(quick: bool, images: Path | None = None) -> Iterator[Figure]:
-    """Six to eight figures of each backbone; `quick` embeds fewer images. `images` is a source of images."""
+    """Yield six to eight figures per backbone; `quick` embeds fewer images. `images` is a source of images."""
     with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         root = Path(folder)
         listing = photos(root / "images", QUICK_IMAGES if quick else IMAGES, images)
@@ -82,17 +77,17 @@ def figures(quick: bool, images: Path | None = None) -> Iterator[Figure]:
 def measured(
     name: str, subject: Subject, listing: Listing, plan: Plan, halved: Subject | None = None
 ) -> Iterator[Figure]:
-    """The share of the ideal, a figure for each peer, and one for the best of them.
+    """Yield the share of the ideal, a figure per peer, and one for the best of them.
 
     Args:
-        name: how the figures' names begin.
+        name: prefix of the figures' names.
         subject: the model in float32.
         listing: the images.
-        plan: how much is measured.
+        plan: amount of work.
         halved: the same in bfloat16, which adds one or two figures.
 
     Raises:
-        ValueError: a peer's vectors are not ours.
+        ValueError: a peer's vectors differ from ours.
     """
     chunks = list(pieces(listing, plan.images))
     warm = next(pieces(listing, subject.backbone.batch))
@@ -103,8 +98,8 @@ def measured(
         {"ours": lambda i: ours(subject, rounds[i]), "ideal": lambda i: ideal(subject, rounds[i])}, plan.shares
     )
     embedded = len({item.id for chunk in rounds[1:] for item in chunk.items})
-    told = f"ideal {unit}, {embedded} in all"
-    yield _paired(f"{name}.share", taken["ours"], taken["ideal"], SHARE_GOAL, told)
+    description = f"ideal {unit}, {embedded} in all"
+    yield _paired(f"{name}.share", taken["ours"], taken["ideal"], SHARE_GOAL, description)
     mine = {"ours": subject} if halved is None else {"ours": subject, "bfloat16": halved}
     yield from _against_peers(name, mine, rounds, plan.peers, unit)
 
@@ -131,15 +126,15 @@ def _against_peers(
     yield _paired(f"{name}.best_peer", taken["ours"], taken[best], BEST_GOAL, f"{best} {unit}")
     if "bfloat16" in mine:
         plain, centred = (least_cosine(last["ours"], last["bfloat16"], centred) for centred in (False, True))
-        told = f"ours in float32, {unit}, cosine {plain:.6f}, centred {centred:.6f}"
-        yield _paired(f"{name}.bfloat16", taken["bfloat16"], taken["ours"], 1.0, told)
+        description = f"ours in float32, {unit}, cosine {plain:.6f}, centred {centred:.6f}"
+        yield _paired(f"{name}.bfloat16", taken["bfloat16"], taken["ours"], 1.0, description)
         if (cosine := least_cosine(last["bfloat16"], last[best])) > ALIKE:
-            told = f"{best} {unit}, cosine {cosine:.6f}"
-            yield _paired(f"{name}.best_peer_bfloat16", taken["bfloat16"], taken[best], BEST_GOAL, told)
+            description = f"{best} {unit}, cosine {cosine:.6f}"
+            yield _paired(f"{name}.best_peer_bfloat16", taken["bfloat16"], taken[best], BEST_GOAL, description)
 
 
 def ours(subject: Subject, listing: Listing) -> np.ndarray:
-    """The vectors of a listing, read from the cache into which it was embedded."""
+    """Extract a listing to a cache and return its vectors, read back from it."""
     with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         for _ in extract(listing, subject.backbone, Path(folder) / "cache"):
             pass
@@ -148,7 +143,7 @@ def ours(subject: Subject, listing: Listing) -> np.ndarray:
 
 
 def ideal(subject: Subject, listing: Listing) -> None:
-    """Decode everything with all cores, then embed it with all cores; the vectors are dropped."""
+    """Decode everything with all cores, then embed it with all cores, and drop the vectors."""
     cores = usable_cores()
     outcomes = decode_ahead(listing.items, backbone_group(subject.backbone), PIXEL_LIMIT, cores, ahead=4 * cores)
     prepared = [outcome.image[0] for outcome in outcomes if isinstance(outcome, Decoded)]
@@ -157,7 +152,7 @@ def ideal(subject: Subject, listing: Listing) -> None:
 
 
 def least_cosine(ours: np.ndarray, theirs: np.ndarray, centred: bool = True) -> float:
-    """The least cosine of two vectors of an image [N, D], with the mean of ours taken off both if centred.
+    """Return the smallest cosine between two vectors of an image [N, D], both minus the mean of ours if centred.
 
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> round(least_cosine(x, 3 * x), 6)
@@ -174,8 +169,8 @@ def _check_alike(cosines: Mapping[str, float]) -> None:
     wrong = {key: cosine for key, cosine in cosines.items() if not cosine > ALIKE}
     if wrong:
         raise ValueError(
-            f"peers must give our vectors, cosine above {ALIKE}, however: {wrong}. Do the images turn by EXIF, or have "
-            "transparency, which only ours and transformers respect? Then take others."
+            f"The peers' vectors must have a cosine with ours above {ALIKE}, got {wrong}. Images with EXIF rotation or "
+            "transparency cause this, as only ours and transformers respect these; use other images."
         )
 
 

@@ -1,4 +1,4 @@
-"""Two finished runs of any size in a run store, without a cache or training: what comparing is timed on."""
+"""Two finished runs of any size in a run store, without a cache or training, to time comparisons on."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ from frostbench.training.run import RunSpec
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 SKILLS = {"fake-a": 0.72, "fake-b": 0.735}
-"""Keys of the two runs, and the most difficult row that each gets right; four of five rows are easier."""
+"""Keys of the two runs and the hardest row that each predicts correctly; about four in five rows are easier."""
 UNCALIBRATED = "fake-a"
 ROLES = ("select", "test")
 BEGAN = 1767225600.0
-"""When the jobs began, in seconds since 1970."""
+"""Start of the jobs, in seconds since 1970."""
 JOBS = {"A": "20260101-000000-{:06d}-000a", "B": "20260101-000001-{:06d}-000b"}
-"""IDs of the jobs that count as having trained the two runs of a pair, by side."""
+"""IDs of the jobs that supposedly trained the two runs of a pair, by side."""
 
 
 def write_fake_runs(
@@ -37,22 +37,22 @@ def write_fake_runs(
     test_rows: int | None = None,
     number: int = 0,
 ) -> tuple[str, str]:
-    """Write two single-seed runs that judged the same rows; returns their keys, the first for side A.
+    """Write two single-seed runs that were evaluated on the same rows; return their keys, that of side A first.
 
-    Classes are long-tailed. Each row is a group of its own, and both runs tend to be right on the same rows. The
-    folders hold record.json and outcomes.parquet as finished runs do, but no head.
+    Classes are long-tailed. Each row is its own group, and both runs tend to be right on the same rows. The folders
+    contain record.json and outcomes.parquet as finished runs do, but no head.
 
     Args:
-        store: the run store; it is made where it is missing.
-        rows: evaluated rows of each role, select and test.
-        classes: C.
-        seed: of everything that is drawn.
-        test_rows: those of test, where they are not as many.
-        number: of the pair, which is part of its keys from 1 on.
+        store: the run store; created if missing.
+        rows: number of evaluated rows per role, select and test.
+        classes: number of classes, C.
+        seed: random seed.
+        test_rows: number of test rows, if different.
+        number: number of the pair, part of its keys from 1 on.
     """
     rng = np.random.default_rng(seed)
     share = 1 / np.arange(1, classes + 1) ** 0.7
-    judged: dict[str, list[pd.DataFrame]] = {key: [] for key in SKILLS}
+    outcomes_by_run: dict[str, list[pd.DataFrame]] = {key: [] for key in SKILLS}
     for i, (role, size) in enumerate(zip(ROLES, (rows, rows if test_rows is None else test_rows), strict=True)):
         labels = rng.choice(classes, size, p=share / share.sum())
         easy = rng.uniform(size=size)
@@ -61,27 +61,27 @@ def write_fake_runs(
             outcomes = _outcomes(labels, classes, easy, skill, rng)
             if key == UNCALIBRATED:
                 outcomes["confidence_raw"] = outcomes["confidence"]
-            judged[key].append(outcomes.assign(id=names, group=names, role=role))
+            outcomes_by_run[key].append(outcomes.assign(id=names, group=names, role=role))
     first, second = (f"{key}-{number}" if number else key for key in SKILLS)
-    for key, (plain, frames) in zip((first, second), judged.items(), strict=True):
+    for key, (plain, frames) in zip((first, second), outcomes_by_run.items(), strict=True):
         _write(store, replace(_record(plain, classes, frames), key=key), pd.concat(frames, ignore_index=True))
     return first, second
 
 
 def write_fake_jobs(store: Path, keys: Sequence[str], number: int = 0) -> Mapping[str, str]:
-    """Write a finished job for each run of a pair, as its worker leaves it; returns the jobs' IDs by side."""
+    """Write a finished job for each run of a pair, as its worker would; return the job IDs by side."""
     jobs = {side: job.format(number) for side, job in JOBS.items()}
-    for place, ((side, job), key) in enumerate(zip(jobs.items(), keys, strict=True)):
+    for index, ((side, job), key) in enumerate(zip(jobs.items(), keys, strict=True)):
         folder = store / "jobs" / job
         folder.mkdir(parents=True, exist_ok=True)
-        request, status = _request(side, place, store), _status(place, key)
+        request, status = _request(side, index, store), _status(index, key)
         write_bytes(folder / "request.json", json.dumps(request).encode())
         write_bytes(folder / "status.json", json.dumps(status).encode())
     return jobs
 
 
 def _request(side: str, number: int, store: Path) -> dict[str, Any]:
-    """What a job was asked to train; the sides differ in one option."""
+    """Return a job's request; the sides differ in one option."""
     base = {} if number == 0 else {"posthoc.calibration.kind": "temperature"}
     bench: dict[str, Any] = {"name": side, "caches": ["fake"], "store": str(store), "preset": "plain", "base": base}
     bench |= {"seeds": [0]}
@@ -89,36 +89,40 @@ def _request(side: str, number: int, store: Path) -> dict[str, Any]:
 
 
 def _status(number: int, key: str) -> dict[str, Any]:
-    """How a job ended: one seed was trained for 50 epochs."""
     ended = {"state": "done", "message": "0 found, 1 trained", "began": BEGAN + number, "ended": BEGAN + number + 3.0}
     at = {"seed_number": 1, "seeds": 1, "epoch": 50, "epochs": 50, "best": 0.5, "best_epoch": 50, "pace": 0.06}
     return ended | at | {"keys": {"0": key}, "warnings": [], "trained": 1, "found": 0}
 
 
 def _outcomes(labels: Ints, classes: int, easy: Floats, skill: float, rng: np.random.Generator) -> pd.DataFrame:
-    """What a run says of rows, without their names; columns as in a record's outcomes."""
+    """Return simulated outcomes of a run, with the columns of a record's outcomes but without row names."""
     n = len(labels)
     right = 0.7 * easy + 0.3 * rng.uniform(size=n) < skill
-    # Mistakes fall on the classes next to the right one, as they do where some classes look alike.
+    # Errors fall on neighbouring classes, as if they looked alike.
     predicted = np.where(right, labels, (labels + rng.integers(1, 12, n)) % classes)
-    sure = np.where(right, rng.beta(8, 2, n), rng.beta(4, 3, n)).clip(1 / classes, 1)
-    own = np.where(right, sure, (1 - sure) * rng.uniform(0.05, 0.9, n)).clip(1e-9)
+    confidence = np.where(right, rng.beta(8, 2, n), rng.beta(4, 3, n)).clip(1 / classes, 1)
+    label_p = np.where(right, confidence, (1 - confidence) * rng.uniform(0.05, 0.9, n)).clip(1e-9)
     columns = {"label": labels, "predicted": predicted}
-    columns |= {"confidence": sure, "confidence_raw": sure**0.7, "log_p": np.log(own), "brier": (1 - own) ** 2}
+    columns |= {
+        "confidence": confidence,
+        "confidence_raw": confidence**0.7,
+        "log_p": np.log(label_p),
+        "brier": (1 - label_p) ** 2,
+    }
     return pd.DataFrame(columns)
 
 
-def _record(key: str, classes: int, judged: Sequence[pd.DataFrame]) -> RunRecord:
+def _record(key: str, classes: int, outcomes_by_run: Sequence[pd.DataFrame]) -> RunRecord:
     spec = {} if key == UNCALIBRATED else {"posthoc": {"calibration": {"kind": "temperature"}}}
-    train = 4 * np.bincount(judged[0]["label"], minlength=classes)
+    train = 4 * np.bincount(outcomes_by_run[0]["label"], minlength=classes)
     return RunRecord(
         format_version=1,
         key=key,
         engine=1,
         spec=spec,
         full_spec=RunSpec.model_validate(spec).model_dump(mode="json"),
-        data=_facts(train.tolist(), {role: len(some) for role, some in zip(ROLES, judged, strict=True)}),
-        evaluations={role: _evaluation(rows) for role, rows in zip(ROLES, judged, strict=True)},
+        data=_facts(train.tolist(), {role: len(some) for role, some in zip(ROLES, outcomes_by_run, strict=True)}),
+        evaluations={role: _evaluation(rows) for role, rows in zip(ROLES, outcomes_by_run, strict=True)},
         shot=("medium",) * classes,
         temperature=1.0 if key == UNCALIBRATED else 1.3,
         reason="all_epochs",
@@ -130,8 +134,8 @@ def _record(key: str, classes: int, judged: Sequence[pd.DataFrame]) -> RunRecord
     )
 
 
-def _evaluation(judged: pd.DataFrame) -> Evaluation:
-    pairs = judged.value_counts(["label", "predicted"]).reset_index().to_numpy(np.int64)
+def _evaluation(outcomes_by_run: pd.DataFrame) -> Evaluation:
+    pairs = outcomes_by_run.value_counts(["label", "predicted"]).reset_index().to_numpy(np.int64)
     return Evaluation({"macro_f1_fg": None}, {}, tuple(map(tuple, pairs.tolist())))
 
 

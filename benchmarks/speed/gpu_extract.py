@@ -1,14 +1,14 @@
-"""`python -m frostbench.benchmarks.speed.gpu_extract`: extraction on a CUDA card as a table; exit status 2 without one.
+"""`python -m frostbench.benchmarks.speed.gpu_extract`: extraction speed on a GPU, as a table; status 2 without CUDA.
 
 DINOv3 ViT-S, B and L with 16-pixel patches and random weights, at 224 and 256 pixels, in images per second:
 
-- forward: the network and its pooling alone, on normalised images that are on the card, the better of two batch sizes.
-- decoded: all of extraction behind decoding, from uint8 images in ordinary memory to float16 rows.
+- forward: only the network and its pooling, on normalised images in GPU memory, the better of two batch sizes.
+- decoded: all of extraction after decoding, from uint8 images in host memory to float16 rows.
 - JPEG: extraction from files of 500 × 375 pixels to a cache on disk, with all cores.
-- HF pipeline: image-feature-extraction of transformers on the same files and weights, batches and pooled vectors asked
-  for, under the same number type.
+- HF pipeline: image-feature-extraction of transformers on the same files and weights, with batches and pooled vectors,
+in the same number type.
 
-Each is the best of three runs, since a card has nothing else to do. Shares are of the forward rate.
+Each is the best of three runs. Shares are relative to the forward rate.
 """
 
 import argparse
@@ -54,7 +54,7 @@ class Rates:
     pipeline: float
 
     def row(self) -> str:
-        """The line of the table.
+        """Return the line of the table.
 
         >>> Rates("m", 224, 1000.0, 900.0, 500.0, 100.0).row()
         '| m | 224 | 1000 | 900 | 0.90 | 500 | 0.50 | 100 | 5.0 |'
@@ -66,14 +66,14 @@ class Rates:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many images each side gets: ours by decoding ahead, the pipeline by decoding in one thread."""
+    """Number of images for each side: ours decodes ahead, the pipeline decodes in one thread."""
 
     ours: int = 4_096
     pipeline: int = 512
 
 
 def rates(subject: Subject, listing: Listing, counts: Counts) -> Rates:
-    """The four rates of a model."""
+    """Measure the four rates of a model."""
     recipe = subject.backbone.recipe
     decoded = decode_all(subject, listing)
     few = [item.path for item in listing.items[: counts.pipeline] if item.path is not None]
@@ -95,14 +95,14 @@ def rates(subject: Subject, listing: Listing, counts: Counts) -> Rates:
 
 
 def decode_all(subject: Subject, listing: Listing) -> list[Decoded]:
-    """Every image, prepared."""
+    """Return every image, prepared."""
     cores = usable_cores()
     outcomes = decode_ahead(listing.items, backbone_group(subject.backbone), PIXEL_LIMIT, cores, ahead=4 * cores)
     return [outcome for outcome in outcomes if isinstance(outcome, Decoded)]
 
 
 def embed_decoded(subject: Subject, decoded: Sequence[Decoded]) -> int:
-    """Everything that extraction does with decoded images before it writes them; how many rows there are."""
+    """Run all of extraction between decoding and writing; return the number of rows."""
     rows = ShardRows(backbone_group(subject.backbone))
     for _ in rows.embed(iter(decoded), subject.backbone.batch, ForwardPool()):
         pass
@@ -110,7 +110,7 @@ def embed_decoded(subject: Subject, decoded: Sequence[Decoded]) -> int:
 
 
 def forward_rate(subject: Subject, decoded: Sequence[Decoded], batch: int) -> float:
-    """The rate of the network and its pooling, on a batch that stays on the device."""
+    """Return the rate of the network and its pooling, on a batch that stays on the device."""
     backbone = subject.backbone
     images = torch.stack([one.image[0] for one in decoded[:batch]]).to(backbone.device)
     times = max(1, len(decoded) // len(images))
@@ -128,13 +128,13 @@ def forward_rate(subject: Subject, decoded: Sequence[Decoded], batch: int) -> fl
 
 
 def run_alike(subject: Subject, loop: Loop, paths: Sequence[Path]) -> None:
-    """The pipeline under our number type."""
+    """Run the pipeline in our number type."""
     with number_type(subject):
         loop(paths)
 
 
 def best_rate(action: Callable[[], object], images: int) -> float:
-    """Images per second of the fastest of three runs, after one that is not measured."""
+    """Return images per second of the fastest of three runs, after a warm-up run."""
     best = float("inf")
     for turn in range(REPEATS + 1):
         _synchronise()
@@ -154,7 +154,7 @@ def _synchronise() -> None:
 def table(
     device: str, models: Sequence[str], sizes: Sequence[int], counts: Counts, images: Path | None = None
 ) -> Iterator[str]:
-    """The lines of the table, each as soon as it is measured."""
+    """Yield the lines of the table as soon as they are measured."""
     yield from HEADER
     with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         listing = photos(Path(folder) / "images", counts.ours, images)
@@ -164,19 +164,19 @@ def table(
 
 
 def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] | None = None) -> int:
-    """Measure on the card; 2 where there is none."""
+    """Measure on the GPU and return the exit status; 2 without CUDA."""
     parser = argparse.ArgumentParser(prog="python -m frostbench.benchmarks.speed.gpu_extract", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer images, ViT-S only")
-    parser.add_argument("--images", type=Path, help="a source of images, as for embed, instead of made ones")
+    parser.add_argument("--images", type=Path, help="a source of images, as for embed, instead of generated ones")
     chosen = parser.parse_args(arguments)
-    tell = say or _say
+    emit = say or _say
     if not torch.cuda.is_available():
-        tell("Extraction on a card needs CUDA, however: torch sees no CUDA device. Nothing was measured.")
+        emit("This benchmark needs a CUDA device, but torch sees none. Nothing was measured.")
         return 2
     counts, models = (Counts(1_024, 128), MODELS[:1]) if chosen.quick else (Counts(), MODELS)
-    tell(f"{torch.cuda.get_device_name()}, {usable_cores()} cores, torch {torch.__version__}; images per second\n")
+    emit(f"{torch.cuda.get_device_name()}, {usable_cores()} cores, torch {torch.__version__}; images per second\n")
     for line in table("cuda", models, SIZES, counts, chosen.images):
-        tell(line)
+        emit(line)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Paired timing: ours and a peer alternately in one process, so that a busy machine slows both alike."""
+"""Paired timing: ours and a peer alternate in one process, so that a busy machine slows both equally."""
 
 import json
 import time
@@ -16,12 +16,12 @@ class Figure:
     """One measured ratio.
 
     Attributes:
-        name: benchmark and figure, as in "cache.view".
-        ratio: the peer's seconds over ours, or ours over the peer's where `unit` says so: larger is better.
+        name: benchmark and figure, such as "cache.view".
+        ratio: the peer's seconds divided by ours, or as `unit` says; larger is better.
         spread: interquartile range of the paired ratios.
-        goal: the least ratio that is good enough.
+        goal: smallest acceptable ratio.
         ok: whether the goal is met.
-        unit: what the ratio is, in words.
+        unit: description of the ratio.
         ours: our median, in seconds unless `unit` says otherwise.
         peer: the peer's median, in the same unit.
     """
@@ -37,14 +37,14 @@ class Figure:
 
 
 Benchmark = Callable[[bool], Iterator[Figure]]
-"""Yields its figures one after the other; the argument asks for a quick run."""
+"""Function that yields figures; the argument requests a quick run."""
 
 
 def compare(name: str, ours: Action, peer: Action, *, goal: float, repeats: int, unit: str) -> Figure:
     """Time two actions that do the same job, alternately.
 
-    Each runs once unmeasured. Then both run `repeats` times in pairs, and each pair swaps who goes first, so that
-    neither always finds the caches as the other left them. What an action returns is dropped before the next starts.
+    Each runs once unmeasured. Then both run `repeats` times in pairs that swap the order, so that caches favour
+    neither. The result of an action is dropped before the next one starts.
     """
     for action in (peer, ours):
         action()
@@ -59,10 +59,10 @@ def compare(name: str, ours: Action, peer: Action, *, goal: float, repeats: int,
 
 
 def turns(actions: Mapping[str, Callable[[int], object]], rounds: int) -> dict[str, list[float]]:
-    """The seconds of each action in each round; for jobs so long that each round is given other data.
+    """Return the seconds of each action in each round; for long jobs that get different data in each round.
 
-    Round 0 is not measured. In each round every action gets the round's number, one after the other; another begins
-    each time, and every second round goes backwards, so that none always follows the same other.
+    Round 0 is not measured. In each round every action is called with the round's number. The first action rotates and
+    every second cycle runs backwards, so that no action always follows the same other.
     """
     names, taken = list(actions), {name: list[float]() for name in actions}
     for turn in range(rounds + 1):
@@ -76,7 +76,7 @@ def turns(actions: Mapping[str, Callable[[int], object]], rounds: int) -> dict[s
 
 
 def seconds(action: Action) -> float:
-    """Wall time of one run of an action."""
+    """Return the wall time of one run of an action."""
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
@@ -85,7 +85,7 @@ def seconds(action: Action) -> float:
 def figure(
     name: str, pairs: Iterable[tuple[float, float]], ratios: Iterable[float], *, goal: float, unit: str
 ) -> Figure:
-    """The figure of paired measurements (ours, peer): the median of the paired ratios, and their quartiles' distance.
+    """Build a figure from paired measurements (ours, peer): median and interquartile range of the ratios.
 
     >>> figure("x", [(1, 2), (1, 3), (2, 8)], [2, 3, 4], goal=3, unit="times").ratio
     3.0
@@ -95,24 +95,22 @@ def figure(
     return Figure(name, middle, high - low, goal, middle >= goal, unit, ours, peer)
 
 
-def line(measured: Figure) -> str:
-    """A figure as one line of JSON, with four digits of each number."""
-    tree = {
-        key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in asdict(measured).items()
-    }
+def line(result: Figure) -> str:
+    """Format a figure as one line of JSON, with four significant digits per number."""
+    tree = {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in asdict(result).items()}
     return json.dumps(tree)
 
 
-def run(registry: Mapping[str, Benchmark], name: str, quick: bool, say: Callable[[str], None]) -> int:
-    """Run a benchmark, saying each figure when it is there; returns the exit status: 1 where a goal is missed.
+def run(registry: Mapping[str, Benchmark], name: str, quick: bool, emit: Callable[[str], None]) -> int:
+    """Run a benchmark and emit each figure as soon as it is measured; return exit status 1 if a goal is missed.
 
     Raises:
-        ValueError: there is no such benchmark.
+        ValueError: the benchmark does not exist.
     """
     if name not in registry:
-        raise ValueError(f"a benchmark is one of {sorted(registry)}, however: {name!r} was asked for. Choose of these.")
+        raise ValueError(f"A benchmark must be one of {sorted(registry)}, got {name!r}. Choose one of them.")
     missed = False
-    for measured in registry[name](quick):
-        say(line(measured))
-        missed |= not measured.ok
+    for result in registry[name](quick):
+        emit(line(result))
+        missed |= not result.ok
     return int(missed)

@@ -1,4 +1,4 @@
-"""Heads: stacks against loops, a path of logistic regressions against scikit-learn's, and kNN."""
+"""All benchmarks of heads: stacks against loops, a path of logistic regressions against scikit-learn's, and kNN."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from frostbench.benchmarks.speed.harness import Figure
 
 
 def figures(quick: bool) -> Iterator[Figure]:
-    """All figures of the three, one after the other."""
+    """Yield all figures of the three."""
     yield from stacks.figures(quick)
     yield from cpath.figures(quick)
     yield from neighbours.figures(quick)

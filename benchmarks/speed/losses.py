@@ -1,8 +1,8 @@
-"""What a loss costs: training steps with it against training steps with cross entropy, alternately in one process.
+"""Cost of a loss: training steps with it compared with cross entropy, alternating in one process.
 
-One MLP head [768, 384] with 200 classes, batches of 1024 rows of 768 numbers; everything of a step counts, with the
-batch, the optimiser and what the loss remembers. The first figure is cross entropy against itself, which shows how far
-ratios scatter on this machine.
+One MLP head [768, 384] with 200 classes, batches of 1024 rows of 768 numbers; the whole step counts, including the
+batch, the optimiser and the state of the loss. The first figure is cross entropy against itself, which shows how much
+ratios vary on this machine.
 """
 
 from collections.abc import Iterator
@@ -34,11 +34,11 @@ LOSSES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("mdca", {"mdca": {"weight": 1.0}}, 0.0),
     ("crl", {"crl": {"weight": 1.0}}, 0.0),
 )
-"""Name, options of train.loss, and the least ratio that is good enough."""
+"""Name, options of train.loss, and smallest acceptable ratio."""
 
 
 def figures(quick: bool, device: str = "cpu") -> Iterator[Figure]:
-    """A figure for each loss; `quick` measures those with a goal, and cross entropy."""
+    """Yield a figure per loss; `quick` measures only those with a goal, and cross entropy."""
     data = table(CLASSES, device)
     repeats = 7 if quick else 21
     plain = Steps({}, data, device)
@@ -51,7 +51,7 @@ def figures(quick: bool, device: str = "cpu") -> Iterator[Figure]:
 
 
 class Steps:
-    """Training steps of one head; each call takes some."""
+    """Training steps of one head."""
 
     def __init__(self, loss: dict[str, Any], data: Data, device: str) -> None:
         tree = {"head": {"body": {"kind": "mlp", "hidden": [768, 384]}}, "train": {"loss": loss}}
@@ -60,7 +60,7 @@ class Steps:
         self.labels = [data.train.labels[rows] for rows in self.batches]
 
     def __call__(self) -> None:
-        """Take the steps."""
+        """Run some steps."""
         for step, (rows, labels) in enumerate(zip(self.batches, self.labels, strict=True)):
             self.stage.stack.step(rows, labels, PerStep(0, step / STEPS), 0.01 * cosine(step, STEPS))
         settle(self.batches[0])

@@ -1,9 +1,8 @@
-"""The memory that extraction takes at its peak, for few images and for many.
+"""Peak memory of extraction, for few images and for many.
 
-Each listing is embedded in a process of its own. Its items all name one small file; in the place of what decodes from
-it comes a picture of 500 × 375 pixels, and a stub stands for the backbone, so that 100,000 images take a minute or less
-and a picture, prepared image or vector that is kept would show. What the listing itself takes, and whoever asks for an
-extraction holds, is taken off and told in the unit.
+Each listing is embedded in its own process. All items name one small file; decoding is replaced by an image of 500 ×
+375 pixels and the backbone by a stub, so that 100,000 images take about a minute and any retained image, prepared image
+or vector shows. The memory of the listing itself, which every caller needs, is subtracted and stated in the unit.
 """
 
 import multiprocessing
@@ -29,12 +28,12 @@ from frostbench.embedcache.recipe import Recipe
 FEW, MANY, MANY_QUICK = 1_000, 100_000, 10_000
 DIM, SIDE, SHARD_ROWS = 384, 64, 512
 GOAL = 1 / 1.15
-"""The peak may grow by 15 percent."""
+"""The peak may grow by 15 %."""
 MEGABYTE = 2**20
 
 
 def figures(quick: bool) -> Iterator[Figure]:
-    """The one figure; `quick` embeds fewer of the many."""
+    """Yield the figure; `quick` embeds fewer images."""
     many = MANY_QUICK if quick else MANY
     with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         one, another = measured(Path(folder), FEW), measured(Path(folder), many)
@@ -49,13 +48,7 @@ def figures(quick: bool) -> Iterator[Figure]:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a process held, in MB.
-
-    Attributes:
-        start: before it listed anything.
-        listing: what listing added.
-        peak: the most while it extracted.
-    """
+    """Memory of a process in MB: at the start, added by the listing, and the maximum during extraction."""
 
     start: float
     listing: float
@@ -63,23 +56,23 @@ class Memory:
 
     @property
     def without_listing(self) -> float:
-        """The peak less the listing."""
+        """Peak without the listing."""
         return self.peak - self.listing
 
     @property
     def grown(self) -> float:
-        """What extraction added at its peak."""
+        """Growth by extraction at its peak."""
         return self.peak - self.start - self.listing
 
 
 def measured(folder: Path, count: int) -> Memory:
-    """The memory of a process that embeds so many images."""
+    """Return the memory of a process that embeds this many images."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(memory_of, folder, count).result()
 
 
 def memory_of(folder: Path, count: int) -> Memory:
-    """Embed so many images in this process, and look at its memory after each batch."""
+    """Embed this many images in this process, sampling its memory after each batch."""
     path = folder / "small.png"
     Image.fromarray(np.full((8, 8, 3), 127, np.uint8)).save(path)
     start = held()
@@ -96,20 +89,20 @@ def memory_of(folder: Path, count: int) -> Memory:
 
 
 def held() -> float:
-    """The resident memory of this process in MB."""
+    """Return the resident memory of this process in MB."""
     return float(psutil.Process().memory_info().rss) / MEGABYTE
 
 
 class Enlarged:
-    """Gives a photograph's worth of pixels for whatever was decoded."""
+    """Decoder that returns a photograph-sized array for any file."""
 
     text = "enlarged"
 
     def check(self, name: str, sha256: bytes) -> None:
-        """Any file will do."""
+        """Accept any file."""
 
     def __call__(self, name: str, image: np.ndarray) -> np.ndarray:
-        """uint8 [375, 500, 3], every page of it written."""
+        """Return uint8 [375, 500, 3] with every page written."""
         return np.full((375, 500, 3), image[0, 0, 0], np.uint8)
 
 
@@ -125,9 +118,9 @@ class Stub:
     batch = 64
 
     def prepare(self, image: np.ndarray) -> torch.Tensor:
-        """A corner, uint8 [3, 64, 64]."""
+        """Return a corner, uint8 [3, 64, 64]."""
         return torch.from_numpy(image[:SIDE, :SIDE].copy()).permute(2, 0, 1)
 
     def embed(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        """One number for each image, float32 [B, D]."""
+        """Return one number per image, float32 [B, D]."""
         return {"x": batch[:, 0, 0, :1].float().expand(len(batch), DIM).contiguous()}

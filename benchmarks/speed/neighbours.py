@@ -1,4 +1,4 @@
-"""k nearest neighbours by faiss, against scikit-learn's brute-force search by cosine."""
+"""k nearest neighbours with faiss, compared with scikit-learn's brute-force cosine search."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ GOAL = 1.0
 
 
 def figures(quick: bool) -> Iterator[Figure]:
-    """The one figure: both keep the same unit rows; only answering is timed, with the same votes."""
+    """Yield one figure; both sides hold the same unit rows, and only queries are timed, with the same votes."""
     draw = torch.Generator().manual_seed(0)
     labels = torch.randint(CLASSES, (ROWS,), generator=draw)
     means = torch.randn(CLASSES, DIM, generator=draw)

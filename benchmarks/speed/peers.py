@@ -1,8 +1,8 @@
-"""The loops in which other tools embed image files, each from paths to vectors float32 [N, D].
+"""Image embedding loops of other tools, each from paths to vectors float32 [N, D].
 
-Every loop is given the same weights in evaluation mode and timm's evaluation transform, so that only the machinery
-differs. The first runs the tool itself. The others are written anew as the tools are documented to work, for the tools
-fetch weights from a hub or need packages that do not go with ours.
+Every loop gets the same weights in evaluation mode and timm's evaluation transform, so that only the machinery differs.
+The first runs the tool itself. The others are reimplemented from the tools' documentation, because the tools download
+weights from a hub or need packages that conflict with ours.
 """
 
 import tempfile
@@ -26,13 +26,13 @@ Loop = Callable[[Sequence[Path]], np.ndarray]
 
 
 def loops(subject: Subject) -> Mapping[str, Loop]:
-    """Every loop by its name, ready to run on the subject's model."""
+    """Return every loop by name, ready to run on the subject's model."""
     written = {"embetter": embetter, "data_loader": data_loader, "clip_retrieval": clip_retrieval}
     return {"hf_pipeline": hf_pipeline(subject), **{name: partial(loop, subject) for name, loop in written.items()}}
 
 
 def hf_pipeline(subject: Subject, batch: int | None = None) -> Loop:
-    """The image-feature-extraction pipeline of transformers, asked for batches and for pooled vectors."""
+    """Run the image-feature-extraction pipeline of transformers with batches and pooled vectors."""
     config = dict(subject.config)
     settings: Any = TimmWrapperConfig
     wrapped: Any = TimmWrapperModel(settings(architecture=subject.architecture, pretrained_cfg=config))
@@ -49,7 +49,7 @@ def hf_pipeline(subject: Subject, batch: int | None = None) -> Loop:
 
 
 def embetter(subject: Subject, paths: Sequence[Path]) -> np.ndarray:
-    """As embetter's ImageLoader and TimmEncoder: all pictures first, then one at a time, with gradients asked for."""
+    """Embed like embetter's ImageLoader and TimmEncoder: load all images, then one at a time, with gradients."""
     transform = subject.transform()
     pictures = [Image.open(path).convert("RGB") for path in paths]
     rows = [transform(picture).unsqueeze(0) for picture in pictures]
@@ -57,12 +57,12 @@ def embetter(subject: Subject, paths: Sequence[Path]) -> np.ndarray:
 
 
 def data_loader(subject: Subject, paths: Sequence[Path]) -> np.ndarray:
-    """As lightly's embedding of a data set: a DataLoader with a process for each core, everything kept in memory."""
+    """Embed like lightly: a DataLoader with one process per core, keeping everything in memory."""
     return torch.cat(list(_batches(subject, paths))).numpy()
 
 
 def clip_retrieval(subject: Subject, paths: Sequence[Path]) -> np.ndarray:
-    """As clip-retrieval's inference: a DataLoader, vectors of unit length as float16 in .npy, names in Parquet."""
+    """Embed like clip-retrieval: a DataLoader, unit vectors as float16 in .npy, names in Parquet."""
     found = []
     for vectors in _batches(subject, paths):
         found.append((vectors / vectors.norm(dim=-1, keepdim=True)).to(torch.float16).numpy())
@@ -75,7 +75,7 @@ def clip_retrieval(subject: Subject, paths: Sequence[Path]) -> np.ndarray:
 
 
 class Pictures(Dataset[torch.Tensor]):
-    """Image files, decoded and prepared as they are asked for."""
+    """Image files, decoded and prepared on access."""
 
     def __init__(self, paths: Sequence[Path], transform: Callable[..., torch.Tensor]) -> None:
         self._paths, self._transform = paths, transform

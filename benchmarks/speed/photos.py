@@ -1,4 +1,4 @@
-"""Real JPEG files to embed: cuts of the two photographs that come with scikit-learn, or those of a folder."""
+"""JPEG files to embed: crops of the two photographs that come with scikit-learn, or the images of a folder."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 500, 375
 
 
 def photos(folder: Path, count: int, images: Path | None = None) -> Listing:
-    """A listing of so many images: made in `folder`, or taken evenly from the source `images`, which may hold fewer."""
+    """Return a listing of at most this many images, made in `folder` or taken evenly from the source `images`."""
     if images is None:
         write_images(folder, count)
         return list_folder(folder)
@@ -26,7 +26,7 @@ def photos(folder: Path, count: int, images: Path | None = None) -> Listing:
 
 
 def write_images(folder: Path, count: int) -> None:
-    """Distinct cuts of the photographs, in turns, as JPEG files of 500 × 375 pixels, all of one class."""
+    """Write distinct crops of both photographs, alternating, as JPEG files of 500 × 375 pixels in one class."""
     pictures = [load_sample_image(name) for name in PHOTOS]
     (folder / "cut").mkdir(parents=True)
     generator = np.random.default_rng(0)
@@ -38,7 +38,7 @@ def write_images(folder: Path, count: int) -> None:
 
 
 def pieces(listing: Listing, size: int) -> Iterator[Listing]:
-    """A listing in pieces of `size` images; a shorter one is left out, unless it is the only one."""
+    """Split a listing into pieces of `size` images; a shorter rest is dropped, unless it is the only piece."""
     whole = max(1, len(listing.items) // size)
     for i in range(whole):
         yield replace(listing, items=listing.items[i * size : (i + 1) * size])

@@ -1,16 +1,16 @@
-"""Reading a cached column of 100,000 × 1024 float16 vectors, against the ways in which people keep theirs.
+"""Reading a cached column of 100,000 × 1024 float16 vectors, compared with other common storage formats.
 
-All files are in the page cache, and both sides of a pair end with the matrix in memory and one value of each 2 KB read
-from it (`touch`), so that neither gains by putting the work off. Only vectors are read, on both sides: np.load knows no
-ids, and pandas is asked for the one column. Our sides read into Arrow's memory pool, which keeps freed pages, so part
-of their gain is that of a program's second read; in the first, both ask the system for new memory.
+All files are in the page cache. Both sides of a pair end with the matrix in memory and one value per 2 KB read from it
+(`touch`), so that neither gains by lazy loading. Both sides read only vectors: np.load knows no ids, and pandas reads
+only that column. Our sides read into Arrow's memory pool, which keeps freed pages, so part of their advantage is that
+of a program's second read; in the first, both request new memory from the system.
 
-- view: one shard, as small and imported caches have, against np.load of the same matrix.
-- copy: many shards, as the embed command writes, into one fresh array, against np.load.
-- pandas: the same rows as a list<float32> column, as a data frame's to_parquet writes them, read and stacked. Each
-  side ends with the type that its file holds, float16 here and float32 there.
-- several.copy, several.pandas: the same, where the cache has 50 shards and three columns, of which one is read, and
-  pandas' file the same three.
+- view: one shard, as in small and imported caches, compared with np.load of the same matrix.
+- copy: many shards, as the embed command writes, into a new array, compared with np.load.
+- pandas: the same rows as a list<float32> column, as a data frame's to_parquet writes them, read and stacked. Each side
+ends with the type of its file, float16 or float32.
+- several.copy, several.pandas: the same for a cache with 50 shards and three columns, of which one is read, and a
+pandas file with the same three.
 """
 
 import tempfile
@@ -37,7 +37,7 @@ UNIT = "peer seconds / our seconds"
 
 
 def figures(quick: bool) -> Iterator[Figure]:
-    """The five figures; `quick` repeats less and gives pandas fewer rows (ours reads the same fewer rows)."""
+    """Yield the five figures; `quick` repeats less and gives both sides of the pandas figures fewer rows."""
     repeats = 7 if quick else 21
     with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         root = Path(folder)
@@ -49,7 +49,7 @@ def figures(quick: bool) -> Iterator[Figure]:
 
 
 def one_column(root: Path, x: np.ndarray, repeats: int, pandas_rows: int) -> Iterator[Figure]:
-    """Caches of one column, in one shard and in many."""
+    """Yield figures for caches of one column, in one shard and in many."""
     one, many = write_cache(root / "one", x, ROWS), write_cache(root / "many", x, SHARD_ROWS)
     part = one if pandas_rows == ROWS else write_cache(root / "part", x[:pandas_rows], pandas_rows)
     write_lists(root / "lists.parquet", x[:pandas_rows], (COLUMN,))
@@ -67,7 +67,7 @@ def one_column(root: Path, x: np.ndarray, repeats: int, pandas_rows: int) -> Ite
 
 
 def several_columns(root: Path, x: np.ndarray, repeats: int, pandas_rows: int) -> Iterator[Figure]:
-    """Caches of three columns in 50 shards; all columns hold the same numbers."""
+    """Yield figures for caches of three columns in 50 shards; all columns hold the same numbers."""
     names = (COLUMN, *OTHERS)
     many = write_cache(root / "several", x, -(-len(x) // SEVERAL_SHARDS), names)
     part = many[: -(-pandas_rows * SEVERAL_SHARDS // len(x))]
@@ -79,7 +79,7 @@ def several_columns(root: Path, x: np.ndarray, repeats: int, pandas_rows: int) -
 
 @dataclass(frozen=True)
 class Load:
-    """Reading a matrix as numpy keeps it."""
+    """Loading a matrix saved by numpy."""
 
     path: Path
 
@@ -90,12 +90,12 @@ class Load:
 
 @dataclass(frozen=True)
 class Stack:
-    """Reading a column of lists as pandas keeps it."""
+    """Reading a column of lists saved by pandas."""
 
     path: Path
 
     def __call__(self) -> float:
-        """Read the one column and stack its lists."""
+        """Read the column and stack its lists."""
         return touch(np.stack(pd.read_parquet(self.path, columns=[COLUMN])[COLUMN].tolist()))
 
 
@@ -111,13 +111,13 @@ class Copy:
 
 
 def touch(x: np.ndarray) -> float:
-    """Read one value of each 2 KB, and so of every page."""
+    """Read one value per 2 KB, and thus from every page."""
     step = 2_048 // x.itemsize
     return float(x[:, ::step].sum(dtype=np.float64))
 
 
 def write_cache(root: Path, x: np.ndarray, shard_rows: int, columns: Sequence[str] = (COLUMN,)) -> list[Path]:
-    """The shards of a cache each of whose columns holds a matrix."""
+    """Write the shards of a cache whose columns all hold a matrix."""
     recipes = {name: Recipe(provider="external", model="random numbers") for name in columns}
     dims = {name: int(x.shape[1]) for name in columns}
     paths = []
@@ -130,6 +130,6 @@ def write_cache(root: Path, x: np.ndarray, shard_rows: int, columns: Sequence[st
 
 
 def write_lists(path: Path, x: np.ndarray, columns: Sequence[str]) -> None:
-    """The matrix as a data frame with a list in each cell of each column, written as pandas does by default."""
+    """Write the matrix as a data frame with lists in its cells, with pandas' defaults."""
     lists = list(x.astype(np.float32))
     pd.DataFrame(dict.fromkeys(columns, lists)).to_parquet(path)

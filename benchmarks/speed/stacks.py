@@ -1,11 +1,11 @@
-"""Many heads as one stack, against a loop over heads and against heads in a ModuleDict.
+"""Many heads trained as one stack, compared with a loop over heads and with heads in a ModuleDict.
 
 All train on the same resident rows in the same batches: 20,000 × 768 random numbers around class means. The loop is
-plain PyTorch, one head after the other: rows by index, `F.cross_entropy`, `AdamW(fused=True)` along a cosine. The
-ModuleDict is that of DINOv2's linear evaluation: every head on the same batch, one backward pass of the summed loss,
-one optimiser with a learning rate for each head. Heads differ in learning rate, from 1e-4 to 1e-2. Only steps are
-timed, not evaluation. The largest difference between a head of ours and the loop's after its first pass is part of
-the unit, where heads draw no random numbers.
+plain PyTorch, one head after the other: rows by index, `F.cross_entropy`, `AdamW(fused=True)` with a cosine schedule.
+The ModuleDict follows DINOv2's linear evaluation: every head on the same batch, one backward pass of the summed loss,
+one optimiser with a learning rate per head. Heads differ in learning rate, from 1e-4 to 1e-2. Only steps are timed, not
+evaluation. If heads draw no random numbers, the unit states the largest difference between a head of ours and the
+loop's after its first pass.
 """
 
 import math
@@ -31,14 +31,14 @@ class Case:
     """Heads to train.
 
     Attributes:
-        name: of the figure.
-        heads: how many.
+        name: name of the figure.
+        heads: number of heads.
         classes: number of classes.
-        hidden: widths of hidden layers; none for linear heads.
-        batch: rows of a step.
-        steps: that are timed.
-        loop_goal: least seconds of the loop over ours.
-        dict_goal: the same for the ModuleDict; None leaves it out.
+        hidden: widths of hidden layers; empty for linear heads.
+        batch: rows per step.
+        steps: number of timed steps.
+        loop_goal: smallest acceptable ratio of the loop's seconds to ours.
+        dict_goal: the same for the ModuleDict, or None to omit it.
     """
 
     name: str
@@ -62,7 +62,7 @@ CASES = (
 
 
 def figures(quick: bool, device: str = "cpu") -> Iterator[Figure]:
-    """Two figures for linear heads and one for the others; `quick` runs the linear ones with fewer repeats."""
+    """Yield two figures for linear heads and one for the others; `quick` repeats the linear ones less often."""
     for case in CASES[:2] if quick else CASES:
         yield from measure(case, 3 if quick else 5, device)
 
@@ -76,17 +76,17 @@ def measure(case: Case, repeats: int, device: str) -> Iterator[Figure]:
         batches += batches[: case.steps - len(batches)]
     rates = [1e-4 * 100 ** (k / (case.heads - 1)) for k in range(case.heads)]
     ours, loop = Ours(case, data, rates, batches), Loop(case, data, rates, batches)
-    told = f"{case.heads} heads, {case.classes} classes, batch {case.batch}"
-    unit = f"loop seconds / our seconds, {told}"
+    description = f"{case.heads} heads, {case.classes} classes, batch {case.batch}"
+    unit = f"loop seconds / our seconds, {description}"
     yield compare(f"stack.{case.name}.loop", ours, loop, goal=case.loop_goal, repeats=repeats, unit=unit)
     if case.dict_goal is not None:
         peer = Dict(case, data, rates, batches)
-        unit = f"ModuleDict seconds / our seconds, {told}"
+        unit = f"ModuleDict seconds / our seconds, {description}"
         yield compare(f"stack.{case.name}.module_dict", ours, peer, goal=case.dict_goal, repeats=repeats, unit=unit)
 
 
 def table(classes: int, device: str) -> Data:
-    """Rows around class means; the selection rows are few, for they are not timed."""
+    """Return rows around class means, with few validation rows, as these are not timed."""
     draw = seeded()
     means = torch.randn(classes, DIM, generator=draw)
 
@@ -100,12 +100,12 @@ def table(classes: int, device: str) -> Data:
 
 
 def seeded() -> torch.Generator:
-    """The benchmark's random numbers."""
+    """Return the benchmark's random generator."""
     return torch.Generator().manual_seed(0)
 
 
 class Ours:
-    """The stack; each call is the timed steps."""
+    """The stack; each call runs the timed steps."""
 
     def __init__(self, case: Case, data: Data, rates: Sequence[float], batches: Sequence[Tensor]) -> None:
         body = {"kind": "mlp", "hidden": case.hidden} if case.hidden else {"kind": "identity"}
@@ -118,14 +118,14 @@ class Ours:
         self.labels = [data.train.labels[rows] for rows in batches]
 
     def __call__(self) -> None:
-        """Take the steps."""
+        """Run the steps."""
         for step, (rows, labels) in enumerate(zip(self.batches, self.labels, strict=True)):
             self.stage.stack.step(rows, labels, PerStep(0, step / len(self.batches)), cosine(step, len(self.batches)))
         settle(self.batches[0])
 
 
 class Loop:
-    """Heads one after the other; each call is the timed steps."""
+    """Heads one after the other; each call runs the timed steps."""
 
     def __init__(self, case: Case, data: Data, rates: Sequence[float], batches: Sequence[Tensor]) -> None:
         self.x, self.y, self.batches, self.rates = data.train.columns["x"], data.train.labels, batches, rates
@@ -134,7 +134,7 @@ class Loop:
         self.optimisers = [torch.optim.AdamW(h.parameters(), lr=lr, weight_decay=0.01, fused=True) for h, lr in pairs]
 
     def __call__(self) -> None:
-        """Take the steps."""
+        """Run the steps."""
         for module, optimiser, rate in zip(self.heads, self.optimisers, self.rates, strict=True):
             for step, rows in enumerate(self.batches):
                 optimiser.param_groups[0]["lr"] = rate * cosine(step, len(self.batches))
@@ -146,7 +146,7 @@ class Loop:
 
 
 class Dict:
-    """Heads side by side on each batch; each call is the timed steps."""
+    """Heads side by side on each batch; each call runs the timed steps."""
 
     def __init__(self, case: Case, data: Data, rates: Sequence[float], batches: Sequence[Tensor]) -> None:
         self.x, self.y, self.batches, self.rates = data.train.columns["x"], data.train.labels, batches, rates
@@ -156,7 +156,7 @@ class Dict:
         self.optimiser = torch.optim.AdamW(groups, weight_decay=0.01, fused=True)
 
     def __call__(self) -> None:
-        """Take the steps."""
+        """Run the steps."""
         for step, rows in enumerate(self.batches):
             for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
                 group["lr"] = rate * cosine(step, len(self.batches))
@@ -169,7 +169,7 @@ class Dict:
 
 
 def head(case: Case) -> nn.Module:
-    """A head in plain PyTorch."""
+    """Return a head in plain PyTorch."""
     layers: list[nn.Module] = []
     width = DIM
     for hidden in case.hidden:
@@ -179,7 +179,7 @@ def head(case: Case) -> nn.Module:
 
 
 def cosine(step: int, steps: int) -> float:
-    """The learning rate's factor."""
+    """Return the factor of the learning rate."""
     return 0.5 * (1 + math.cos(math.pi * step / steps))
 
 

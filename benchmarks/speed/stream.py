@@ -1,12 +1,12 @@
-"""Training on vectors that stay on disk, against the same training on the same vectors in memory.
+"""Training on vectors that stay on disk, compared with the same training on the same vectors in memory.
 
-The table is sorted by class, 1024 float16 a row, in shards of 4,096 rows, as the embed command writes; its files are in
-the page cache. Both sides take the same batches in the same order, so they end with the same head; the largest
-difference is part of the unit. A buffer holds a quarter of the rows of the timed table.
+The table is sorted by class, with 1024 float16 per row, in shards of 4,096 rows, as the embed command writes; its files
+are in the page cache. Both sides take the same batches in the same order, so they end with the same head; the unit
+states the largest difference. A buffer holds a quarter of the rows of the timed table.
 
-- linear, mlp: one pass of steps of one head; a stack shares what reading costs.
-- memory: what the process grows by at its peak, from when the table's keys are read to when a linear head and an MLP
-  are trained for one pass and judged, each side in a process of its own. The buffer holds 16,384 rows.
+- linear, mlp: one pass of one head; a stack shares the cost of reading.
+- memory: peak growth of the process, from reading the table's keys until a linear head and an MLP are trained for one
+pass and evaluated, each side in its own process. The buffer holds 16,384 rows.
 """
 
 import multiprocessing
@@ -45,13 +45,13 @@ from frostbench.training.run import RunSpec
 DIM, CLASSES, SHARD_ROWS = 1_024, 50, 4_096
 ROWS, ROWS_QUICK, BATCH = 100_000, 40_000, 1_024
 LARGE, LARGE_QUICK = 600_000, 100_000
-"""Rows of the table whose memory is measured: 1.2 GB of float16, or 0.2 GB."""
+"""Rows of the table for the memory figure: 1.2 GB of float16, or 0.2 GB."""
 LARGE_BUFFER = 16_384
 BODIES = {"linear": {"kind": "identity"}, "mlp": {"kind": "mlp", "hidden": [128]}}
 
 
 def figures(quick: bool) -> Iterator[Figure]:
-    """Two figures of time and one of memory; `quick` repeats less and measures a smaller table."""
+    """Yield two figures of time and one of memory; `quick` repeats less and measures a smaller table."""
     with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         cache = write_table(Path(folder) / "timed", ROWS_QUICK if quick else ROWS)
         stored, held = data_of(read_table(cache, stored=True)), data_of(read_table(cache))
@@ -62,7 +62,7 @@ def figures(quick: bool) -> Iterator[Figure]:
 
 
 def timed(name: str, held: Data, stored: Data, goal: float, repeats: int) -> Iterator[Figure]:
-    """The seconds of a pass in memory over those of a streamed one."""
+    """Yield the ratio of seconds of a pass in memory to those of a streamed pass."""
     buffer = len(held.train) // 4 // SHARD_ROWS * SHARD_ROWS
     run = run_of(name, buffer)
     sides = [Pass(first_stage(run_contexts([0], [run], data))) for data in (stored, held)]
@@ -73,19 +73,19 @@ def timed(name: str, held: Data, stored: Data, goal: float, repeats: int) -> Ite
 
 
 class Pass:
-    """A stage; each call is one more pass of its steps."""
+    """A training stage; each call runs one more pass of its steps."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
 
     def __call__(self) -> None:
-        """Take the steps of a pass."""
+        """Run the steps."""
         for rows in self.stage.batches(0.0):
             self.stage.stack.step(rows, self.stage.rows.labels[rows], PerStep(0, 0.0), 1.0)
 
 
 def memory(cache: Path) -> Figure:
-    """What training in memory grows a process by, over what streamed training does."""
+    """Yield the ratio of memory growth of training in memory to that of streamed training."""
     grown = []
     for stored in (True, False):
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -97,7 +97,7 @@ def memory(cache: Path) -> Figure:
 
 
 def peak_of(cache: Path, stored: bool) -> float:
-    """Bytes that this process grows by while it reads a table's vectors, or leaves them, and trains on them."""
+    """Return the growth in bytes of this process while it reads or streams a table's vectors and trains on them."""
     runs = [run_of(name, LARGE_BUFFER) for name in BODIES]
     table = read_table(cache, stored=True)
     with Peak() as peak:
@@ -109,7 +109,7 @@ def peak_of(cache: Path, stored: bool) -> float:
 
 
 class Peak:
-    """The most that this process grows by within a block, looked at every 5 ms; in bytes, in `grown`."""
+    """Peak growth of this process within a block, sampled every 5 ms; in bytes, in `grown`."""
 
     def __init__(self) -> None:
         self.grown = 0
@@ -117,14 +117,12 @@ class Peak:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Peak":
-        """Begin to look."""
         self._process = psutil.Process()
         self._before = self._process.memory_info().rss
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End."""
         self._is_over.set()
         self._thread.join()
 
@@ -134,7 +132,7 @@ class Peak:
 
 
 def run_of(name: str, buffer: int) -> RunSpec:
-    """A run of one pass through a buffer."""
+    """Return a run of one pass through a buffer."""
     sampler = {"kind": "shuffled", "buffer_rows": buffer, "block_rows": SHARD_ROWS}
     schedule = {"epochs": 1, "min_steps": 0, "batch_size": BATCH}
     head = {"body": BODIES[name], "preprocess": {"center": True, "std": True}}
@@ -142,14 +140,14 @@ def run_of(name: str, buffer: int) -> RunSpec:
 
 
 def data_of(table: FeatureTable) -> Data:
-    """A table's rows, of which every 40th selects and the one after it calibrates."""
+    """Return a table's rows; every 40th is for validation and the next one for calibration."""
     place = np.arange(len(table.labels)) % 40
     train = part_of(table, place > 1, on_disk=bool(table.stored))
     return Data(train, part_of(table, place == 0), part_of(table, place == 1), table.class_names)
 
 
 def write_table(folder: Path, rows: int) -> Path:
-    """A cache of random vectors about class means, sorted by class."""
+    """Write a cache of random vectors about class means, sorted by class."""
     draw = np.random.default_rng(0)
     labels = np.arange(rows) * CLASSES // rows
     means = 0.2 * draw.standard_normal((CLASSES, DIM), dtype=np.float32)

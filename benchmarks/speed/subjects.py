@@ -1,4 +1,4 @@
-"""The models that extraction is measured with, each once as our backbone and once as what other tools take."""
+"""Models to measure extraction with, as our backbone and in the form that other tools take."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 
 @dataclass(frozen=True)
 class Subject:
-    """A model on one device, for ours and for others.
+    """A model on one device, for ours and for other tools.
 
     Attributes:
-        backbone: ours, with one column.
-        model: the same weights as timm's own model without a classifier, of which no tool is told that it is frozen.
+        backbone: our backbone, with one column.
+        model: timm's model with the same weights and no classifier; its parameters are not marked as frozen.
         architecture: timm's name.
-        config: how the model wants its images, as timm says it; the backbone's recipe says the same.
+        config: timm's data configuration of the model; equal to the backbone's recipe.
     """
 
     backbone: Backbone
@@ -35,24 +35,24 @@ class Subject:
 
     @property
     def column(self) -> str:
-        """The name of the column."""
+        """Name of the column."""
         return next(iter(self.backbone.dims))
 
     def transform(self) -> Callable[..., torch.Tensor]:
-        """Timm's own evaluation transform, from a picture to normalised numbers [3, S, S]."""
-        made: Callable[..., torch.Tensor] = timm.data.create_transform(**self.config, is_training=False)
-        return made
+        """Return timm's evaluation transform, from an image to normalised numbers [3, S, S]."""
+        transform: Callable[..., torch.Tensor] = timm.data.create_transform(**self.config, is_training=False)
+        return transform
 
 
 def bundled(name: str, autocast: str = "auto") -> Subject:
-    """A bundled model on the CPU."""
+    """Load a bundled model on the CPU."""
     backbone, model = load_backbone("bundled", name, autocast=autocast), load_classifier(name)
     model.reset_classifier(0)  # type: ignore[operator]
     return Subject(backbone, model, f"tf_{name}", _config(model, backbone.recipe.size))
 
 
 def random_timm(name: str, size: int, folder: Path, device: str = "cpu", autocast: str = "auto") -> Subject:
-    """A timm model with random weights, which are written to a file in `folder`; it stores what timm pools."""
+    """Build a timm model with random weights, saved to a file in `folder`, with timm's own pooling."""
     torch.manual_seed(0)
     model = timm.create_model(name, num_classes=0)
     weights = folder / f"{name}.pth"
@@ -67,7 +67,7 @@ def random_timm(name: str, size: int, folder: Path, device: str = "cpu", autocas
 
 
 def number_type(subject: Subject) -> torch.autocast:
-    """The number type in which our backbone multiplies, to put others under it."""
+    """Return an autocast context with the number type of our backbone, for other tools."""
     dtype = _DTYPES[subject.backbone.recipe.autocast]
     return torch.autocast(subject.backbone.device.type, dtype=dtype, enabled=dtype != torch.float32)
 

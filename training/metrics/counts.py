@@ -1,7 +1,7 @@
 """Precision, recall and F1 from counts, and the classes that means run over: one definition for every array library.
 
 Metrics of one table (`classification`), of all heads of a stack (`engine.selection`) and of bootstrap resamples
-(`benchmarks.comparison.bootstrap`) use it, with tensors or with numpy arrays of any shape.
+(`benchmarks.comparison.metrics`) use it, with tensors or with numpy arrays of any shape.
 """
 
 from collections.abc import Sequence

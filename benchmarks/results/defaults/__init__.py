@@ -1,1 +1,1 @@
-"""docs/results/defaults.md: what a head is that was trained without choosing anything, before and now."""
+"""Generator of docs/results/defaults.md: heads trained at their defaults, before and now."""

@@ -1,4 +1,4 @@
-"""Which rows train, select, calibrate and test, by draw."""
+"""Random assignment of rows to the roles train, select, calibrate and test."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,17 +7,17 @@ from frostbench.benchmarks.results.tables import Table
 
 Roles = npt.NDArray[np.str_]
 SHARES = {"select": 0.15, "calibrate": 0.1, "test": 0.15}
-"""Of each class, or of the groups where rows have some; the others train."""
+"""Shares of each class, or of the groups if there are any; the rest is for training."""
 FEW = {"train": 120, "select": 60, "calibrate": 60}
-"""Rows of a small table; the others test."""
+"""Rows of a small table; the rest is for testing."""
 
 
 def cut(table: Table, draw: int) -> Roles:
-    """The role [N] of each row: whole groups in these shares, or class by class where there are none."""
+    """Return the role [N] of each row, splitting whole groups, or class by class without groups."""
     rng = np.random.default_rng(draw)
     if table.groups is not None:
-        names, each = np.unique(table.groups, return_inverse=True)
-        return _parted(rng.permutation(len(names)))[each]
+        names, group_of_row = np.unique(table.groups, return_inverse=True)
+        return _parted(rng.permutation(len(names)))[group_of_row]
     roles = np.full(len(table.labels), "train", dtype="<U9")
     for label in np.unique(table.labels):
         rows = np.flatnonzero(table.labels == label)
@@ -26,7 +26,7 @@ def cut(table: Table, draw: int) -> Roles:
 
 
 def few(table: Table, draw: int) -> Roles:
-    """Roles [N] of so many rows as `FEW` says, drawn from all; groups are not kept together."""
+    """Return roles [N] with the numbers of rows in `FEW`, drawn from all; groups are not kept together."""
     order = np.random.default_rng(draw).permutation(len(table.labels))
     roles = np.full(len(order), "test", dtype="<U9")
     for role, part in zip(FEW, np.split(order, np.cumsum(list(FEW.values())))[:-1], strict=True):
@@ -35,7 +35,6 @@ def few(table: Table, draw: int) -> Roles:
 
 
 def _parted(order: npt.NDArray[np.int64]) -> Roles:
-    """Roles of things in these shares, by an order [n] of them."""
     roles = np.full(len(order), "train", dtype="<U9")
     ends = np.cumsum([round(share * len(order)) for share in SHARES.values()])
     for role, part in zip(SHARES, np.split(order, ends)[:-1], strict=True):

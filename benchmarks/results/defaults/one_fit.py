@@ -1,7 +1,7 @@
-"""Fit the heads that a list names and keep what each says of the test rows.
+"""Fit the heads of a job list and save their predictions for the test rows.
 
-This file is run by its path, with the product's code that PYTHONPATH names: today's or that of an older checkout. So it
-may use numpy and `fit` alone, and of that only what both have.
+This file is run by its path with the product's code on PYTHONPATH, today's or that of an older checkout. It may
+therefore use only numpy and `fit`, and only the part of `fit` that both versions have.
 """
 
 import importlib
@@ -16,26 +16,26 @@ import numpy as np
 
 
 def main(table: Path, jobs: Path, out: Path) -> None:
-    """Do the jobs that `out` does not hold yet.
+    """Run the jobs whose results `out` does not contain yet.
 
     Args:
         table: .npz with x [N, D] and labels [N] from 0.
         jobs: JSON list of jobs; see `frostbench.benchmarks.results.defaults.jobs.Job`.
-        out: folder; NAME.npz of each job holds p [M, C] of its test rows, and metrics of those that chose the epoch.
+        out: folder for NAME.npz of each job: p [M, C] of its test rows, and metrics on the rows that chose the epoch.
     """
     with np.load(table) as arrays:
         x, labels = arrays["x"], arrays["labels"]
     for job in json.loads(jobs.read_text(encoding="utf-8")):
-        place = out / f"{job['name']}.npz"
-        if not place.exists():
-            found = fitted(x, labels, job)
-            partial = place.with_suffix(".partial.npz")
-            np.savez(partial, **found)
-            partial.replace(place)
+        path = out / f"{job['name']}.npz"
+        if not path.exists():
+            result = fitted(x, labels, job)
+            partial = path.with_suffix(".partial.npz")
+            np.savez(partial, **result)
+            partial.replace(path)
 
 
 def fitted(x: Any, labels: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """The head of a job, by what it says."""
+    """Fit the head of a job and return its result."""
     fit = the_fit()
 
     with warnings.catch_warnings():
@@ -55,23 +55,23 @@ def fitted(x: Any, labels: Any, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def the_fit() -> Any:
-    """Import `fit` from the checkout that PYTHONPATH names first, and from no other that is installed.
+    """Import `fit` from the checkout that PYTHONPATH names first, not from another installation.
 
     Raises:
-        ImportError: what was imported lies elsewhere.
+        ImportError: the imported module is outside the checkout.
     """
     folder = Path(os.environ["PYTHONPATH"].split(os.pathsep)[0]).resolve()
-    # Checkouts from before there was one import name have it as benchmarks.api.
+    # Checkouts from before the package had a single import name have it as benchmarks.api.
     name = "frostbench.benchmarks.api" if (folder / "frostbench").is_dir() else "benchmarks.api"
     api = importlib.import_module(name)
-    found = Path(str(api.__file__)).resolve()
-    if not found.is_relative_to(folder):
-        raise ImportError(f"fits are those of the code in {folder}, however: {name} was found in {found}.")
+    result = Path(str(api.__file__)).resolve()
+    if not result.is_relative_to(folder):
+        raise ImportError(f"{name} must be imported from {folder}, but was found in {result}.")
     return api.fit
 
 
 def scaled(x: Any, length: float | None, factor: float) -> Any:
-    """Vectors [N, D] brought to a length, if one is given, and multiplied."""
+    """Scale vectors [N, D] to a norm, if given, and multiply them by a factor."""
     if length is not None:
         x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12) * length
     return (x * factor).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The tables of the page, each from jobs that are done side by side."""
+"""The tables of the page; the jobs of each table run in parallel."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,27 +10,28 @@ import numpy as np
 from frostbench.benchmarks.results.defaults.cuts import Roles, cut, few
 from frostbench.benchmarks.results.defaults.jobs import Code, Fit, Job, Work, done
 from frostbench.benchmarks.results.defaults.scores import Difference, Score, difference, logreg, mean, score
+from frostbench.benchmarks.results.markdown import table_line
 from frostbench.benchmarks.results.tables import Table
 
 LENGTHS: tuple[float | None, ...] = (None, 1, 10, 50, 300)
-"""Lengths that every vector is brought to; None leaves it as it is."""
+"""Norms that every vector is scaled to; None leaves it unchanged."""
 FACTORS = (0.01, 100.0)
-"""What vectors as they are are multiplied with."""
+"""Factors for unscaled vectors."""
 PRESETS = ("plain", "baseline")
 BEHIND, NATS = 0.02, 0.05
-"""How far a head may lie below logistic regression in macro F1 on 120 rows, and above it in NLL."""
+"""Allowed deficit to logistic regression in macro F1 on 120 rows, and allowed excess in NLL."""
 METRICS = ("accuracy", "macro_f1", "nll", "ece")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What the sections are made of.
+    """Input of the sections.
 
     Attributes:
-        makers: what makes each table, by its name, for a draw.
-        codes: that fit; the last is today's.
-        draws: how often a table is cut anew, or drawn anew.
-        folder: of finished fits.
+        makers: function from draw to table, by table name.
+        codes: code versions to fit with; the last is today's.
+        draws: number of random splits, or simulations, of each table.
+        folder: folder of finished fits.
     """
 
     makers: Mapping[str, Callable[[int], Table]]
@@ -39,28 +40,28 @@ class Setting:
     folder: Path
 
     def all(self, jobs: Callable[[Code], Sequence[Job]], table: Table, name: str) -> list[list[Fit]]:
-        """The fits on a table by each code."""
+        """Return the fits on a table by each code version."""
         return done([Work(table, name, code, jobs(code)) for code in self.codes], self.folder)
 
 
 def ties(setting: Setting) -> Iterator[str]:
-    """Thirty separable classes at norm 1, on which every epoch from the third on is right about all rows."""
+    """Yield a table of separable classes, on which every epoch from the third on is right about all rows."""
     rng = np.random.default_rng(0)
     means, labels = rng.normal(size=(30, 128)), np.repeat(np.arange(30), 40)
     x = (means[labels] + 0.3 * rng.normal(size=(1200, 128))).astype(np.float32)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     yield from ("## Epochs that tie", "", "Thirty separable classes, 1,200 unit vectors; validation rows.", "")
     yield from head(["head", "code", "kept epoch", "accuracy", "NLL", "ECE"])
-    found = setting.all(lambda code: [Job(preset) for preset in PRESETS], Table(x, labels), "ties")
-    for place, preset in enumerate(PRESETS):
-        for code, fits in zip(setting.codes, found, strict=True):
-            one = fits[place]
-            yield line([preset, code.title, str(one.epoch), *(f"{value:.3f}" for value in one.metrics)])
+    fits_by_code = setting.all(lambda code: [Job(preset) for preset in PRESETS], Table(x, labels), "ties")
+    for index, preset in enumerate(PRESETS):
+        for code, fits in zip(setting.codes, fits_by_code, strict=True):
+            fit = fits[index]
+            yield table_line([preset, code.title, str(fit.epoch), *(f"{value:.3f}" for value in fit.metrics)])
     yield ""
 
 
 def by_scale(setting: Setting) -> Iterator[str]:
-    """Each table at every length and factor; the first draw alone."""
+    """Yield a table of scores at every norm and factor, for the first draw."""
     names = ["as they are", *(f"norm {length:g}" for length in LENGTHS[1:]), *(f"× {factor:g}" for factor in FACTORS)]
     yield from ("## The scale of the vectors", "", "Accuracy/macro F1/NLL on test rows; one cut.", "")
     yield from head(["vectors", "head", "code", "best-C logreg", *names])
@@ -69,18 +70,18 @@ def by_scale(setting: Setting) -> Iterator[str]:
         roles = cut(table, 0)
         scales = [*((length, 1.0) for length in LENGTHS), *((None, factor) for factor in FACTORS)]
         jobs = [Job(preset, tuple(roles), *scale) for preset in PRESETS for scale in scales]
-        found = setting.all(lambda code, jobs=jobs: jobs, table, name)  # type: ignore[misc]
-        solved = logreg(table, roles)
-        for place, preset in enumerate(PRESETS):
-            for code, fits in zip(setting.codes, found, strict=True):
-                own = fits[place * len(scales) : (place + 1) * len(scales)]
-                cells = [str(score(fit.p, table, roles)) for fit in own]
-                yield line([f"{name}, {table.x.shape[1]}-D", preset, code.title, str(solved), *cells])
+        fits_by_code = setting.all(lambda code, jobs=jobs: jobs, table, name)  # type: ignore[misc]
+        logreg_scores = logreg(table, roles)
+        for index, preset in enumerate(PRESETS):
+            for code, fits in zip(setting.codes, fits_by_code, strict=True):
+                scores = fits[index * len(scales) : (index + 1) * len(scales)]
+                cells = [str(score(fit.p, table, roles)) for fit in scores]
+                yield table_line([f"{name}, {table.x.shape[1]}-D", preset, code.title, str(logreg_scores), *cells])
     yield ""
 
 
 def beside_logreg(setting: Setting) -> Iterator[str]:
-    """Today's heads beside logistic regression over draws, on most rows of each table."""
+    """Yield a table that compares today's heads with logistic regression over draws."""
     yield from ("## Beside logistic regression", "")
     yield f"Means over {setting.draws} draws; differences with their 95 % intervals. Heads are not refitted here, so"
     yield from ("that they have seen the rows that logistic regression has.", "")
@@ -88,7 +89,7 @@ def beside_logreg(setting: Setting) -> Iterator[str]:
 
 
 def few_rows(setting: Setting) -> Iterator[str]:
-    """The same with 120 training rows at norm 1."""
+    """Yield the same with 120 training rows at norm 1."""
     yield from ("## 120 training rows", "")
     yield f"Vectors at norm 1; 60 rows choose epochs, 60 calibrate, the others test. Means over {setting.draws} draws."
     yield ""
@@ -98,22 +99,24 @@ def few_rows(setting: Setting) -> Iterator[str]:
 def _beside(
     setting: Setting, roles_of: Callable[[Table, int], Roles], length: float | None, behind: float
 ) -> Iterator[str]:
-    """A line for each table, head and code, and what misses the aim."""
+    """Yield a line per table, head and code version, and the heads that miss the aim."""
     yield from head(
         ["vectors", "best-C logreg", "head", "code", "score", "macro F1 less logreg's", "NLL less logreg's"]
     )
     misses: list[str] = []
     for name in setting.makers:
-        drawn = list(_over_draws(setting, name, roles_of, lambda _, roles, draw: _both_presets(roles, draw, length)))
-        solved, overlap = [logreg(_brought(one.table, length), one.roles) for one in drawn], _overlap(drawn)
-        for place, preset in enumerate(PRESETS):
+        draws = list(_over_draws(setting, name, roles_of, lambda _, roles, draw: _both_presets(roles, draw, length)))
+        logreg_scores, overlap = [logreg(_at_length(d.table, length), d.roles) for d in draws], _overlap(draws)
+        for index, preset in enumerate(PRESETS):
             for number, code in enumerate(setting.codes):
-                own = [score(one.fits[number][place].p, one.table, one.roles) for one in drawn]
+                scores = [score(d.fits[number][index].p, d.table, d.roles) for d in draws]
                 f1, nll = (
-                    difference([getattr(s, key) for s in own], [getattr(s, key) for s in solved], overlap)
+                    difference([getattr(s, key) for s in scores], [getattr(s, key) for s in logreg_scores], overlap)
                     for key in ("macro_f1", "nll")
                 )
-                yield line([name, str(mean(solved)), preset, code.title, str(mean(own)), str(f1), str(nll)])
+                yield table_line(
+                    [name, str(mean(logreg_scores)), preset, code.title, str(mean(scores)), str(f1), str(nll)]
+                )
                 if code is setting.codes[-1]:
                     misses += _missed(f"{preset} on {name}", f1, nll, behind)
     yield from ("", f"Misses the aim now: {'; '.join(misses) or 'none'}.", "")
@@ -123,46 +126,46 @@ def _both_presets(roles: Roles, draw: int, length: float | None) -> list[Job]:
     return [Job(preset, tuple(roles), length, seed=draw) for preset in PRESETS]
 
 
-def _brought(table: Table, length: float | None) -> Table:
-    """The table with vectors of a length, where one is given."""
+def _at_length(table: Table, length: float | None) -> Table:
     if length is None:
         return table
     norms = np.maximum(np.linalg.norm(table.x, axis=1, keepdims=True), 1e-12)
     return table._replace(x=(table.x / norms * length).astype(np.float32))
 
 
-def _missed(who: str, f1: Difference, nll: Difference, behind: float) -> list[str]:
-    """What lies below the aim; macro F1 where even the upper end of its interval does."""
-    found = [f"{who} in macro F1"] if (f1.mean if behind else f1.high) < -behind else []
-    return found + ([f"{who} in NLL"] if not behind and nll.mean > NATS else [])
+def _missed(label: str, f1: Difference, nll: Difference, behind: float) -> list[str]:
+    """Return the metrics that miss the aim; macro F1 if even the upper end of its interval is below."""
+    misses = [f"{label} in macro F1"] if (f1.mean if behind else f1.high) < -behind else []
+    return misses + ([f"{label} in NLL"] if not behind and nll.mean > NATS else [])
 
 
 def handed_over(setting: Setting) -> Iterator[str]:
-    """What `fit` hands over if nothing is chosen, before and now."""
+    """Yield a table of the heads that `fit` returns by default, before and now."""
     yield from ("## What a fit hands over", "")
     yield f"Preset `baseline` with all that is done by default. Means over {setting.draws} draws; now less before, with"
     yield from ("95 % intervals; bold where the interval leaves out 0.", "")
     titles = ("accuracy", "macro F1", "NLL", "ECE")
     yield from head(["vectors", *(f"{title}: before, now" for title in titles), *titles])
     for name in setting.makers:
-        found: list[list[Score]] = [[] for _ in setting.codes]
-        drawn = list(_over_draws(setting, name, cut, _handed))
-        for one in drawn:
-            for own, (fit,) in zip(found, one.fits, strict=True):
-                own.append(score(fit.p, one.table, one.roles))
-        pairs = [([getattr(s, key) for s in found[-1]], [getattr(s, key) for s in found[0]]) for key in METRICS]
+        scores_by_code: list[list[Score]] = [[] for _ in setting.codes]
+        draws = list(_over_draws(setting, name, cut, _handed))
+        for d in draws:
+            for scores, (fit,) in zip(scores_by_code, d.fits, strict=True):
+                scores.append(score(fit.p, d.table, d.roles))
+        now_scores, before_scores = scores_by_code[-1], scores_by_code[0]
+        pairs = [([getattr(s, key) for s in now_scores], [getattr(s, key) for s in before_scores]) for key in METRICS]
         means = [f"{np.mean(before):.3f}, {np.mean(now):.3f}" for now, before in pairs]
-        yield line([name, *means, *(_bold(difference(*pair, _overlap(drawn))) for pair in pairs)])
+        yield table_line([name, *means, *(_bold(difference(*pair, _overlap(draws))) for pair in pairs)])
     yield ""
 
 
 def _handed(is_today: bool, roles: Roles, draw: int) -> list[Job]:
-    """The head that a code hands over: before, refits were not made by default, and None was not known."""
+    """Return the job of a default head; earlier versions did not refit by default and did not accept None."""
     return [Job("baseline", tuple(roles), seed=draw, refit=None if is_today else False)]
 
 
 class _Drawn(NamedTuple):
-    """A draw of a table: what it is, the role [N] of each row, and the fits of each code."""
+    """One draw of a table: the table, the role [N] of each row, and the fits of each code version."""
 
     table: Table
     roles: Roles
@@ -175,37 +178,32 @@ def _over_draws(
     roles_of: Callable[[Table, int], Roles],
     jobs_of: Callable[[bool, Roles, int], Sequence[Job]],
 ) -> Iterator[_Drawn]:
-    """Each draw of a table with the fits of its jobs by each code; `jobs_of` is told whether the code is today's."""
-    made = [setting.makers[name](draw) for draw in range(setting.draws)]
-    roles = [roles_of(table, draw) for draw, table in enumerate(made)]
+    """Yield each draw of a table with its fits; `jobs_of` gets whether the code version is today's."""
+    draw_tables = [setting.makers[name](draw) for draw in range(setting.draws)]
+    roles = [roles_of(table, draw) for draw, table in enumerate(draw_tables)]
     today = setting.codes[-1]
-    jobs = [[jobs_of(code is today, own, draw) for draw, own in enumerate(roles)] for code in setting.codes]
+    jobs = [[jobs_of(code is today, r, draw) for draw, r in enumerate(roles)] for code in setting.codes]
     works = [
-        Work(table, f"{name} {draw}", code, own[draw])
-        for code, own in zip(setting.codes, jobs, strict=True)
-        for draw, table in enumerate(made)
+        Work(table, f"{name} {draw}", code, code_jobs[draw])
+        for code, code_jobs in zip(setting.codes, jobs, strict=True)
+        for draw, table in enumerate(draw_tables)
     ]
     fits = done(works, setting.folder)
-    for draw, (table, own) in enumerate(zip(made, roles, strict=True)):
-        yield _Drawn(table, own, fits[draw :: setting.draws])
+    for draw, (table, table_roles) in enumerate(zip(draw_tables, roles, strict=True)):
+        yield _Drawn(table, table_roles, fits[draw :: setting.draws])
 
 
-def _overlap(drawn: Sequence[_Drawn]) -> float:
-    """Test rows over training rows where most rows of one table train in each draw; else draws share hardly any."""
-    last = drawn[-1]
+def _overlap(draws: Sequence[_Drawn]) -> float:
+    """Return test over training rows if draws share most training rows, else 0."""
+    last = draws[-1]
     tested, trained = (int((last.roles == role).sum()) for role in ("test", "train"))
     return 0.0 if last.table.is_drawn or tested > trained else tested / trained
 
 
-def _bold(found: Difference) -> str:
-    return f"**{found}**" if found.low > 0 or found.high < 0 else str(found)
+def _bold(value: Difference) -> str:
+    return f"**{value}**" if value.low > 0 or value.high < 0 else str(value)
 
 
 def head(names: Sequence[str]) -> list[str]:
-    """The first two lines of a table."""
-    return [line(names), line(["---"] * len(names))]
-
-
-def line(cells: Sequence[str]) -> str:
-    """A line of a table."""
-    return "| " + " | ".join(cells) + " |"
+    """Return the first two lines of a table."""
+    return [table_line(names), table_line(["---"] * len(names))]

@@ -49,10 +49,8 @@ class TestVerdict:
 
     def test_a_reason_is_given_in_words(self, few):
         line = {"verdict": "can't tell (seeds)", "delta": 0.02, "low": 0.01, "high": 0.03}
-        assert (
-            "but there is one seed, and the spread over seeds is unknown."
-            in Page(verdict_html(with_line(few, **line))).text
-        )
+        text = Page(verdict_html(with_line(few, **line))).text
+        assert "but there is only one seed, so the variation over seeds is unknown." in text
 
     def test_what_would_settle_it_is_told(self, few):
         open_line = {"verdict": "can't tell", "delta": 0.02, "low": -0.01, "high": 0.05, "more_groups": 3.0}
@@ -75,11 +73,11 @@ def test_the_delta_table_has_a_line_for_each_metric_with_mark_and_tint(few):
     found = with_line(few, "nll", verdict="worse", delta=0.0316, low=0.019, high=0.0441)
     page = Page(delta_table_html(found))
     assert len(page.having("data-metric")) == len(few.comparison.metrics)
-    assert "chance alone" not in page.text
+    assert "by chance" not in page.text
     table = few.comparison.table.assign(judged=True)
     judged = Page(delta_table_html(replace(found, comparison=replace(few.comparison, table=table)))).text
     metrics = len(few.comparison.metrics)
-    assert f"of {metrics}, chance alone would give a verdict on up to {0.05 * metrics:.1f}" in judged
+    assert f"up to {0.05 * metrics:.1f} of the {metrics} metrics would be expected to show a verdict" in judged
     (nll,) = page.having("data-metric", "nll")
     assert nll["data-state"] == "a"
     assert "lower is better" in page.text

@@ -1,4 +1,4 @@
-"""Rows that chose or fitted something are judged by folds."""
+"""Rows used for selection or fitting are evaluated by cross-fitting."""
 
 from pathlib import Path
 
@@ -10,12 +10,12 @@ from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import read_record
 
 
-def test_without_calibration_rows_temperatures_are_cross_fitted_and_that_is_said(tmp_path, write_cache):
+def test_without_calibration_rows_temperatures_are_cross_fitted_with_a_note(tmp_path, write_cache):
     cache = write_cache(tmp_path / "cache")
     bench = bench_of(tmp_path, cache, toggles={}, ensembles={}, split={"calibrate": 0})
     list(run_bench(bench))
     (select,), (test,) = calibration(bench, resamples=20), calibration(bench, "test", resamples=20)
-    assert "each fold of the judged rows, with whole groups" in select.notes[0]
+    assert "each fold of the evaluated rows (with whole groups)" in select.notes[0]
     assert "fitted to the validation rows (select)" in test.notes[0]
     assert select.temperatures["plain"] == pytest.approx(test.temperatures["plain"])
     assert select.sides == ["before", "after"]

@@ -1,4 +1,4 @@
-"""Rows of other classes are told apart."""
+"""OOD detection: scores separate the evaluated rows from rows of other classes."""
 
 import math
 from pathlib import Path
@@ -44,7 +44,7 @@ class TestOthers:
             assert line["value"] == pytest.approx(wanted, abs=1e-9)
             assert line["value_low"] <= line["value"] <= line["value_high"]
         assert found.others == len(far.ids)
-        assert "rows of other classes to be told apart" in to_text(found)
+        assert "rows of other classes for OOD detection" in to_text(found)
         # A temperature does not move the order of the largest logit, and an ensemble has no logits.
         assert found.line("after", "plain", "auroc_max_logit")["value"] == pytest.approx(
             np.mean(values, 0)[2], abs=1e-9
@@ -54,7 +54,7 @@ class TestOthers:
 
     def test_the_same_images_are_refused(self, toy):
         with pytest.raises(
-            ValueError, match="images to be told apart are none of the bench's cache, however: 272 of the 272"
+            ValueError, match="Images for OOD detection must not be in the bench's cache, but 272 of the 272"
         ):
             calibration(toy, others=toy.caches[0], resamples=4)
 

@@ -1,4 +1,4 @@
-"""What cannot be reported, in words."""
+"""Requests that are refused, with their messages."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 from calibrated_benches import bench_of
 
 from frostbench.benchmarks.api import calibration
-from frostbench.benchmarks.calibration.runs import Said
+from frostbench.benchmarks.calibration.runs import RunProbabilities
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import StoreError
 from frostbench.benchmarks.settings.parsing import SettingsError
@@ -18,7 +18,7 @@ class TestRefusals:
             calibration(toy.model_copy(update={"store": str(tmp_path)}), resamples=4)
 
     def test_a_baseline_that_is_none(self, toy):
-        with pytest.raises(StoreError, match="'arcface' came"):
+        with pytest.raises(StoreError, match="got 'arcface'"):
             calibration(toy, baseline="arcface", resamples=4)
 
     def test_a_cross_validated_split(self, tmp_path, write_cache):
@@ -36,8 +36,9 @@ class TestRefusals:
             calibration(bench, resamples=4)
 
 
-def test_runs_that_all_gave_nan_are_told_in_words(toy, monkeypatch):
-    nothing = Said({}, {}, math.nan)
-    monkeypatch.setattr("frostbench.benchmarks.calibration.measured.said_by", lambda record, place: nothing)
+def test_runs_that_all_gave_nan_are_refused(toy, monkeypatch):
+    nothing = RunProbabilities({}, {}, math.nan)
+    name = "frostbench.benchmarks.calibration.measured.probabilities_of"
+    monkeypatch.setattr(name, lambda record, evaluated: nothing)
     with pytest.raises(StoreError, match=r"every run of \['plain', .* gave NaN. Lower train.optim.lr"):
         calibration(toy, resamples=4)

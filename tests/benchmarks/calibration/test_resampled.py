@@ -1,4 +1,4 @@
-"""Intervals, bins and classes of resamples, on numbers that are given."""
+"""Intervals, bins and classes on resamples of given numbers."""
 
 import math
 from dataclasses import replace
@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from frostbench.benchmarks.calibration.classes import Confident, class_calibration
+from frostbench.benchmarks.calibration.classes import Confidences, class_calibration
 from frostbench.benchmarks.calibration.measured import basic_interval
 from frostbench.benchmarks.calibration.resampled import Draws, Gathered, binned_accuracy, quantiles
-from frostbench.benchmarks.calibration.runs import Said
+from frostbench.benchmarks.calibration.runs import RunProbabilities
 from frostbench.training.metrics.bins import BinSums
 from frostbench.training.metrics.calibration import Judged, measured
 
@@ -45,12 +45,12 @@ def test_a_run_that_gave_nan_leaves_its_row_without_figures():
     broken = Judged.of(log_p * torch.nan, torch.tensor([0, 1, 1]))
     gathered, draws = Gathered(["a", "b"], 2, 20), Draws(np.arange(3), 20, 0)
     for row, seed, judged in (("a", 0, sound), ("a", 1, sound), ("b", 0, sound), ("b", 1, broken)):
-        gathered.add(row, seed, Said({"before": judged}, {}, math.nan), draws, None)
+        gathered.add(row, seed, RunProbabilities({"before": judged}, {}, math.nan), draws, None)
     found = gathered.of("before")
     assert gathered.sides == ["before"]
     assert np.isfinite(found.values["ece"]).tolist() == [[True, True], [True, False]]
-    assert np.isfinite(found.moved["ece"]).all(1).tolist() == [True, False]
-    assert found.moved["ece"][0] == pytest.approx(measured(sound, next(iter(draws.weights(1)))[1])["ece"])
+    assert np.isfinite(found.replicates["ece"]).all(1).tolist() == [True, False]
+    assert found.replicates["ece"][0] == pytest.approx(measured(sound, next(iter(draws.weights(1)))[1])["ece"])
 
 
 def test_classes_are_those_that_are_predicted():
@@ -58,8 +58,8 @@ def test_classes_are_those_that_are_predicted():
         [[0.8, 0.2, 0.0], [0.6, 0.4, 0.0], [0.1, 0.9, 0.0], [0.3, 0.7, 0.0]], dtype=torch.float64
     ).log()
     judged = Judged.of(log_p, torch.tensor([0, 1, 1, 2]))
-    said = Confident.joined([Confident.of(judged), Confident.of(judged)])
-    found = class_calibration(said, judged.labels, ("a", "b", "c"), Draws(np.arange(4), 200, 0))
+    runs = Confidences.joined([Confidences.of(judged), Confidences.of(judged)])
+    found = class_calibration(runs, judged.labels, ("a", "b", "c"), Draws(np.arange(4), 200, 0))
     assert [(one.name, one.support, one.predicted) for one in found] == [("a", 1, 2), ("b", 2, 2), ("c", 1, 0)]
     assert found[0].gap == pytest.approx((0.8 + 0.6 - 1) / 2)
     assert found[1].gap == pytest.approx((0.9 + 0.7 - 1) / 2)
@@ -83,7 +83,7 @@ def test_quantiles_leave_out_what_has_no_value():
     assert math.isnan(low[1])
 
 
-def test_draws_give_the_same_resamples_to_everybody():
+def test_every_run_gets_the_same_resamples():
     draws = Draws(np.array([0, 0, 1, 2]), 40, 0)
     pieces = [weights for _, weights in draws.weights(2**19)]
     whole = np.concatenate(pieces, axis=1)

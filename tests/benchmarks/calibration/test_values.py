@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from frostbench.benchmarks.api import calibration
-from frostbench.benchmarks.calibration.runs import Place, said_by
+from frostbench.benchmarks.calibration.runs import EvaluatedRows, probabilities_of
 from frostbench.benchmarks.runs.all_runs import read_records
 from frostbench.benchmarks.runs.evaluate import predictions
 from frostbench.benchmarks.runs.store import SEAL, read_record, run_folder
@@ -97,16 +98,17 @@ def test_another_baseline_and_the_test_rows(toy):
     assert found.best != "smooth"
 
 
-def test_the_order_of_the_rows_moves_nothing_but_their_places(toy, report):
+def test_the_order_of_the_rows_does_not_matter(toy, report):
     table = read_table(Path(toy.caches[0]))
     split = load_or_make_split(Path(toy.caches[0]), table, toy.split)
     order = np.random.default_rng(0).permutation(np.flatnonzero(split.roles == "select"))
     groups = np.unique(table.groups[order], return_inverse=True)[1]
     record = read_record(Path(toy.store), report.rows["vector"][0])
-    first = said_by(record, Place(Path(toy.store), "c", table, split, "select", order, groups, None))
+    evaluated = EvaluatedRows(Path(toy.store), "c", table, split, "select", order, groups, None)
+    first = probabilities_of(record, evaluated)
     rows = np.argsort(order)
-    again = said_by(record, Place(Path(toy.store), "c", table, split, "select", order[rows], groups[rows], None))
-    assert first.judged.keys() == again.judged.keys() == {"before", "after", "as_is"}
-    for side, judged in first.judged.items():
+    again = probabilities_of(record, replace(evaluated, order=order[rows], groups=groups[rows]))
+    assert first.by_side.keys() == again.by_side.keys() == {"before", "after", "as_is"}
+    for side, judged in first.by_side.items():
         assert judged.labels.tolist() == table.labels[order].tolist()
-        assert np.allclose(judged.log_p[rows], again.judged[side].log_p)
+        assert np.allclose(judged.log_p[rows], again.by_side[side].log_p)

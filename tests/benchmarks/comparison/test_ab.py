@@ -129,20 +129,20 @@ class TestPair:
         before = [read_record(store, key).evaluations["select"].calibration["before"]["ece"] for key in keys[1]]
         assert found.sides[1].ece_before == pytest.approx(np.mean(before), abs=1e-6)
 
-    def test_the_seeds_of_both_sides_are_compared_and_the_others_told(self, trained):
+    def test_shared_seeds_are_compared_and_the_others_reported(self, trained):
         store, a, b = trained
         found = pair(store, a[1:], (b[2], b[1], b[0]), resamples=50)
         assert found.comparison.seeds == (1, 2)
         assert found.sides[1].keys == (b[1], b[2])
-        assert found.left_out == ("Seed 0 of B is left out, for the other side was not trained with it.",)
+        assert found.left_out == ("Seed 0 of B is not compared because the other side was not trained with it.",)
 
     def test_one_run_on_both_sides_and_seeds_apart_are_refused(self, trained):
         store, a, b = trained
         with pytest.raises(StoreError, match="A and B are the same run"):
             pair(store, a, a)
-        with pytest.raises(StoreError, match="need a seed in common, however: A has 0 and B 1, 2"):
+        with pytest.raises(StoreError, match="must have a seed in common, but A has 0 and B has 1, 2"):
             pair(store, a[:1], b[1:])
-        with pytest.raises(StoreError, match=r"one run for each seed, however: B has the seeds \[0, 0\]"):
+        with pytest.raises(StoreError, match=r"one run per seed, but B has runs of the seeds \[0, 0\]"):
             pair(store, a[:1], (a[0], b[0]))
 
 
@@ -166,13 +166,16 @@ class TestComparable:
         [
             (
                 {"split": "another"},
-                "must have the same split, however: 'B' has another .* use caches of the same images",
+                "must have the same split, but 'B' has another .* use caches of the same images",
             ),
-            ({"class_names": tuple("vwxyz")}, "must have the same classes, however: 'B' has 5, 'v' among them"),
-            ({"background": (1,)}, "must have the same background, however: 'B' has 1, 'class 001' among them .*none"),
+            ({"class_names": tuple("vwxyz")}, "must have the same classes, but 'B' has 5, including 'v'"),
+            (
+                {"background": (1,)},
+                "must have the same background classes, but 'B' has 1, including 'class 001' .*none",
+            ),
         ],
     )
-    def test_what_differs_is_told_with_what_to_do(self, fakes, facts, words):
+    def test_differences_are_refused_with_a_remedy(self, fakes, facts, words):
         store, (a, b), change = fakes
         change(b, lambda record: replace(record, data=replace(record.data, **facts)))
         with pytest.raises(StoreError, match=words):
@@ -183,11 +186,11 @@ class TestComparable:
         [
             (
                 lambda f: f.assign(label=[4, *f["label"][1:]]),
-                "another label than the baseline for 1 of 400 .*'0000000'",
+                "the label in 'B' .* differs from that of the baseline for 1 of 400 .*'0000000'",
             ),
-            (lambda f: f.assign(group="g"), "another group than the baseline for 400 of 400"),
-            (lambda f: f[1:], "lacks 1 of the 400 images of the baseline and has 0 others"),
-            (lambda f: f.assign(id=["x", *f["id"][1:]]), "lacks 1 of the 400 images of the baseline and has 1 others"),
+            (lambda f: f.assign(group="g"), "the group in 'B' .* differs from that of the baseline for 400 of 400"),
+            (lambda f: f[1:], "lacks 1 of the baseline's 400 images and has 0 others"),
+            (lambda f: f.assign(id=["x", *f["id"][1:]]), "lacks 1 of the baseline's 400 images and has 1 others"),
         ],
     )
     def test_other_images_labels_or_groups_are_refused(self, fakes, outcomes, words):
@@ -199,7 +202,9 @@ class TestComparable:
     def test_training_on_other_labels_is_noted(self, fakes):
         store, (a, b), change = fakes
         change(b, lambda r: replace(r, data=replace(r.data, train_counts=(1, *r.data.train_counts[1:]))))
-        assert any("trained on other labels" in note for note in pair(store, [a], [b], resamples=50).comparison.notes)
+        assert any(
+            "trained on different labels" in note for note in pair(store, [a], [b], resamples=50).comparison.notes
+        )
 
 
 class TestOddRuns:
@@ -207,11 +212,11 @@ class TestOddRuns:
         ("facts", "words"),
         [
             ({"reason": "stopped", "epoch": 50}, "B, seed 0, was stopped at epoch 50."),
-            ({"reason": "stopped", "epoch": 9}, "B, seed 0, was stopped at epoch 50; its best epoch, 9, is kept."),
-            ({"reason": "diverged", "epoch": 9}, "B, seed 0, diverged at epoch 50; its best epoch, 9, is kept."),
+            ({"reason": "stopped", "epoch": 9}, "B, seed 0, was stopped at epoch 50; its best epoch, 9, was kept."),
+            ({"reason": "diverged", "epoch": 9}, "B, seed 0, diverged at epoch 50; its best epoch, 9, was kept."),
         ],
     )
-    def test_runs_that_ended_early_are_told(self, fakes, facts, words):
+    def test_runs_that_ended_early_are_reported(self, fakes, facts, words):
         store, (a, b), change = fakes
         change(b, lambda record: replace(record, **facts))
         notes = pair(store, [a], [b], resamples=50).comparison.notes
@@ -231,16 +236,16 @@ class TestOddRuns:
         store, (a, b), _ = fakes
         assert pair(store, [a], [b], resamples=50).sides[0].parameters is None
 
-    def test_a_damaged_head_is_told(self, fakes):
+    def test_a_damaged_head_is_reported(self, fakes):
         store, (a, b), _ = fakes
         broken = run_folder(store, a) / "head" / "head.safetensors"
         broken.parent.mkdir()
         broken.write_bytes(b"x" * 20)
-        with pytest.raises(StoreError, match="a run's head must be readable"):
+        with pytest.raises(StoreError, match=r"The run's head .* cannot be read"):
             pair(store, [a], [b], resamples=50)
 
 
-def test_made_up_runs_are_as_large_as_asked_and_the_second_is_better(tmp_path):
+def test_fake_runs_have_the_requested_size_and_the_second_is_better(tmp_path):
     a, b = write_fake_runs(tmp_path, rows=5000, classes=20)
     rows = read_outcomes(tmp_path, a, "select")
     assert (len(rows), rows["group"].nunique(), rows["label"].nunique()) == (5000, 5000, 20)

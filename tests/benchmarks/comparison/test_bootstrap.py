@@ -6,20 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from frostbench.benchmarks.comparison.bootstrap import (
-    HIGHER_IS_BETTER,
-    Frame,
-    Predictions,
-    metrics_of,
-    point_sums,
-    resampled_sums,
-    sums_of,
-)
+from frostbench.benchmarks.comparison.bootstrap import point_sums, resampled_sums, sums_of
+from frostbench.benchmarks.comparison.frame import Frame, Predictions
+from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER, metrics_of
 from frostbench.benchmarks.comparison.significance import interval
 from frostbench.training.metrics.classification import all_metrics, brier, confidence
 
 
-def answers(predicted):
+def predictions_of(predicted):
     n = len(predicted)
     return Predictions(np.array(predicted), np.full(n, 0.5), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
 
@@ -28,7 +22,7 @@ def test_every_resample_of_three_groups():
     """The 27 equally likely resamples; figures computed independently, row by row."""
     labels, groups = np.array([1, 1, 2, 2, 1, 2]), np.array([0, 0, 1, 1, 2, 2])
     frame = Frame(labels, groups, np.array([0, 5, 5]))
-    runs = [answers(p) for p in ([1, 2, 2, 2, 2, 2], [1, 1, 2, 1, 1, 2])]
+    runs = [predictions_of(p) for p in ([1, 2, 2, 2, 2, 2], [1, 1, 2, 1, 1, 2])]
     draws = np.array([np.bincount(d, minlength=3) for d in itertools.product(range(3), repeat=3)], dtype=float)
     a, b = (metrics_of(frame, sums)["macro_f1_fg"] for sums in point_sums(frame, runs))
     assert float(b[0] - a[0]) == pytest.approx(0.2035714286, abs=1e-10)
@@ -66,16 +60,16 @@ def test_a_multiplicity_is_the_same_as_repeating_rows():
     counts = np.array([200, 50, 5])
     frame = Frame(labels, groups, counts)
     multiplicities = np.bincount(drawn, minlength=10)[:, None].astype(float)
-    weighted = metrics_of(frame, *sums_of(frame, [answers(predicted)], multiplicities))
+    weighted = metrics_of(frame, *sums_of(frame, [predictions_of(predicted)], multiplicities))
     repeated = Frame(labels[rows], np.repeat(np.arange(10), 3), counts)
-    plain = metrics_of(repeated, *point_sums(repeated, [answers(predicted[rows])]))
+    plain = metrics_of(repeated, *point_sums(repeated, [predictions_of(predicted[rows])]))
     assert {k: float(v[0]) for k, v in weighted.items()} == pytest.approx({k: float(v[0]) for k, v in plain.items()})
 
 
 def test_the_sums_of_several_runs_are_those_of_each_alone():
     rng = np.random.default_rng(0)
     frame = Frame(rng.integers(0, 3, 300), np.arange(300) // 3, np.array([200, 50, 5]))
-    runs = [answers(rng.integers(0, 3, 300)) for _ in range(3)]
+    runs = [predictions_of(rng.integers(0, 3, 300)) for _ in range(3)]
     runs[1] = replace(runs[1], log_p=np.where(frame.labels == 2, -np.inf, -0.3))
     alone = [metrics_of(frame, *point_sums(frame, [run])) for run in runs]
     together = [metrics_of(frame, sums) for sums in point_sums(frame, runs)]
@@ -90,7 +84,7 @@ def test_resampled_sums_spread_as_they_should_and_equal_runs_get_equal_ones(n_gr
     """The standard deviation of a share p is sqrt(p (1 - p) / G); of equal runs not the last bit differs."""
     rng = np.random.default_rng(1)
     frame = Frame(rng.integers(0, 3, n_groups), np.arange(n_groups), np.array([200, 50, 5]))
-    run = answers(np.where(rng.uniform(size=n_groups) < 0.7, frame.labels, 0))
+    run = predictions_of(np.where(rng.uniform(size=n_groups) < 0.7, frame.labels, 0))
     pieces = list(resampled_sums(frame, [run, run], 400, seed=3))
     assert [piece.start for piece, _ in pieces] == [0, *(piece.stop for piece, _ in pieces[:-1])]
     assert pieces[-1][0].stop == 400
@@ -106,7 +100,7 @@ def test_resampled_sums_spread_as_they_should_and_equal_runs_get_equal_ones(n_gr
 
 def test_metrics_without_a_class_are_left_out():
     frame = Frame(np.array([0, 1]), np.array([0, 1]), np.array([500, 500]))
-    found = metrics_of(frame, *point_sums(frame, [answers([0, 0])]))
+    found = metrics_of(frame, *point_sums(frame, [predictions_of([0, 0])]))
     assert set(HIGHER_IS_BETTER) - set(found) == {"recall_medium", "recall_few"}
 
 

@@ -12,6 +12,7 @@ from frostbench.benchmarks.comparison.paired import load
 from frostbench.benchmarks.comparison.tables import save, to_text
 from frostbench.benchmarks.runs.runner import bench_rows, run_bench
 from frostbench.benchmarks.runs.store import StoreError, read_record
+from frostbench.benchmarks.runs.tuning_notes import SETTLED
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.outputs.places import OutputError
 from frostbench.embedcache.splits.making import SplitSpec
@@ -101,7 +102,7 @@ class TestCompare:
         assert (moved["delta"] <= moved["high"]).mean() > 0.9
         assert (first.table["p_holm"].dropna() >= first.table["p"].dropna()).all()
 
-    def test_validation_rows_unless_test_is_asked_for(self, store, compared):
+    def test_validation_rows_unless_test_is_requested(self, store, compared):
         assert (compare(store, rows_of(store), resamples=20).n_rows, compared.role) == (44, "select")
         test = compare(store, rows_of(store), role="test", resamples=20)
         assert (test.n_rows, test.n_groups, test.runs_seen) == (56, 28, 13)
@@ -113,7 +114,7 @@ class TestCompare:
         assert found.line("untrained", "accuracy")["verdict"] == "can't tell (seeds)"
         assert any("one seed" in note for note in found.notes)
         told = to_text(found)
-        assert "can't tell (seeds): the interval leaves out 0, but there is one seed, and the spread over seeds" in told
+        assert "can't tell (seeds): the interval excludes 0, but there is only one seed" in told
 
     def test_few_resamples_make_a_p_coarser_but_no_larger(self, store, compared):
         """A p is that of a variance and not of a count, so 1/B is no bound to it."""
@@ -131,7 +132,7 @@ class TestCompare:
             broken.unlink()
             broken.parent.rmdir()
         assert found.runs_seen == 13
-        assert found.notes[-1] == "1 records of the store cannot be read and are not counted: broken."
+        assert found.notes[-1] == "Records of the store that cannot be read and are not counted: broken."
 
     def test_small_classes_are_named(self, store):
         assert any("noise" in note and "fir" in note for note in compare(store, rows_of(store), resamples=20).notes)
@@ -139,8 +140,8 @@ class TestCompare:
     @pytest.mark.parametrize(
         ("other", "words"),
         [
-            ("resplit", "must have the same split, however: 'other' has"),
-            ("background", r"same seeds, however: 'other' has \[0\]"),
+            ("resplit", "must have the same split, but 'other' has"),
+            ("background", r"same seeds, but 'other' has \[0\]"),
         ],
     )
     def test_runs_on_other_rows_are_refused(self, store, other, words):
@@ -153,8 +154,8 @@ class TestCompare:
         with pytest.raises(StoreError, match="must have the same background"):
             compare(store, rows)
 
-    def test_an_unknown_baseline_and_a_missing_run_are_told(self, store):
-        with pytest.raises(StoreError, match="the baseline is one of the rows"):
+    def test_an_unknown_baseline_and_a_missing_run_are_refused(self, store):
+        with pytest.raises(StoreError, match="The baseline must be one of the rows"):
             compare(store, rows_of(store), "nobody")
         with pytest.raises(StoreError, match="a run must be in the store"):
             compare(store, {"a": ("0123",)})
@@ -167,17 +168,17 @@ class TestNotes:
         records = {name: tuple(change(name, run) for run in runs) for name, runs in paired.records.items()}
         return notes_of(replace(paired, records=records), role, ())
 
-    def test_a_solved_row_beside_stepped_ones_says_who_chose_on_these_rows(self, store):
+    def test_rows_that_chose_their_epoch_on_these_rows_are_named(self, store):
         def solved(name, run):
             return replace(run, gradient_norm=1e-9, reason="solved") if name == "no weights" else run
 
         (found,) = [note for note in self.notes(store, solved) if "chose their epoch" in note]
         assert "better than they are: 'baseline', 'untrained', 'calibrated'; 'no weights' did not" in found
-        assert "the test rows at the end settle it" in found
+        assert found.endswith(f"{SETTLED}.")
         assert not [n for n in self.notes(store, solved, "test") if "chose their epoch" in n]
         assert not [n for n in self.notes(store, lambda name, run: run) if "chose their epoch" in n]
 
-    def test_other_budgets_are_told(self, store):
+    def test_different_budgets_are_reported(self, store):
         def longer(name, run):
             if name != "calibrated":
                 return run
@@ -194,39 +195,39 @@ class TestNotes:
             return replace(run, data=replace(run.data, **known))
 
         found = self.notes(store, told)
-        assert "classes missing from test: fir, ash." in found
+        assert "Classes missing from test: fir, ash." in found
         assert not any("missing from train" in note for note in found)
-        assert any("got a group back" in note and note.endswith("elm & oak.") for note in found)
+        assert any("kept a group for training" in note and note.endswith("elm & oak.") for note in found)
         assert any("too few rows for every fold" in note and note.endswith("cedar.") for note in found)
 
-    def test_a_second_stage_of_which_nothing_was_kept_is_told(self, store):
+    def test_a_reverted_second_stage_is_reported(self, store):
         def reverted(name, run):
             kept = (0 if name == "calibrated" and run.seed > 0 else 3,)
             return replace(run, chosen=Chosen(run.chosen.epochs + kept))
 
         (found,) = [note for note in self.notes(store, reverted) if "second stage" in note]
         assert found == (
-            "No epoch of the second stage of 'calibrated' kept to second.max_head_loss, so the head is that of the "
-            "first stage, for seed 1, 2."
+            "No epoch of the second stage of 'calibrated' met second.max_head_loss, so the head of the first stage was "
+            "kept for seed 1, 2."
         )
 
-    def test_a_row_without_effect_is_told(self, store):
+    def test_a_row_without_effect_is_reported(self, store):
         rows = rows_of(store)
         paired = load(store, {"a": rows["baseline"], "b": rows["baseline"], "c": rows["calibrated"]}, "select")
         found = [note for note in notes_of(paired, "select", ()) if "no effect" in note]
-        assert found == ["Row 'b' gave exactly the answers of 'a': its options had no effect."]
+        assert found == ["The predictions of 'b' are identical to those of 'a': its options had no effect."]
 
     def test_a_run_that_gave_nan_is_named(self, store):
         paired = load(store, rows_of(store), "select")
-        first, *rest = paired.answers["calibrated"]
+        first, *rest = paired.predictions["calibrated"]
         spoiled = replace(first, confidence=np.full_like(first.confidence, math.nan))
-        changed = replace(paired, answers=paired.answers | {"calibrated": (spoiled, *rest)})
-        assert "The figures of 'calibrated' are left out, for seed 0 gave NaN." in notes_of(changed, "select", ())
+        changed = replace(paired, predictions=paired.predictions | {"calibrated": (spoiled, *rest)})
+        assert "The figures of 'calibrated' are omitted because seed 0 gave NaN." in notes_of(changed, "select", ())
 
-    def test_what_more_seeds_would_give_is_told(self, store):
+    def test_the_gain_from_more_seeds_is_reported(self, store):
         """Quantiles of t at 1 - 0.04 / 6 with 4 and 8 degrees of freedom, 4.2334 and 3.1631, times sqrt(2 / S)."""
         notes = compare(store, rows_of(store), resamples=100).notes
-        told = "about 3.5 times the spread of one run over seeds (sd); with 5 seeds 2.0."
+        told = "about 3.5 times the standard deviation of a run over seeds; with 5 seeds, 2.0 times."
         assert any(told in note for note in notes)
 
 
@@ -240,8 +241,10 @@ class TestTables:
         lines = text.splitlines()
         head = next(line for line in lines if line.startswith("row"))
         assert head.split() == ["row", "macro_f1_fg", "delta", "95", "%", "interval", "seed", "sd", "verdict"]
-        assert "Intervals are of one row by itself, at 95 %" in text
-        assert "of 11, chance alone would give a verdict on up to 0.6, were all rows equal" in text
+        assert "Each 95 % interval is for a single difference" in text
+        assert (
+            "if all rows were equal, up to 0.6 of the 11 metrics would be expected to show a verdict by chance" in text
+        )
         calibrated = next(line for line in lines if line.startswith("calibrated"))
         assert "+0.0000  [+0.0000, +0.0000]   0.0000  can't tell" in calibrated
 

@@ -5,13 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from frostbench.benchmarks.comparison.bootstrap import HIGHER_IS_BETTER, Frame, Predictions
 from frostbench.benchmarks.comparison.deltas import chance_verdicts, table_of, verdict_of
+from frostbench.benchmarks.comparison.frame import Frame, Predictions
+from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
 from frostbench.benchmarks.comparison.paired import Paired
 from frostbench.benchmarks.comparison.resampled import resample
 
 
-def answers(predicted):
+def predictions_of(predicted):
     n = len(predicted)
     return Predictions(np.array(predicted), np.full(n, 0.5), np.full(n, 0.5), np.full(n, -0.7), np.full(n, 0.5))
 
@@ -21,19 +22,19 @@ def deltas_of(paired, resamples, seed):
 
 
 def drawn_model(rng, labels, groups, seeds, seed_noise):
-    """Answers of one method for each seed: rows of a group are easy or hard together, and seeds differ in skill."""
+    """Simulate a method for each seed: rows of a group are easy or hard together, and seeds differ in skill."""
     hard = rng.normal(0, 0.7, groups.max() + 1)[groups]
     found = []
     for _ in range(seeds):
         z = 1 + rng.normal(0, seed_noise) + hard + rng.normal(0, 0.5, len(labels))
         predicted = np.where(z > 0, labels, rng.integers(0, 6, len(labels)))
-        found.append(answers(predicted))
+        found.append(predictions_of(predicted))
     return found
 
 
 @pytest.mark.parametrize(("n_groups", "seeds", "seed_noise"), [(20, 1, 0.0), (60, 1, 0.0), (300, 3, 0.15)])
-def test_equal_methods_are_rarely_told_apart(n_groups, seeds, seed_noise):
-    """A against A at level 0.05: at most 5 % of 200 cases, and three standard errors (4.6 %)."""
+def test_equal_methods_rarely_differ(n_groups, seeds, seed_noise):
+    """A against A at level 0.05: at most 5 % of 200 cases plus three standard errors (4.6 %)."""
     rng, cases, wrong = np.random.default_rng(3), 200, {"macro_f1_fg": 0, "accuracy": 0}
     for _ in range(cases):
         labels = np.repeat(rng.choice(6, n_groups, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]), 2)
@@ -47,7 +48,7 @@ def test_equal_methods_are_rarely_told_apart(n_groups, seeds, seed_noise):
 
 
 def paired_of(frame, rows, reason="all_epochs"):
-    """Rows of answers as if they had been read from a store."""
+    """Return predictions in the form of rows loaded from a store."""
     records = {
         name: tuple(SimpleNamespace(seed=seed, reason=reason) for seed in range(len(runs)))
         for name, runs in rows.items()
@@ -57,7 +58,7 @@ def paired_of(frame, rows, reason="all_epochs"):
 
 
 def test_a_table_of_equal_rows_rarely_holds_a_verdict():
-    """Eight equal rows, three seeds, 600 groups: a verdict in 5 % of 40 tables, and at most three standard errors."""
+    """Eight equal rows, three seeds, 600 groups: verdicts in at most 5 % of 40 tables plus three standard errors."""
     rng, cases, wrong = np.random.default_rng(11), 40, {"macro_f1_fg": 0, "accuracy": 0}
     for _ in range(cases):
         labels = np.repeat(rng.choice(6, 600, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]), 2)
@@ -77,7 +78,7 @@ def two_rows(n_groups, seeds, *, spoil=None):
     frame, rows = Frame(labels, np.arange(n_groups), np.full(3, 50)), {}
     for name, share in (("base", 0.5), ("new", 0.9)):
         right = [rng.uniform(size=n_groups) < share for _ in range(seeds)]
-        rows[name] = [answers(np.where(one, labels, (labels + 1) % 3)) for one in right]
+        rows[name] = [predictions_of(np.where(one, labels, (labels + 1) % 3)) for one in right]
     if spoil:
         rows["new"][-1] = replace(rows["new"][-1], **{spoil: np.full(n_groups, math.nan)})
     return frame, rows
@@ -89,10 +90,10 @@ class TestVerdicts:
         (line,) = table[(table["row"] == "new") & (table["metric"] == metric)].to_dict("records")
         return line
 
-    def test_a_clear_difference_is_told(self):
+    def test_a_clear_difference_gets_a_verdict(self):
         assert self.cell()["verdict"] == "better"
 
-    def test_what_stands_in_its_way_is_named(self):
+    def test_the_reason_for_no_verdict_is_named(self):
         assert self.cell(n_groups=19)["verdict"] == "can't tell (groups)"
         assert self.cell(seeds=1)["verdict"] == "can't tell (seeds)"
         assert self.cell(seeds=1, reason="solved")["verdict"] == "better"
@@ -155,7 +156,7 @@ def only(table, row, metric):
     return line
 
 
-class TestDoubt:
+class TestUncertainty:
     def seed_by_image(self, seeds):
         """Rows that differ by luck alone: each run is right on an image by a coin of its own."""
         rng = np.random.default_rng(8)
@@ -163,7 +164,7 @@ class TestDoubt:
         frame, rows = Frame(labels, np.arange(200), np.full(3, 50)), {}
         for name, share in (("base", 0.7), ("new", 0.7)):
             right = [rng.uniform(size=200) < share for _ in range(seeds)]
-            rows[name] = [answers(np.where(one, labels, (labels + 1) % 3)) for one in right]
+            rows[name] = [predictions_of(np.where(one, labels, (labels + 1) % 3)) for one in right]
         return deltas_of(paired_of(frame, rows), 2000, 0)
 
     def test_luck_by_image_is_counted_once(self):
@@ -175,7 +176,7 @@ class TestDoubt:
         assert math.hypot(line["sd_groups"], line["sd_seeds"]) == pytest.approx(0.01025, rel=0.2)
         assert line["sd_seeds"] > 3 * line["sd_groups"]
 
-    def test_rows_without_seeds_have_the_doubt_of_the_groups_alone(self):
+    def test_rows_without_seeds_have_only_group_variance(self):
         """One paired t-test over images, each a group of its own."""
         frame, rows = two_rows(300, 1)
         rows = {name: runs * 3 for name, runs in rows.items()}
@@ -186,18 +187,18 @@ class TestDoubt:
         assert line["sd_groups"] == pytest.approx(wanted, rel=0.05)
         assert line["high"] - line["delta"] == pytest.approx(1.9679 * wanted, rel=0.05)
 
-    def test_a_class_of_few_groups_widens_what_hangs_on_it(self):
+    def test_a_class_of_few_groups_widens_its_metrics(self):
         """Recall of a class in 4 of 60 groups: the bootstrap sees .989 of its variance, with 3 degrees of freedom."""
         labels = np.repeat([0] * 56 + [1] * 4, 3)
         frame = Frame(labels, np.repeat(np.arange(60), 3), np.array([200, 5]))
         rng, rows = np.random.default_rng(0), {}
         for name in ("base", "new"):
-            one = answers(np.where(rng.uniform(size=180) < 0.6, labels, 1 - labels))
+            one = predictions_of(np.where(rng.uniform(size=180) < 0.6, labels, 1 - labels))
             rows[name] = [one, one]
         paired = paired_of(frame, rows, "solved")
         drawn = resample(paired, 2000, 0)
         line = only(table_of(paired, drawn), "new", "recall_few")
-        sd = math.sqrt(drawn.spreads["recall_few"].between[1] / 0.9886)
+        sd = math.sqrt(drawn.spreads["recall_few"].mean_delta[1] / 0.9886)
         assert line["sd_groups"] == pytest.approx(sd, rel=1e-3)
         assert line["high"] - line["delta"] == pytest.approx(3.1824 * sd, rel=1e-3)
 
@@ -209,7 +210,7 @@ class TestWhatWouldSettleIt:
         wrong = np.flatnonzero(rows["base"][0].predicted != frame.labels)[:2]
         better = rows["base"][0].predicted.copy()
         better[wrong] = frame.labels[wrong]
-        rows["new"] = [answers(better)] * 3
+        rows["new"] = [predictions_of(better)] * 3
         line = only(deltas_of(paired_of(frame, rows, "solved"), 2000, 0), "new", "accuracy")
         assert line["verdict"] == "can't tell"
         # Two of 30 images: .0667, sd .0463; 1.44 sd of 2.05 that 29 degrees of freedom ask for, so twice the groups.
@@ -221,7 +222,7 @@ class TestWhatWouldSettleIt:
         frame, rows = Frame(labels, np.arange(3000), np.full(3, 50)), {}
         for name, shares in (("base", (0.70, 0.74, 0.78)), ("new", (0.77, 0.81, 0.73))):
             hard = rng.permutation(3000) / 3000
-            rows[name] = [answers(np.where(hard < share, labels, (labels + 1) % 3)) for share in shares]
+            rows[name] = [predictions_of(np.where(hard < share, labels, (labels + 1) % 3)) for share in shares]
         line = only(deltas_of(paired_of(frame, rows), 500, 0), "new", "accuracy")
         # 3 points, each side .04 over seeds: at .8 of the level 2.1 · .04 · sqrt(2 / n) < .03 from about 16 seeds on,
         # and later where the images of this draw add to it.
@@ -234,13 +235,13 @@ class TestWhatWouldSettleIt:
         for name, shares in (("base", (0.70, 0.74, 0.78)), ("new", (0.77, 0.81, 0.73))):
             hard = np.tile(np.linspace(0, 1, 10, endpoint=False), 10)
             labels = frame.labels
-            runs[name] = [answers(np.where(hard < share, labels, 1 - labels)) for share in shares]
+            runs[name] = [predictions_of(np.where(hard < share, labels, 1 - labels)) for share in shares]
         line = only(deltas_of(paired_of(frame, runs), 500, 0), "new", "accuracy")
         assert line["verdict"] == "can't tell"
         # 8 seeds would do for the difference, but of 10 groups there is no verdict: twice as many are the least.
         assert (line["more_groups"], line["more_seeds"]) == (2.5, 8.0)
 
-    def test_nothing_is_said_of_a_verdict_and_of_no_difference(self):
+    def test_no_estimate_for_a_verdict_or_no_difference(self):
         frame, rows = two_rows(300, 5)
         same = {"base": rows["base"], "new": rows["base"], "better": rows["new"]}
         table = deltas_of(paired_of(frame, same), 300, 0)

@@ -1,10 +1,16 @@
-"""What groups are worth to a figure, held against resamples that were drawn."""
+"""Variance corrections for groups, checked against simulated resamples."""
 
 import numpy as np
 import pytest
 
-from frostbench.benchmarks.comparison.bootstrap import Frame
-from frostbench.benchmarks.comparison.groups import GAP_GROWTH, OF_GAPS, OF_SEVERAL, Groups, seen
+from frostbench.benchmarks.comparison.frame import Frame
+from frostbench.benchmarks.comparison.groups import (
+    GAP_GROWTH,
+    OF_GAPS,
+    OF_SEVERAL,
+    VarianceCorrection,
+    bootstrap_variance,
+)
 from frostbench.training.metrics.calibration import TITLES
 
 
@@ -15,7 +21,7 @@ def frame(*counts):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
-def test_what_a_bootstrap_sees_of_a_class(n):
+def test_the_bootstrap_variance_of_a_class(n):
     """A class with n of 60 groups, whose values are normal: the mean variance over resamples of its mean."""
     rng = np.random.default_rng(n)
     found = []
@@ -25,33 +31,36 @@ def test_what_a_bootstrap_sees_of_a_class(n):
         rows = drawn.sum(1)
         means = np.divide(drawn @ values, rows, out=np.zeros(300), where=rows > 0)
         found.append(means.var())
-    assert seen(n) == pytest.approx(np.mean(found), rel=0.2)
+    assert bootstrap_variance(n) == pytest.approx(np.mean(found), rel=0.2)
 
 
 def test_a_mean_over_all_rows_has_all_groups():
-    assert (Groups.of(frame(3, 3, 94), "accuracy").growth, Groups.of(frame(3, 3, 94), "nll").freedom) == (100 / 99, 99)
-    assert Groups.of(frame(3, 3, 94), "ece").growth == pytest.approx(GAP_GROWTH * 100 / 99)
+    assert (
+        VarianceCorrection.of(frame(3, 3, 94), "accuracy").factor,
+        VarianceCorrection.of(frame(3, 3, 94), "nll").freedom,
+    ) == (100 / 99, 99)
+    assert VarianceCorrection.of(frame(3, 3, 94), "ece").factor == pytest.approx(GAP_GROWTH * 100 / 99)
 
 
-def test_a_mean_over_classes_hangs_on_the_rare_ones():
+def test_a_macro_average_depends_on_the_rare_classes():
     """By hand for classes of 1 and 4 groups: sum 1 / n is 1.25, and 1 and 3 degrees of freedom."""
-    found = Groups.of(frame(1, 4, 95), "recall_few")
-    one, four = seen(1), seen(4)
-    assert found.growth == pytest.approx(1.25 / (one + four))
+    found = VarianceCorrection.of(frame(1, 4, 95), "recall_few")
+    one, four = bootstrap_variance(1), bootstrap_variance(4)
+    assert found.factor == pytest.approx(1.25 / (one + four))
     assert found.freedom == pytest.approx(OF_SEVERAL * (one + four) ** 2 / (one**2 + four**2 / 3))
-    assert Groups.of(frame(1, 4, 95), "recall_many").freedom == pytest.approx(94)
+    assert VarianceCorrection.of(frame(1, 4, 95), "recall_many").freedom == pytest.approx(94)
 
 
 def test_a_class_by_itself_has_its_own_groups():
-    found = Groups.of_each_class(frame(1, 4, 95))
-    assert found.growth[0] == pytest.approx(1 / seen(1))
+    found = VarianceCorrection.of_each_class(frame(1, 4, 95))
+    assert found.factor[0] == pytest.approx(1 / bootstrap_variance(1))
     assert np.asarray(found.freedom).tolist() == pytest.approx([1, 3, 94])
-    assert np.isnan(np.asarray(Groups.of_each_class(frame(1, 0, 95)).growth)[1])
+    assert np.isnan(np.asarray(VarianceCorrection.of_each_class(frame(1, 0, 95)).factor)[1])
 
 
 def test_one_group_says_nothing():
     whole = Frame(np.zeros(3, np.int64), np.zeros(3, np.int64), np.array([5]))
-    assert np.isnan(Groups.of(whole, "accuracy").growth)
+    assert np.isnan(VarianceCorrection.of(whole, "accuracy").factor)
 
 
 def test_gaps_are_metrics_of_the_calibration_report():

@@ -1,10 +1,10 @@
-"""A simple head that does better on held-out training rows is named, and no other."""
+"""A simple head that does better on held-out training rows is reported, and no other."""
 
 import numpy as np
 import pytest
 
 from frostbench.benchmarks.arrays import cache_of
-from frostbench.benchmarks.comparison.bootstrap import Frame, Predictions
+from frostbench.benchmarks.comparison.frame import Frame, Predictions
 from frostbench.benchmarks.comparison.simple_heads import _best, better_simple_head
 from frostbench.benchmarks.runs.keys import bench_rows
 from frostbench.benchmarks.runs.runner import run_bench
@@ -40,7 +40,7 @@ def test_a_head_that_was_hardly_trained_is_beaten(tmp_path):
     assert f"macro F1 {better.value:.3f} against {better.own:.3f}" in str(better)
 
 
-def test_a_solved_head_is_not_said_to_be_beaten_by_itself_or_its_like(tmp_path):
+def test_a_closed_form_head_is_not_beaten_by_itself(tmp_path):
     x, labels = clouds(1.0, widest=0)
     solved = {"head.classifier.kind": "lda"}
     assert better_simple_head(*trained(tmp_path, x, labels, **solved)) is None

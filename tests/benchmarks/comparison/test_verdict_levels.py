@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from frostbench.benchmarks.comparison.significance import Doubt, Seeds
-from frostbench.benchmarks.results.levels import found_of, interval_of
+from frostbench.benchmarks.comparison.significance import SeedVariance, Uncertainty
+from frostbench.benchmarks.results.levels import interval_of, simulate
 from frostbench.benchmarks.results.nulls import BETTER, CLASSES, NULLS, Regime, draw
 from frostbench.benchmarks.results.old_rule import satterthwaite_p
 from frostbench.benchmarks.results.verdicts import MARKER, regenerate, write_page
@@ -23,14 +23,14 @@ def regime(name, of=NULLS):
 @pytest.mark.parametrize("name", ["seeds, 3", "noisier base", "20 groups", "images alone", "no groups"])
 def test_equal_methods_rarely_get_a_verdict(name):
     """In at most 5 % of tables, and three standard errors (7.3 % of 80 tables), on each of the twelve metrics."""
-    found = found_of(regime(name), TABLES, 7)
+    found = simulate(regime(name), TABLES, 7)
     assert len(found.shares["new"]) == 12
     assert max(found.shares["new"].values()) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / TABLES), found.shares["new"]
 
 
 def test_better_methods_get_more_verdicts_than_by_the_rule_before():
     """Where seeds are right on other images, that rule counted most of their spread twice."""
-    found = found_of(regime("seeds by image", BETTER), TABLES, 7)
+    found = simulate(regime("seeds by image", BETTER), TABLES, 7)
     for metric in ("accuracy", "nll"):
         assert found.rows["new"][metric] >= found.rows["old"][metric] + 0.05
     assert found.rows["new"]["accuracy"] > 0.35
@@ -44,9 +44,9 @@ def test_the_weighted_quantile_keeps_the_level_where_that_of_satterthwaite_does_
     groups = 0.15 * rng.chisquare(99, cases) / 99
     deltas = values[1].mean(1) - values[0].mean(1) + math.sqrt(0.15) * rng.normal(size=cases)
     none = np.zeros(cases)
-    doubt = Doubt.of(groups, 99, [Seeds.of(own, none, none) for own in values])
-    assert (np.abs(deltas) > doubt.half_width(level)).mean() < level + 3 * math.sqrt(level / cases)
-    assert (satterthwaite_p(deltas, doubt) < level).mean() > 2 * level
+    uncertainty = Uncertainty.of(groups, 99, [SeedVariance.of(own, none, none) for own in values])
+    assert (np.abs(deltas) > uncertainty.half_width(level)).mean() < level + 3 * math.sqrt(level / cases)
+    assert (satterthwaite_p(deltas, uncertainty) < level).mean() > 2 * level
 
 
 class TestOutcomes:
@@ -54,29 +54,31 @@ class TestOutcomes:
         paired = draw(regime("20 groups"), np.random.default_rng(0))
         assert np.bincount(paired.frame.labels, minlength=CLASSES).min() > 0
         assert paired.frame.groups_by_class.sum() == 20
-        assert [len(runs) for runs in paired.answers.values()] == [5, 5]
+        assert [len(runs) for runs in paired.predictions.values()] == [5, 5]
 
     def test_what_is_right_is_what_is_likely(self):
-        (run, *_), _ = draw(regime("both"), np.random.default_rng(0)).answers.values()
+        (run, *_), _ = draw(regime("both"), np.random.default_rng(0)).predictions.values()
         right = run.predicted == draw(regime("both"), np.random.default_rng(0)).frame.labels
         assert (np.exp(run.log_p[right]) >= 0.5).all()
         assert (np.exp(run.log_p[~right]) <= 0.5).all()
         assert (run.brier[right] <= 0.375).all()
-        assert run.are_numbers
+        assert run.are_valid
 
     def test_runs_of_a_seed_move_together_where_they_should(self):
         accuracies = {}
         for together in (0.0, 0.99):
             one = Regime("x", "", seeds=60, seed_skill=0.5, seed_class=0.0, seed_row=0.0, together=together)
             paired = draw(one, np.random.default_rng(0))
-            right = [[(r.predicted == paired.frame.labels).mean() for r in runs] for runs in paired.answers.values()]
+            right = [
+                [(r.predicted == paired.frame.labels).mean() for r in runs] for runs in paired.predictions.values()
+            ]
             accuracies[together] = np.corrcoef(right)[0, 1]
         assert accuracies[0.99] > 0.9
         assert abs(accuracies[0.0]) < 0.4
 
     def test_a_noisier_base_spreads_more(self):
         paired = draw(replace(regime("noisier base"), seeds=40), np.random.default_rng(0))
-        base, row = (np.std([run.log_p.mean() for run in runs]) for runs in paired.answers.values())
+        base, row = (np.std([run.log_p.mean() for run in runs]) for runs in paired.predictions.values())
         assert 3 < base / row < 8
 
 
@@ -87,7 +89,7 @@ def test_the_interval_of_a_share_of_nothing_begins_at_nothing():
 
 
 def test_the_page_keeps_what_stands_above_the_marker(tmp_path):
-    nulls, better = ([found_of(replace(one, seeds=2), 3, 0) for one in of[:2]] for of in (NULLS, BETTER))
+    nulls, better = ([simulate(replace(one, seeds=2), 3, 0) for one in of[:2]] for of in (NULLS, BETTER))
     (tmp_path / "verdicts.md").write_text(f"# Verdicts\n\nWords.\n\n{MARKER}\nold\n")
     text = write_page(nulls, better, tmp_path).read_text()
     assert text.startswith("# Verdicts\n\nWords.\n\n" + MARKER)
@@ -99,6 +101,6 @@ def test_the_page_keeps_what_stands_above_the_marker(tmp_path):
 
 @pytest.mark.slow
 def test_the_command_draws_every_regime(tmp_path):
-    told = list(regenerate(tmp_path, 2))
-    assert len(told) == len(NULLS) + len(BETTER) + 1
-    assert told[-1] == f"wrote {tmp_path / 'verdicts.md'}"
+    lines = list(regenerate(tmp_path, 2))
+    assert len(lines) == len(NULLS) + len(BETTER) + 1
+    assert lines[-1] == f"wrote {tmp_path / 'verdicts.md'}"

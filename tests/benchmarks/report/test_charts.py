@@ -107,12 +107,12 @@ def test_a_confusion_matrix_holds_its_counts_and_shades_by_row():
     assert "107 of 110 rows on the diagonal" in drawing
 
 
-def test_many_classes_are_cut_to_the_most_frequent_and_it_is_said():
+def test_many_classes_are_cut_to_the_most_frequent_with_a_note():
     drawing = confusion_matrix([(i, i, i + 1) for i in range(60)], [f"c{i}" for i in range(60)], "t")
     names = {e.text for e in marks(drawing, "text")}
     assert "c59" in names
     assert "c19" not in names
-    assert "The 40 most frequent of 60 classes are drawn" in drawing
+    assert "Only the 40 most frequent of 60 classes are drawn" in drawing
     assert len(marks(class_histogram([f"c{i}" for i in range(500)], list(range(500)), "t"), "rect")) == 40
 
 

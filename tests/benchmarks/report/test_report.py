@@ -5,6 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from pages import Page
+from report_checks import check_report
 
 from frostbench.benchmarks.comparison.compare import compare
 from frostbench.benchmarks.comparison.tables import to_text
@@ -39,26 +40,12 @@ def html(tmp_path_factory, write_cache):
 
 @pytest.fixture(scope="module")
 def page(html):
-    page = Page(html)
-    return page
+    return Page(html)
 
 
-def test_the_page_is_whole(page):
-    assert page.wrong == []
-    assert page.open == []
-
-
-def test_the_page_asks_nothing_of_anybody(html, page):
-    assert not {"script", "link", "iframe", "img", "object", "base"} & {tag for tag, _ in page.tags}
-    assert not [attrs for _, attrs in page.tags if {"src", "href", "srcset", "onerror"} & set(attrs)]
-    assert not re.search(r"url\(|@import", html)
-
-
-def test_names_are_text(html):
-    assert "<script>" not in html
-    assert "<img" not in html
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
-    assert "&lt;img onerror=alert(1)&gt;" in html
+def test_the_page_is_complete_self_contained_and_escaped(html):
+    check_report(html)
+    assert html.count("<table") == 6
 
 
 def test_the_page_says_what_was_compared(page):
@@ -71,12 +58,6 @@ def test_the_page_says_what_was_compared(page):
     assert "class_weight.beta" not in words
     assert "flips confident predictions" in words
     assert "How to read this" in words
-
-
-def test_the_test_rows_are_named_as_such_and_only_there(html):
-    select, test = html.split("<section>")[1:3]
-    assert "These are the test rows." not in select
-    assert "These are the test rows." in test
 
 
 def test_the_best_row_is_chosen_on_validation_rows_for_both(html):
@@ -101,14 +82,6 @@ def test_every_chart_is_there(page):
 def test_the_page_follows_the_colour_scheme_and_fits_a_telephone(html):
     assert "@media (prefers-color-scheme: dark)" in html
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in html
-
-
-def test_tables_scroll_and_have_headers(page):
-    tables = sum(tag == "table" for tag, _ in page.tags)
-    regions = [attrs for tag, attrs in page.tags if attrs.get("class") == "scroll"]
-    assert tables == len(regions) == 6
-    assert all(attrs.get("aria-label") and attrs.get("tabindex") == "0" for attrs in regions)
-    assert all(attrs.get("scope") in ("row", "col") for tag, attrs in page.tags if tag == "th")
 
 
 def test_a_row_alone_is_reported(tmp_path, write_cache):
@@ -136,7 +109,7 @@ def test_a_run_that_gave_nan_is_reported_without_figures(tmp_path, write_cache):
     (outcomes.parent / "record.json").write_text(as_json(replace(record, digests={})))
     found = compare(tmp_path / "s", rows, resamples=100)
     text = write_report([found], tmp_path / "s", tmp_path / "r.html").read_text("utf-8")
-    assert "The figures of &#39;broken&#39; are left out, for seed 0 gave NaN." in text
+    assert "The figures of &#39;broken&#39; are omitted because seed 0 gave NaN." in text
     assert "By class: adjusted against baseline" in text
     assert not re.search(r"\bnan\b", text)
     assert re.search(r"\nbroken +can't tell\n", to_text(found))
@@ -149,9 +122,9 @@ def test_the_page_says_what_is_missing_and_why_there_is_no_verdict(tmp_path, wri
     bench = BenchSpec(caches=(str(cache),), store=str(tmp_path / "s"), base=base, toggles=toggles, seeds=(0,))
     list(run_bench(bench))
     found = compare(tmp_path / "s", bench_rows(bench)[0].rows, resamples=200)
-    told = replace(found, notes=(*found.notes, "classes missing from test: fir."))
+    told = replace(found, notes=(*found.notes, "Classes missing from test: fir."))
     text = write_report([told], tmp_path / "s", tmp_path / "r.html").read_text("utf-8")
-    assert "classes missing from test: fir." in text
-    assert "can&#39;t tell (seeds): the interval leaves out 0, but there is one seed, and the spread over seeds" in text
+    assert "Classes missing from test: fir." in text
+    assert "can&#39;t tell (seeds): the interval excludes 0, but there is only one seed" in text
     assert "can&#39;t tell: “untrained”" in text
-    assert "within each metric, not for the number of\nmetrics" in text
+    assert "within each metric, not\nfor the number of metrics" in text

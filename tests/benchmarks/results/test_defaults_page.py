@@ -219,11 +219,11 @@ class TestPage:
 
     def test_bad_requests_are_refused_before_anything_is_fitted(self, tmp_path, monkeypatch):
         monkeypatch.setattr(page, "tables", lambda data, work: {"toy": toy})
-        with pytest.raises(ValueError, match=r"one of \['toy'\], however: \['coins'\] came"):
+        with pytest.raises(ValueError, match=r"one of \['toy'\], got \['coins'\]"):
             next(page.written(None, tmp_path, tmp_path, ["coins"]))
-        with pytest.raises(ValueError, match="at least 2 draws, however: 1 came"):
+        with pytest.raises(ValueError, match="at least 2 draws, got 1"):
             next(page.written(None, tmp_path, tmp_path, draws=1))
-        with pytest.raises(ValueError, match=r"holds no benchmarks/api\.py"):
+        with pytest.raises(ValueError, match=r"has no benchmarks/api\.py"):
             next(page.written(None, tmp_path, tmp_path, before=tmp_path))
 
 
@@ -247,4 +247,4 @@ class TestWhichCodeFits:
         (tmp_path / "frostbench").mkdir()
         ended = self.fit_in(tmp_path)
         assert ended.returncode == 1
-        assert f"fits are those of the code in {tmp_path.resolve()}, however: frostbench.benchmarks.api" in ended.stderr
+        assert f"frostbench.benchmarks.api must be imported from {tmp_path.resolve()}, but was found in" in ended.stderr

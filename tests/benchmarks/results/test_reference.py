@@ -1,4 +1,4 @@
-"""What follows from the printed tables of FeDLaS: ranks, sums, and which statements about them hold."""
+"""Facts derived from the published tables of FeDLaS: ranks, sums, and which statements about them hold."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The results pages: their benches, their images, and what is written."""
+"""Results pages: their benches, their images, and their content."""
 
 import csv
 import json
@@ -47,7 +47,7 @@ def test_parts_are_taken_by_name_in_the_order_of_the_names(tmp_path):
     found = results.chosen_benches(tmp_path, names)
     assert [f"{head}/{Path(bench.caches[0]).name}" for head, bench in found] == names
     assert len(results.chosen_benches(tmp_path, None)) == 13
-    with pytest.raises(ValueError, match=r"a part is one of linear/coins-lite0, .* however: mlp/lions came"):
+    with pytest.raises(ValueError, match=r"A part must be one of linear/coins-lite0, .* got mlp/lions"):
         results.chosen_benches(tmp_path, ["mlp/lions"])
 
 
@@ -79,10 +79,8 @@ def test_images_come_from_a_folder_or_a_tar_and_groups_are_drawn_once_for_all(tm
     assert len(first) == 7
 
 
-def test_missing_images_are_told(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"the images of coins are a folder with manifest.csv, or a tar of it, however"
-    ):
+def test_missing_images_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"The images of coins must be a folder with manifest.csv or a tar of it, but"):
         list(embedded(tmp_path, tmp_path / "work"))
 
 
@@ -148,7 +146,7 @@ def test_gains_and_scatter_are_those_of_classes(part):
     assert len(_gains(part)) == len(_scatter(part)) == len(table.class_names)
 
 
-def test_a_run_tells_its_time_and_memory(part):
+def test_a_run_reports_its_time_and_memory(part):
     from frostbench.benchmarks.results.costs import costs
 
     bench = part.bench.model_copy(update={"toggles": {}, "seeds": (0,)})

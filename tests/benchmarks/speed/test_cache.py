@@ -169,7 +169,7 @@ def test_another_vector_stops_the_benchmark(tmp_path: Path, subject: Subject, mo
     listing = list_folder(folder_of(tmp_path, 4))
     wrong = {"swapped": lambda paths: extract.ours(subject, listing)[::-1]}
     monkeypatch.setattr(extract, "loops", lambda subject: wrong)
-    with pytest.raises(ValueError, match=r"cosine above 0\.999, however: {'swapped'"):
+    with pytest.raises(ValueError, match=r"cosine with ours above 0\.999, got {'swapped'"):
         list(extract.measured("x", subject, listing, extract.Plan(4, 1, 1)))
 
 
@@ -242,14 +242,14 @@ def test_images_are_passed_on_where_they_belong(capsys, monkeypatch: pytest.Monk
     with pytest.raises(SystemExit) as stopped:
         main(["heads", "--images", "some/where"])
     assert stopped.value.code == 2
-    assert "--images belongs to cache" in capsys.readouterr().err
+    assert "--images is only for cache" in capsys.readouterr().err
 
 
 def test_a_card_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     told: list[str] = []
     assert gpu_extract.main([], told.append) == 2
-    assert told == ["Extraction on a card needs CUDA, however: torch sees no CUDA device. Nothing was measured."]
+    assert told == ["This benchmark needs a CUDA device, but torch sees none. Nothing was measured."]
 
 
 def test_the_table_of_a_card_has_a_row_for_each_model_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,15 +176,15 @@ def test_the_server_is_timed_until_it_answers_and_gone_after_an_error(tmp_path) 
         urllib.request.urlopen(seen[0] + "config", timeout=10)
 
 
-def test_a_server_that_ends_is_told_with_its_words(tmp_path) -> None:
+def test_the_output_of_a_server_that_exits_is_reported(tmp_path) -> None:
     with (
-        pytest.raises(ConnectionError, match="however: it has not, and says: the port is taken"),
+        pytest.raises(ConnectionError, match=r"did not answer within .* Its output: the port is taken"),
         app.serve(tmp_path, [sys.executable, "-c", "import sys; sys.exit('the port is taken')"]),
     ):
         pass
 
 
-def test_what_is_missing_is_told_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_are_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError, match="apt-get install chromium"):
         app.open_browser(None, which=lambda name: None)
     monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
@@ -192,7 +192,7 @@ def test_what_is_missing_is_told_with_how_to_get_it(monkeypatch: pytest.MonkeyPa
         app.start_playwright()
 
 
-def test_made_up_jobs_are_read_as_finished_ones(tmp_path) -> None:
+def test_fake_jobs_are_read_as_finished_ones(tmp_path) -> None:
     keys = write_fake_runs(tmp_path, rows=50, classes=5)
     written = write_fake_jobs(tmp_path, keys)
     assert sorted(written.values(), reverse=True) == jobs.jobs(tmp_path)
@@ -206,7 +206,7 @@ def test_made_up_jobs_are_read_as_finished_ones(tmp_path) -> None:
     assert "toggles:\n  B:\n    posthoc.calibration.kind: temperature\n" in written_out
 
 
-def test_another_made_up_pair_stands_beside_the_first(tmp_path) -> None:
+def test_a_second_fake_pair_can_be_added(tmp_path) -> None:
     first = write_fake_runs(tmp_path, rows=60, classes=5)
     second = write_fake_runs(tmp_path, rows=60, classes=5, test_rows=57, number=3)
     assert len({*first, *second}) == 4
@@ -217,7 +217,7 @@ def test_another_made_up_pair_stands_beside_the_first(tmp_path) -> None:
         assert pair(tmp_path, [second[0]], [second[1]], role, resamples=20).comparison.n_rows == rows
 
 
-def test_made_up_runs_judge_other_rows_in_the_test(tmp_path) -> None:
+def test_fake_runs_have_other_rows_in_the_test(tmp_path) -> None:
     a, b = write_fake_runs(tmp_path, rows=300, classes=5)
     chosen, test = (pair(tmp_path, [a], [b], role, resamples=20) for role in ("select", "test"))
     assert chosen.comparison.n_rows == test.comparison.n_rows == 300

@@ -10,10 +10,10 @@ from frostbench.benchmarks.calibration.tables import save, to_text
 from frostbench.embedcache.outputs.places import OutputError
 
 
-def test_progress_is_told(toy):
-    told = []
-    calibration(toy, resamples=4, told=lambda done, total: told.append((done, total)))
-    assert told == [(n, 10) for n in range(1, 11)]
+def test_progress_is_reported(toy):
+    counts = []
+    calibration(toy, resamples=4, progress=lambda done, total: counts.append((done, total)))
+    assert counts == [(n, 10) for n in range(1, 11)]
 
 
 def test_the_text_names_everything(report):
@@ -22,7 +22,7 @@ def test_the_text_names_everything(report):
         "validation rows (select), baseline 'plain'",
         "before temperature scaling",
         "after temperature scaling",
-        "as the heads are",
+        "as is, with the heads' own calibration",
         "Temperatures were fitted to the calibration rows.",
         "95 % intervals from 100 resamples",
         "class-wise ECE",
