@@ -166,10 +166,10 @@ def test_flsd53_of_smoothed_labels_is_the_mean_of_those_of_all_labels():
 
 
 def test_dual_focal_refuses_smoothed_labels():
-    with pytest.raises(ValueError, match="needs hard labels, however: they are smoothed"):
+    with pytest.raises(ValueError, match="needs hard labels, got smoothed ones"):
         each(DualFocal(), smoothing=LabelSmoothing(epsilon=0.1))
 
 
 def test_cpc_needs_three_classes():
-    with pytest.raises(ValueError, match="so it needs three, however: 2 have training rows"):
+    with pytest.raises(ValueError, match="needs at least three classes with training rows, got 2"):
         each(Cpc(), Z[:, :2], torch.tensor([0, 1, 1, 0]))

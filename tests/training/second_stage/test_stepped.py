@@ -147,7 +147,7 @@ def test_a_metric_of_its_own_decides_which_epoch_is_kept(long_tail):
 @pytest.mark.parametrize("stop", [{}, {"metric": "last"}, {"epoch": 2}])
 @pytest.mark.parametrize(
     ("second", "told"),
-    [({"max_head_loss": 0.1}, "no such class has selection rows"), ({"metric": "recall_few"}, "recall_few")],
+    [({"max_head_loss": 0.1}, "no such class has validation rows"), ({"metric": "recall_few"}, "recall_few")],
 )
 def test_what_judges_a_second_stage_must_be_there_before_the_first_begins(long_tail, stop, second, told):
     """One class of 40 rows and another of 40: none is frequent, and none is rare."""
