@@ -42,7 +42,7 @@ class Consistency(LossMethod):
         Rule(
             "refuse",
             lambda run: run.train.loss.consistency.weight > 0 and run.is_solved,
-            "consistency acts on batches and a closed-form classifier or logreg has none: use "
+            "consistency acts on batches, and closed-form classifiers and logreg have none: use "
             "head.classifier.kind=linear, or train.loss.consistency.weight=0",
         ),
     )

@@ -1,4 +1,4 @@
-"""FeDLaS: shares, gate and gradients of the worked example, and what its controls equal."""
+"""FeDLaS: shares, gate and gradients of the worked example, and its controls."""
 
 from dataclasses import replace
 

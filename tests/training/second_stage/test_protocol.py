@@ -1,4 +1,4 @@
-"""What second stages answer about themselves goes together, and no generic file asks for one by its name."""
+"""The members of second stages are consistent, and no generic file names a method."""
 
 import re
 from pathlib import Path
