@@ -151,7 +151,7 @@ def test_columns_are_joined_in_the_order_given(long_tail):
         ),
         (
             {"head": {"classifier": {"kind": "logreg"}}, "train": {"loss": {"hardmine": {"keep": 0.5}}}},
-            "logreg has no batches",
+            "logreg have no batches",
         ),
     ],
 )
