@@ -72,8 +72,8 @@ class HeadSpec(Spec):
         body = self.body.build(dim, torch.Generator())
         own = {n.removeprefix("classifier."): s for n, s in shapes.items() if n.startswith("classifier.")}
         classifier = self.classifier.blank(body.width, classes, own)
-        tau = torch.ones(classes) if "tau" in shapes else None
-        return Head(self.preprocess.build(torch.zeros(2, dim)), body, classifier, tau)
+        class_temperatures = torch.ones(classes) if "tau" in shapes else None
+        return Head(self.preprocess.build(torch.zeros(2, dim)), body, classifier, class_temperatures)
 
 
 class Core(nn.Module):
@@ -84,11 +84,11 @@ class Core(nn.Module):
 
     tau: Tensor | None
 
-    def __init__(self, body: Body, classifier: nn.Module, tau: Tensor | None = None) -> None:
+    def __init__(self, body: Body, classifier: nn.Module, class_temperatures: Tensor | None = None) -> None:
         super().__init__()
         self.body = body
         self.classifier = classifier
-        self.register_buffer("tau", tau)
+        self.register_buffer("tau", class_temperatures)
 
     @property
     def width(self) -> int:
@@ -100,23 +100,23 @@ class Core(nn.Module):
         return divided(self.classifier(self.body(x)), self.tau)
 
 
-def divided(logits: Tensor, tau: Tensor | None) -> Tensor:
+def divided(logits: Tensor, class_temperatures: Tensor | None) -> Tensor:
     """Logits [N, C] divided by class temperatures [C], where there are any."""
-    return logits if tau is None else logits / tau
+    return logits if class_temperatures is None else logits / class_temperatures
 
 
 @torch.no_grad()
-def fold_temperatures(head: "Head", tau: Tensor) -> None:
+def fold_temperatures(head: "Head", class_temperatures: Tensor) -> None:
     """Give a head its class temperatures [C]: a linear classifier is divided by them, else its logits are.
 
-    In a linear layer z / tau is (w / tau) x + b / tau, and such a head is as any other. Cosines cannot be divided that
+    In a linear layer z / t is (w / t) x + b / t, and such a head is as any other. Cosines cannot be divided that
     way, for the length of their weights plays no part.
     """
     if isinstance(head.classifier, nn.Linear):
-        head.classifier.weight.div_(tau[:, None])
-        head.classifier.bias.div_(tau)
+        head.classifier.weight.div_(class_temperatures[:, None])
+        head.classifier.bias.div_(class_temperatures)
     else:
-        head.register_buffer("tau", tau)
+        head.register_buffer("tau", class_temperatures)
 
 
 def linear_of(classifier: nn.Module) -> nn.Linear:
@@ -138,12 +138,14 @@ class Head(nn.Module):
 
     tau: Tensor | None
 
-    def __init__(self, preprocess: Affine, body: Body, classifier: nn.Module, tau: Tensor | None = None) -> None:
+    def __init__(
+        self, preprocess: Affine, body: Body, classifier: nn.Module, class_temperatures: Tensor | None = None
+    ) -> None:
         super().__init__()
         self.preprocess = preprocess
         self.body = body
         self.classifier = classifier
-        self.register_buffer("tau", tau)
+        self.register_buffer("tau", class_temperatures)
 
     def hidden(self, x: Tensor) -> Tensor:
         """The classifier's input [N, H] for x [N, D]."""

@@ -63,7 +63,7 @@ def test_options_are_listed(frostbench):
     said = frostbench("options")
     assert "train.loss.class_weight.kind = none  (none, inverse, sqrt_inverse, power, effective)" in said.out
     assert (
-        "    Class weights. Weights of the classes in the loss, by their sizes; none counts all samples alike.\n"
+        "    Class weights. Weights of the classes in the loss, from class sizes; none weights all samples equally.\n"
         in said.out
     )
     assert said.out.startswith("presets: arcface, balanced_softmax, baseline, ")

@@ -101,16 +101,6 @@ def check_round_trips(name: str, folder: Path) -> None:
     assert torch.equal(found, head.log_probabilities(ROWS.select.columns, prior))
 
 
-def check_vectors_that_are_not_finite(name: str) -> None:
-    """They are refused by the row that they are in, before anything is trained."""
-    column = (CASES[name].columns or ("x",))[0]
-    columns = {key: x.clone() for key, x in ROWS.train.columns.items()}
-    columns[column][3, 1] = torch.nan
-    spoiled = replace(ROWS, train=replace(ROWS.train, columns=columns))
-    with pytest.raises(ValueError, match=rf"1 train rows of column {column} hold NaN or infinity, the first in row 3"):
-        next(fit([CASES[name]], spoiled))
-
-
 def with_features(rows: Data, change: Callable[[Tensor], Tensor]) -> Data:
     """Data with other training and selection features."""
     parts = {}

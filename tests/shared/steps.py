@@ -5,13 +5,14 @@ from frostbench.training.losses.step import StepContext
 
 
 def context(core, statistics, labels, logits, **more):
-    """What a part reads of rows with labels [N] and logits [N, C]; features and the like come as more."""
+    """Build the step context of rows with labels [N] and logits [N, C]; more overrides its other fields."""
     x = more.pop("x", logits)
-    own = statistics.position[labels]
-    told = {"progress": 0.0, "branches": (), "index": own, "hidden": x, "unmixed": x, "table": x} | more
-    return StepContext(core=core, statistics=statistics, labels=labels, own=own, logits=logits, x=lambda: x, **told)
+    label_index = statistics.position[labels]
+    fields = {"progress": 0.0, "branches": (), "index": label_index, "hidden": x, "unmixed": x, "table": x} | more
+    fields |= {"core": core, "statistics": statistics, "labels": labels, "label_index": label_index}
+    return StepContext(logits=logits, x=lambda: x, **fields)
 
 
 def effects_of(parts: LossParts, loss, step):
-    """What the parts of a loss do in a step, with nothing drawn."""
-    return parts.effects(loss, step, {name: () for name, _ in parts.each()})
+    """Return the effects of a loss's parts in a step without random draws."""
+    return parts.effects(loss, step, {name: () for name, _ in parts.named_parts()})

@@ -100,11 +100,11 @@ class Objective(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, labels: Tensor, index: Tensor, draws: Draws, own: PerHead, moment: PerStep
+        self, x: Tensor, labels: Tensor, index: Tensor, draws: Draws, per_head: PerHead, moment: PerStep
     ) -> tuple[Tensor, Updates]:
         """The objective of features x [N, D], labels [N] and row numbers [N], and its buffers after the step."""
-        spec, classifier = self._lifted(own.numbers)
-        statistics = replace(self.statistics, weight=own.weight, log_prior_effective=own.log_prior)
+        spec, classifier = self._lifted(per_head.numbers)
+        statistics = replace(self.statistics, weight=per_head.weight, log_prior_effective=per_head.log_prior)
         statistics = statistics_at(statistics, self.spec, moment.progress)
         seen = self._augmented(spec, x, draws)
         hidden, branches = self._hidden(seen, labels, draws, moment)
@@ -115,7 +115,7 @@ class Objective(nn.Module):
             statistics=statistics,
             progress=moment.progress,
             labels=labels,
-            own=statistics.position[labels],
+            label_index=statistics.position[labels],
             index=index,
             branches=branches,
             table=x,
@@ -133,16 +133,18 @@ class Objective(nn.Module):
         self, spec: StageSpec, classifier: ClassifierSpec, step: StepContext, draws: Draws
     ) -> tuple[Tensor, Updates]:
         """The objective of a step whose logits are not divided by class temperatures yet, and buffers after it."""
-        tau, updates = self.parts.class_temperatures(spec.loss, step)
-        if tau is not None:
-            step = replace(step, logits=divided(step.logits, tau))
+        class_temperatures, updates = self.parts.class_temperatures(spec.loss, step)
+        if class_temperatures is not None:
+            step = replace(step, logits=divided(step.logits, class_temperatures))
         effects = self.parts.effects(spec.loss, step, draws.of_parts)
-        margin = self._margin(classifier, step.progress, tau)
+        margin = self._margin(classifier, step.progress, class_temperatures)
         point = effects.wrapped(spec.loss.point)
         mean = branched_objective(spec.loss, step.logits, step.branches, step.statistics, step.progress, margin, point)
         value = effects.with_terms(spec.loss.point_weight * mean)
         updates = {f"parts.{name}": buffer for name, buffer in (updates | effects.finished()).items()}
-        return value, updates if tau is self.core.tau else updates | {"core.tau": cast(Tensor, tau)}
+        if class_temperatures is not self.core.tau:
+            updates["core.tau"] = cast(Tensor, class_temperatures)
+        return value, updates
 
     @property
     def decay_rows(self) -> dict[str, Tensor]:
@@ -172,15 +174,17 @@ class Objective(nn.Module):
             within[place][rest] = number
         return with_numbers(self.spec, within["train"]), with_numbers(self.classifier, within["classifier"])
 
-    def _margin(self, classifier: ClassifierSpec, progress: float, tau: Tensor | None) -> Margin | None:
-        """What the classifier does to its logits in training, where it has a margin; these come divided by tau [C]."""
+    def _margin(self, classifier: ClassifierSpec, progress: float, class_temperatures: Tensor | None) -> Margin | None:
+        """Return the classifier's margin on logits already divided by class temperatures [C], or None without one."""
         if not classifier.has_margin:
             return None
         counts, scale = self.statistics.counts[self.statistics.present], cast(Tensor, self.core.classifier.scale)
-        if tau is None:
-            return lambda logits, own: classifier.margined(logits, own, counts, scale, progress)
-        of_class = of_present(tau, self.statistics)
-        return lambda logits, own: classifier.margined(logits * of_class, own, counts, scale, progress) / of_class
+        if class_temperatures is None:
+            return lambda logits, label_index: classifier.margined(logits, label_index, counts, scale, progress)
+        divisor = of_present(class_temperatures, self.statistics)
+        return lambda logits, label_index: (
+            classifier.margined(logits * divisor, label_index, counts, scale, progress) / divisor
+        )
 
     def _augmented(self, spec: StageSpec, x: Tensor, draws: Draws) -> Tensor:
         """Features x [N, D] changed at random; what acts on cached vectors is done as if before preprocessing."""

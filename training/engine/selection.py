@@ -39,7 +39,7 @@ def logs_of(stack: Stack) -> list[dict[str, float]]:
         means = (sums[..., 0] / sums[..., 1].clamp(min=1)).tolist()
         found = [dict(zip(parts.logged, values, strict=True)) for values in means]
         sums.zero_()
-    for name, part in parts.each():
+    for name, part in parts.named_parts():
         for place, tree in enumerate(found):
             tree |= part.report(_state_of(stack, name, place))
     return found
@@ -52,15 +52,15 @@ def show_selection(stack: Stack, labels: Tensor, classes: int) -> None:
         return
     for place, logits in enumerate(stack.logits(classes)):
         objective = stack.objectives[place]
-        own = objective.statistics.position[labels]
+        label_index = objective.statistics.position[labels]
         # Rows of classes that were never trained cannot be right, and say nothing about how sure a head may be.
-        known = own >= 0
+        known = label_index >= 0
         if not known.any():
             continue
         shown = of_present(logits, objective.statistics)[known]
-        for name, part in objective.parts.each():
+        for name, part in objective.parts.named_parts():
             state, method = _state_of(stack, name, place), method_at(objective.spec.loss, name)
-            for buffer, value in part.after_epoch(method, state, shown, own[known]).items():
+            for buffer, value in part.after_epoch(method, state, shown, label_index[known]).items():
                 state[buffer].copy_(value)
 
 

@@ -71,7 +71,7 @@ class Stack:
         self._average = Average.of(self.optimiser.parameters, [o.spec.ema for o in objectives])
         self._buffers = self._first_buffers()
         self._row_buffers = objectives[0].row_buffers
-        self._own = own_of(objectives)
+        self._per_head = own_of(objectives)
         self._noises, self._source = sources_of(objectives, noises)
 
     def _first_parameters(self) -> Tensors:
@@ -104,7 +104,7 @@ class Stack:
         some = x if self.features.is_shared else x[0]
         draws = [self.objectives[self._source.index(i)].draw(some, labels, g) for i, g in enumerate(self._noises)]
         if self._alone:
-            found, updates = self._template(some, labels, rows, draws[0], first(self._own), moment)
+            found, updates = self._template(some, labels, rows, draws[0], first(self._per_head), moment)
             gradients = torch.autograd.grad(found, list(self._template.parameters()), materialize_grads=True)
             found, gradients = found[None], tuple(g[None] for g in gradients)
         else:
@@ -124,11 +124,11 @@ class Stack:
         is_one_draw = len(draws) == 1
         drawn = draws[0] if is_one_draw else leading([draws[i] for i in self._source])
 
-        def one(parameters: Tensors, buffers: Tensors, rows: Tensor, draw: Any, own: PerHead) -> Any:
-            return functional_call(template, (parameters, buffers), (rows, labels, index, draw, own, moment))
+        def one(parameters: Tensors, buffers: Tensors, rows: Tensor, draw: Any, per_head: PerHead) -> Any:
+            return functional_call(template, (parameters, buffers), (rows, labels, index, draw, per_head, moment))
 
         lifted = vmap(one, in_dims=(0, 0, self._row_dim, None if is_one_draw else 0, 0))
-        found: tuple[Tensor, Tensors] = lifted(self.optimiser.parameters, self._buffers, x, drawn, self._own)
+        found: tuple[Tensor, Tensors] = lifted(self.optimiser.parameters, self._buffers, x, drawn, self._per_head)
         return found
 
     def _remember(self, updates: Tensors, rows: Tensor) -> None:
@@ -227,8 +227,8 @@ class Stack:
             self._average.keep(places)
         self.features = self.features.of(chosen)
         self._buffers = {name: b[chosen] for name, b in self._buffers.items()}
-        own = self._own
-        self._own = PerHead({n: v[chosen] for n, v in own.numbers.items()}, own.weight[chosen], own.log_prior[chosen])
+        numbers, weight, log_prior = self._per_head
+        self._per_head = PerHead({n: v[chosen] for n, v in numbers.items()}, weight[chosen], log_prior[chosen])
         self.objectives = [self.objectives[i] for i in places]
         used = sorted({self._source[i] for i in places})
         self._source = [used.index(self._source[i]) for i in places]

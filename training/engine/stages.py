@@ -74,8 +74,8 @@ def first_stage(contexts: Sequence[RunContext]) -> Stage:
     for context in contexts:
         _place(context)
         # A copy, for temperatures may move with training.
-        tau = None if context.temperatures is None else context.temperatures.clone()
-        core = Core(context.head.body, context.head.classifier, tau)
+        class_temperatures = None if context.temperatures is None else context.temperatures.clone()
+        core = Core(context.head.body, context.head.classifier, class_temperatures)
         objectives.append(_objective(context.run.train, context, core, context.statistics))
     objectives[0].measure(one.rows)
     for objective in objectives:

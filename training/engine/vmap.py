@@ -32,9 +32,9 @@ def own_of(objectives: Sequence[Objective]) -> PerHead:
     return PerHead(lifted, weight, torch.stack([f.log_prior_effective for f in statistics]))
 
 
-def first(own: PerHead) -> PerHead:
+def first(per_head: PerHead) -> PerHead:
     """What the first of several heads has for itself, whose numbers are those of its specs."""
-    return PerHead({}, own.weight[0], own.log_prior[0])
+    return PerHead({}, per_head.weight[0], per_head.log_prior[0])
 
 
 def sources_of(

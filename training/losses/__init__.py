@@ -1,1 +1,1 @@
-"""Losses, one file per method; loss.py is the catalogue and the composition."""
+"""Losses: one file per method, and loss.py with the catalogue and their composition."""

@@ -1,4 +1,4 @@
-"""Consistency between views of one image, a term over a batch that holds images with all their views."""
+"""View consistency, a term over a batch that holds all views of each image."""
 
 import math
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from frostbench.training.rule import Rule
 
 
 class Consistency(LossMethod):
-    """Draw the predictions for all views of an image to their mean: the Jensen-Shannon divergence between them.
+    """Pull the predictions for all views of an image to their mean, by their Jensen-Shannon divergence.
 
     Hendrycks et al., "AugMix: a simple data processing method to improve robustness and uncertainty", ICLR 2020,
-    section 3, which takes weight 12 for three views. There the loss beside it sees the plain image alone; here it sees
+    section 3, with weight 12 for three views. In the paper the point loss sees only the clean image; here it sees
     every view.
     """
 
@@ -42,20 +42,20 @@ class Consistency(LossMethod):
         Rule(
             "refuse",
             lambda run: run.train.loss.consistency.weight > 0 and run.is_solved,
-            "consistency acts on batches and a solved classifier such as logreg has none: use "
+            "consistency acts on batches, and closed-form classifiers and logreg have none: use "
             "head.classifier.kind=linear, or train.loss.consistency.weight=0",
         ),
     )
     kind: Literal["consistency"] = "consistency"
     weight: float = Field(default=0.0, ge=0, le=1000, json_schema_extra=SWEPT, title="View consistency weight")
-    """Coefficient of the term beside the mean of the point loss; 0 leaves it out. Reads train.views=together."""
+    """Coefficient of the term added to the mean point loss; 0 omits it. Needs train.views=together."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "ConsistencyPart | None":
         """Build the part that adds the term."""
         return None if self.weight == 0 else ConsistencyPart()
 
     def __call__(self, logits: Tensor, views: int) -> Tensor:
-        """The term, a scalar from 0 to log V, for logits [N, C] of images with V views each, one image after another.
+        """Return the term, a scalar in [0, log V], for logits [N, C] of images with V consecutive views each.
 
         >>> z = torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log()
         >>> round(Consistency()(z, 2).item(), 4), round(Consistency()(z, 1).item(), 4)
@@ -68,7 +68,7 @@ class Consistency(LossMethod):
 
 
 class ConsistencyPart(LossPart[Consistency]):
-    """The term in a step."""
+    """The term of a step."""
 
     def effect(self, method: Consistency, step: StepContext) -> Effect:
         """Add the term."""

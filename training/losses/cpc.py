@@ -1,4 +1,4 @@
-"""CPC: calibration by pairs of classes."""
+"""CPC: calibration by pairwise constraints on classes."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -14,17 +14,17 @@ from frostbench.training.losses.scores import Scores, Targets
 from frostbench.training.rule import Rule
 
 CLASSES_AT_ONCE = 16
-"""Classes that are compared with all others at a time, so that memory is no [N, C, C]."""
+"""Number of classes compared with all others at once, which avoids an [N, C, C] array."""
 
 
 class Cpc(LossMethod):
-    """Cross entropy, and logistic losses of all pairs of classes.
+    """Cross entropy plus logistic losses over pairs of classes.
 
-    Cheng and Vasconcelos, "Calibrating deep neural networks by pairwise constraints", CVPR 2022. The label is told
-    from each other class (discrimination, the mean of softplus(z_k - z_y) over k), and no other class is told from
-    another (exclusion, the sum of softplus(z_k - z_j) over j and k but the label, over 2 (C - 1) (C - 2); pairs of a
-    class with itself add a constant, as in the code that the method is known by). Discrimination reads the logits
-    that training adjusts, as cross entropy does, and exclusion the plain ones. Needs three classes.
+    Cheng and Vasconcelos, "Calibrating deep neural networks by pairwise constraints", CVPR 2022. Discrimination
+    separates the label from every other class: the mean of softplus(z_k - z_y) over k. Exclusion keeps the other
+    classes close to each other: the sum of softplus(z_k - z_j) over j and k other than the label, divided by
+    2 (C - 1) (C - 2); pairs of a class with itself add a constant, as in the public code. Discrimination uses the
+    adjusted logits, as cross entropy does, and exclusion the plain ones. Needs three classes.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -38,7 +38,7 @@ class Cpc(LossMethod):
                 and run.train.loss.smoothing.epsilon > 0
                 and not run.is_fitted
             ),
-            "cpc draws the label away from each other class without end, and label smoothing bounds that gap: set "
+            "cpc pushes the label away from every other class without limit, and label smoothing bounds that gap: set "
             "train.loss.smoothing.epsilon=0, or train.loss.point.discrimination=0",
         ),
     )
@@ -46,62 +46,62 @@ class Cpc(LossMethod):
     discrimination: float = Field(
         default=0.1, ge=0, le=100, json_schema_extra=SWEPT, title="CPC: weight of discrimination"
     )
-    """Coefficient of the pairs of the label and another class."""
+    """Coefficient of the pairs of the label with another class."""
     exclusion: float = Field(default=1.0, ge=0, le=100, json_schema_extra=SWEPT, title="CPC: weight of exclusion")
-    """Coefficient of the pairs of two other classes."""
+    """Coefficient of the pairs of two classes other than the label."""
 
     def check_classes(self, classes: int) -> None:
-        """Refuse fewer than three classes.
+        """Check that there are at least three classes.
 
         Raises:
             ValueError: there are fewer.
         """
         if classes < 3:
             raise ValueError(
-                f"cpc compares classes other than the label with one another, so it needs three, however: {classes} "
-                "have training rows. Use another train.loss.point.kind, or take another class in."
+                f"cpc compares classes other than the label and needs at least three classes with training rows, got "
+                f"{classes}. Use another train.loss.point.kind, or add a class."
             )
 
     def batch_numbers(self, batch: int, classes: int) -> int:
-        """Gaps between pairs of classes that are held at a time."""
+        """Return the number of class pairs per row that are held at once."""
         return CLASSES_AT_ONCE * classes
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
-        """Loss [N] of scores [N, C+] against targets, of which the pairs read the label alone.
+        """Return the loss [N] of scores [N, C+] against targets; the pairs use only the label.
 
         Raises:
             ValueError: there are fewer than three classes.
         """
         self.check_classes(scores.raw.shape[-1])
-        told = discrimination(scores.adjusted, targets.own)
-        apart = exclusion(scores.raw, targets.own)
-        return -targets.mean(scores.log_p) + self.discrimination * told + self.exclusion * apart
+        of_label = discrimination(scores.adjusted, targets.label_index)
+        of_others = exclusion(scores.raw, targets.label_index)
+        return -targets.mean(scores.log_p) + self.discrimination * of_label + self.exclusion * of_others
 
 
-def discrimination(logits: Tensor, own: Tensor) -> Tensor:
-    """Mean [N] of softplus(z_k - z_y) over the classes k but the label, of logits [N, C] with labels own [N]."""
-    each = softplus(logits - logits.gather(-1, own[:, None]))
-    return (each * _others(logits, own)).sum(-1) / (logits.shape[-1] - 1)
+def discrimination(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean [N] of softplus(z_k - z_y) over all classes k except the label y, for logits [N, C]."""
+    pairs = softplus(logits - logits.gather(-1, labels[:, None]))
+    return (pairs * _others(logits, labels)).sum(-1) / (logits.shape[-1] - 1)
 
 
-def exclusion(logits: Tensor, own: Tensor) -> Tensor:
-    """Sum [N] of softplus(z_k - z_j) over all j and k but the label, over 2 (C - 1) (C - 2), of logits [N, C].
+def exclusion(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the sum [N] of softplus(z_k - z_j) over j and k other than the label, over 2 (C - 1) (C - 2).
 
-    Value and slope are found class by class and outside the graph, which would otherwise hold every pair. The slope in
-    z_k is the sum over j of sigmoid(z_k - z_j) - sigmoid(z_j - z_k) = tanh((z_k - z_j) / 2). It has no second
-    derivative.
+    Value and slope for logits [N, C] are computed in blocks of classes and outside the graph, which would otherwise
+    hold every pair. The slope in z_k is the sum over j of sigmoid(z_k - z_j) - sigmoid(z_j - z_k) =
+    tanh((z_k - z_j) / 2). Second derivatives are not available.
     """
-    fixed, others, classes = logits.detach(), _others(logits, own), logits.shape[-1]
+    fixed, others, classes = logits.detach(), _others(logits, labels), logits.shape[-1]
     value, slope = torch.zeros_like(fixed), torch.zeros_like(fixed)
     for start in range(0, classes, CLASSES_AT_ONCE):
-        some = slice(start, start + CLASSES_AT_ONCE)
-        gap, counts = fixed[:, None, :] - fixed[:, some, None], others[:, None, some]
+        block = slice(start, start + CLASSES_AT_ONCE)
+        gap, counts = fixed[:, None, :] - fixed[:, block, None], others[:, None, block]
         value = value + (counts @ softplus(gap)).squeeze(1)
         slope = slope + (counts @ (gap / 2).tanh()).squeeze(1)
     total = (others * (value + slope * (logits - fixed))).sum(-1)
     return total / (2 * (classes - 1) * (classes - 2))
 
 
-def _others(logits: Tensor, own: Tensor) -> Tensor:
-    """1 for the classes [N, C] but a row's own [N], else 0."""
-    return (own[:, None] != torch.arange(logits.shape[-1], device=logits.device)).to(logits.dtype)
+def _others(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return a mask [N, C] that is 0 for each row's label and 1 for the other classes."""
+    return (labels[:, None] != torch.arange(logits.shape[-1], device=logits.device)).to(logits.dtype)

@@ -1,4 +1,4 @@
-"""CRL: confidences in the order in which rows were learnt; a term over a whole batch."""
+"""CRL: confidences ranked by how often rows were predicted correctly; a term over a batch."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -15,12 +15,12 @@ from frostbench.training.rule import Rule
 
 
 class Crl(LossMethod):
-    """Rank the confidences of neighbours in a batch as the shares of passes in which they were predicted rightly.
+    """Rank the confidences of neighbouring rows in a batch by their shares of correct predictions so far.
 
-    Moon et al., "Confidence-aware learning for deep neural networks", ICML 2020, eq. 5. For each pair of a row and the
-    next in the batch it is max(0, |c_i - c_j| - sign(c_i - c_j) (k_i - k_j)), with k the largest probability and c the
-    share of times that the row was right when it was trained on; 0 where the shares are equal. The official code
-    stretches the shares so that the least is 0; here they are as in the paper.
+    Moon et al., "Confidence-aware learning for deep neural networks", ICML 2020, eq. 5. For each row and the next one
+    in the batch, the term is max(0, |c_i - c_j| - sign(c_i - c_j) (k_i - k_j)), where k is the largest probability and
+    c the share of training visits in which the row was predicted correctly; it is 0 for equal shares. The official
+    code rescales the shares so that the smallest is 0; here they are as in the paper.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -30,8 +30,8 @@ class Crl(LossMethod):
         Rule(
             "no effect",
             lambda run: run.train.loss.crl.weight > 0 and run.is_solved,
-            "a solved classifier such as logreg has no batches, so train.loss.crl has no effect on it: set its weight "
-            "to 0",
+            "closed-form classifiers and logreg have no batches, so train.loss.crl has no effect on them: set its "
+            "weight to 0",
         ),
         Rule(
             "refuse",
@@ -42,25 +42,25 @@ class Crl(LossMethod):
     )
     kind: Literal["crl"] = "crl"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="CRL weight")
-    """Coefficient of the term beside the mean of the point loss; 0 leaves it out and the paper has 1."""
+    """Coefficient of the term added to the mean point loss; 0 omits it, the paper uses 1."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "CrlPart | None":
-        """Build the histories."""
+        """Build the part that keeps the histories."""
         return None if self.weight == 0 else CrlPart()
 
     def __call__(self, logits: Tensor, history: Tensor) -> Tensor:
-        """The term, a scalar, for logits [N, C+] and shares of right predictions [N] from before the step."""
-        sure = logits.softmax(-1).amax(-1)
-        apart = history - history.roll(-1)
-        return (apart.abs() - apart.sign() * (sure - sure.roll(-1))).clamp(min=0).mul(apart != 0).mean()
+        """Return the term, a scalar, for logits [N, C+] and shares of correct predictions [N] before the step."""
+        confidence = logits.softmax(-1).amax(-1)
+        gap = history - history.roll(-1)
+        return (gap.abs() - gap.sign() * (confidence - confidence.roll(-1))).clamp(min=0).mul(gap != 0).mean()
 
 
 class CrlPart(LossPart[Crl]):
-    """The histories of the training rows.
+    """Prediction histories of the training rows.
 
     Attributes:
-        rights: [R] how often each training row was predicted rightly.
-        visits: [R] how often it was seen.
+        rights: [R] number of correct predictions of each training row.
+        visits: [R] number of steps that contained the row.
     """
 
     row_buffers: ClassVar[Mapping[str, Literal["set", "add"]]] = {"rights": "add", "visits": "add"}
@@ -68,7 +68,7 @@ class CrlPart(LossPart[Crl]):
     visits: Tensor
 
     def effect(self, method: Crl, step: StepContext) -> Effect:
-        """Add the term, and count the step's predictions."""
+        """Add the term and count the correct predictions of the step."""
         logits = step.present_logits()
 
         def term() -> Tensor:
@@ -76,16 +76,16 @@ class CrlPart(LossPart[Crl]):
             return method.weight * method(logits, history)
 
         def finish() -> tuple[Updates, Logs]:
-            hits = right(logits.detach(), step.own)
+            hits = right(logits.detach(), step.label_index)
             return {"rights": hits, "visits": torch.ones_like(hits)}, {}
 
         return Effect(term=term, finish=finish)
 
 
-def right(logits: Tensor, own: Tensor) -> Tensor:
-    """Which rows of logits [N, C+] are predicted as their own class [N], as numbers [N].
+def right(logits: Tensor, label_index: Tensor) -> Tensor:
+    """Return 1 for each row of logits [N, C+] whose argmax is its label, otherwise 0, as numbers [N].
 
     >>> right(torch.tensor([[0.0, 1], [0, 1]]), torch.tensor([1, 0]))
     tensor([1., 0.])
     """
-    return (logits.argmax(-1) == own).to(logits.dtype)
+    return (logits.argmax(-1) == label_index).to(logits.dtype)

@@ -14,5 +14,5 @@ class CrossEntropy(LossMethod):
     kind: Literal["cross_entropy"] = "cross_entropy"
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
-        """Loss [N] of scores [N, C] against targets."""
+        """Return the loss [N] of scores [N, C] against targets."""
         return -targets.mean(scores.log_p)

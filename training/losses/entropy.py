@@ -1,4 +1,4 @@
-"""The penalty on confident predictions, by their entropy."""
+"""Confidence penalty by the entropy of the predictions."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -14,12 +14,12 @@ from frostbench.training.rule import Rule
 
 
 class Ecp(LossMethod):
-    """Cross entropy less strength times the entropy of the prediction (explicit confidence penalty).
+    """Cross entropy minus strength times the entropy of the prediction (explicit confidence penalty).
 
     Pereyra et al., "Regularizing neural networks by penalizing confident output distributions", ICLR workshop 2017:
-    the entropy is the sum over the classes. Code that has it as a baseline of margin-based smoothing takes the mean
-    over them, which is C times less. It is the entropy of the plain logits' softmax, without a prior or a margin head's
-    shift. The loss can be negative.
+    the entropy is a sum over the classes. Public code that uses it as a baseline for margin-based smoothing takes the
+    mean, which is C times smaller. The entropy is that of the softmax of the plain logits, without a prior or a margin
+    head's shift. The loss can be negative.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -27,9 +27,9 @@ class Ecp(LossMethod):
     rules: ClassVar[tuple[Rule, ...]] = (bounds_gaps("ecp"),)
     kind: Literal["ecp"] = "ecp"
     strength: float = Field(default=0.1, ge=0, le=100, json_schema_extra=SWEPT, title="Entropy penalty: strength")
-    """Coefficient of the entropy; 0 is cross entropy."""
+    """Coefficient of the entropy; 0 gives cross entropy."""
     reduction: Literal["sum", "mean"] = Field(default="sum", title="Entropy penalty: reduction over the classes")
-    """Whether the entropy is the sum over the classes, as it is defined, or the mean over them."""
+    """Whether the entropy is the sum over the classes, as defined, or the mean over them."""
 
     @property
     def is_convex(self) -> bool:
@@ -37,7 +37,7 @@ class Ecp(LossMethod):
         return self.is_neutral
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
-        """Loss [N] of scores [N, C+] against targets."""
+        """Return the loss [N] of scores [N, C+] against targets."""
         entropy = entropy_of(scores.raw)
         if self.reduction == "mean":
             entropy = entropy / scores.raw.shape[-1]
@@ -45,7 +45,7 @@ class Ecp(LossMethod):
 
 
 def entropy_of(logits: Tensor) -> Tensor:
-    """Entropy [N] in nats of the softmax of logits [N, C].
+    """Return the entropy [N] in nats of the softmax of logits [N, C].
 
     >>> import torch
     >>> entropy_of(torch.zeros(1, 4)) / torch.tensor(4.0).log()

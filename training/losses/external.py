@@ -1,4 +1,4 @@
-"""A method of someone's own, from a file outside the repository, in place of the point loss."""
+"""A user's loss or loss method from a plugin file, used in place of the point loss."""
 
 from typing import Any, ClassVar, Literal, Protocol, cast
 
@@ -16,29 +16,29 @@ from frostbench.training.losses.trial import try_part
 
 
 class Plugin(Protocol):
-    """The form of a loss of someone's own: loss [N] of scores [N, C+] against targets [N, C+] whose rows sum to 1."""
+    """A plain loss from a plugin file; the rows of its targets [N, C+] sum to 1."""
 
     def __call__(self, scores: Scores, targets: Tensor) -> Tensor:
-        """Loss [N]."""
+        """Return the loss [N] of scores [N, C+] against targets."""
         ...
 
 
 class ExternalLoss(LossMethod):
-    """A loss of one sample, or a whole method, from a Python file; docs/plugins.md says what such a file holds.
+    """A loss per sample, or a complete method, from a Python file as described in docs/plugins.md.
 
-    Its file is run when training begins, but not when this spec is read; a trained head does not need it.
+    The file is run when training begins, not when this spec is parsed; a trained head does not need it.
     """
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["external"] = "external"
     file: str = Field(default="", max_length=1000, json_schema_extra=FILE, title="Plugin loss: file")
-    """The .py file, relative to the current directory."""
+    """Path of the .py file, relative to the current directory."""
     name: str = Field(default="", max_length=200, title="Plugin loss: class")
-    """The class in that file, a frostbench.heads.spec.Spec that is called with scores and targets."""
+    """Class in that file: a frostbench.heads.spec.Spec that is called with scores and targets."""
     sha256: str = Field(default="", max_length=64, title="Plugin loss: SHA-256 of the file")
-    """SHA-256 of the file; left empty, it is taken from the file."""
+    """SHA-256 of the file; if empty, it is computed from the file."""
     options: dict[str, JsonValue] = Field(default_factory=dict, max_length=100, title="Plugin loss: options")
-    """The class's own options, checked by it."""
+    """Options of the class, which the class validates."""
 
     @model_validator(mode="before")
     @classmethod
@@ -46,15 +46,15 @@ class ExternalLoss(LossMethod):
         return with_file_hash(tree)
 
     def inner(self) -> Spec:
-        """The plugin's own spec.
+        """Return the plugin's own spec.
 
         Raises:
-            PluginError: the file or the class cannot be had, or the class refuses its options.
+            PluginError: the file or the class cannot be loaded, or the class rejects its options.
         """
         return plugin(self.file, self.sha256, self.name, self.options, "__call__", "part")
 
     def resolved(self) -> LossMethod:
-        """Return the plugin's method where it is one, else this, which calls the plugin.
+        """Return the plugin's method, or this spec if the plugin is a plain callable.
 
         Raises:
             PluginError: as `inner`.
@@ -63,10 +63,10 @@ class ExternalLoss(LossMethod):
         return inner if isinstance(inner, LossMethod) else self
 
     def checked(self) -> Spec:
-        """The plugin's own spec, after a trial on a few scores.
+        """Return the plugin's own spec after a trial on a few scores.
 
         Raises:
-            PluginError: as `inner`; or it gives no loss [N], or says that it stacks and fails under vmap.
+            PluginError: as `inner`; or the loss is not [N], or the plugin claims to stack and fails under vmap.
         """
         inner = self.inner()
         logits = torch.linspace(-2, 2, 12, dtype=torch.float64).reshape(3, 4)
@@ -76,37 +76,37 @@ class ExternalLoss(LossMethod):
             try_part(inner, self, self.stacks)
         if self.stacks:
             try:
-                one = torch.func.grad(lambda own: self(_scores(own), targets).sum())
-                torch.func.vmap(one)(torch.stack([logits, -logits]))
+                gradient = torch.func.grad(lambda z: self(_scores(z), targets).sum())
+                torch.func.vmap(gradient)(torch.stack([logits, -logits]))
             except Exception as error:
                 raise not_stackable(inner, error) from error
         return inner
 
     @property
     def stacks(self) -> bool:
-        """Whether heads with this loss may be trained as one stack."""
+        """Whether heads with this loss can be trained as one stack."""
         return stackable(self.inner())
 
     def check_solved(self) -> None:
-        """Refuse logistic regression, which takes no gradient steps, where the plugin has a part.
+        """Check that the plugin has no part, because logistic regression takes no gradient steps.
 
         Raises:
-            PluginError: as `inner`, or the plugin has one.
+            PluginError: as `inner`, or the plugin has a part.
         """
         method = self.resolved()
         if method is not self and type(method).part is not LossMethod.part:
             raise PluginError(
-                f"a method with a part is trained by gradient steps, however: {self.name} came with logreg, which "
-                "takes none. Use head.classifier.kind=linear."
+                f"a method with a part needs gradient steps, but {self.name} is used with logreg, which takes none. "
+                "Use head.classifier.kind=linear."
             )
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
-        """Loss [N] of scores [N, C+] against targets: what the plugin gives, or cross entropy where it is not called.
+        """Return the plugin's loss [N] of scores [N, C+] against targets, or cross entropy for a method without one.
 
-        A plain callable gets the targets as [N, C+] with rows that sum to 1, a method gets them as they are.
+        A plain callable receives dense targets [N, C+], a method receives `Targets`.
 
         Raises:
-            PluginError: as `inner`, or what the plugin gives is not [N].
+            PluginError: as `inner`, or the plugin's loss is not [N].
         """
         inner = self.inner()
         if isinstance(inner, LossMethod):
@@ -114,10 +114,10 @@ class ExternalLoss(LossMethod):
             loss = point(scores, targets)
         else:
             loss = cast(Plugin, inner)(scores, targets.dense(scores.log_p))
-        if loss.shape != targets.own.shape:
+        if loss.shape != targets.label_index.shape:
             raise PluginError(
-                f"a point loss gives one value per sample, [N], however: {self.name} gives {list(loss.shape)} for "
-                f"{len(targets.own)} samples. Sum over the classes, and leave the mean over samples out."
+                f"a point loss must return one value per sample, [N], but {self.name} returned {list(loss.shape)} for "
+                f"{len(targets.label_index)} samples. Sum over the classes, and do not average over the samples."
             )
         return loss
 

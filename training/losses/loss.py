@@ -1,4 +1,4 @@
-"""The catalogue of losses, and their composition into one objective."""
+"""The catalogue of losses and their composition into one objective."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -52,64 +52,64 @@ PointSpec = Annotated[
     Field(discriminator="kind"),
 ]
 Margin = Callable[[Tensor, Tensor], Tensor]
-"""What a margin head does in training to logits [N, C+] of labels' places [N]."""
+"""Training margin of a head: logits [N, C+] and label columns [N] -> logits [N, C+]."""
 
 
 class LossSpec(Spec):
-    """What is minimised: the class-weighted mean of a loss per sample, and terms beside it."""
+    """The training objective: the class-weighted mean of a loss per sample, plus further terms."""
 
     point: PointSpec = Field(default=CrossEntropy(), title="Loss per sample")
-    """Loss of one sample, beside which the terms below may stand."""
+    """Loss of one sample, to whose mean the terms below may be added."""
     point_weight: float = Field(
         default=1.0, ge=0, le=100, json_schema_extra=SWEPT, title="Weight of the loss per sample"
     )
-    """Coefficient of the mean of the point loss; 0 trains by the terms beside it alone."""
+    """Coefficient of the mean point loss; 0 trains only on the other terms."""
     smoothing: LabelSmoothing = Field(default=LabelSmoothing(), title="Label smoothing")
-    """Softens the labels."""
+    """Label smoothing: moves a share of each label to other classes."""
     class_weight: ClassWeightSpec = Field(default=NoWeight(), title="Class weights")
-    """Weights of the classes in the loss, by their sizes; none counts all samples alike."""
+    """Weights of the classes in the loss, from class sizes; none weights all samples equally."""
     weight_schedule: WeightScheduleSpec = Field(default=ConstantSchedule(), title="Class weights: schedule")
-    """Course of the class weights: full from the first step, late (deferred, DRW), or little by little (ramp)."""
+    """When class weights apply: from the first step, late in training (deferred, DRW), or growing (ramp)."""
     count: Literal["images", "groups"] = Field(default="images", title="Class weights: what is counted")
-    """Unit that class weights count: images, or groups such as plants, of which several images show the same."""
+    """Unit that class weights count: images, or groups such as plants with several images each."""
     logit_adjustment: LogitAdjustment = Field(default=LogitAdjustment(), title="Logit adjustment")
-    """Shifts the training logits by the class prior."""
+    """Logit adjustment: shifts the training logits by the class prior."""
     hardmine: HardMine = Field(default=HardMine(), title="Hard-example mining")
-    """Which samples of a batch count."""
+    """Hard-example mining: trains on the hardest samples of each batch."""
     supcon: SupCon = Field(default=SupCon(), title="SupCon")
-    """A term beside the mean that draws rows of one class together."""
+    """Term that pulls rows of one class together."""
     bcl: Bcl = Field(default=Bcl(), title="BCL")
-    """The same with every class counting alike, and a prototype for each."""
+    """Term that pulls rows of one class together, with equally weighted classes and a prototype for each."""
     center: Center = Field(default=Center(), title="Centre loss")
-    """A term that draws rows to the centre of their class."""
+    """Term that pulls rows to the centre of their class."""
     lade: Lade = Field(default=Lade(), title="LADE")
-    """A term that fits logits to ratios of densities."""
+    """Term that fits logits to ratios of class densities."""
     consistency: Consistency = Field(default=Consistency(), title="View consistency")
-    """A term that draws the predictions for all views of an image together."""
+    """Term that pulls the predictions for all views of an image together."""
     mmce: Mmce = Field(default=Mmce(), title="MMCE")
-    """A term that draws the confidences of a batch to its share of right predictions, by a kernel."""
+    """Term that matches the confidences of a batch to its share of correct predictions, by a kernel."""
     mdca: Mdca = Field(default=Mdca(), title="MDCA")
-    """A term that draws the mean prediction of a batch to the shares of its classes."""
+    """Term that matches the mean prediction of a batch to its class shares."""
     crl: Crl = Field(default=Crl(), title="CRL")
-    """A term that ranks confidences as rows were learnt."""
+    """Term that ranks confidences by how often each row was predicted correctly."""
     fedlas: Fedlas = Field(default=Fedlas(), title="FeDLaS")
-    """Softens each label by a share of its own."""
+    """Smooths each label by its own share."""
     vace: Vace = Field(default=Vace(), title="VACE")
-    """Divides the logits by temperatures of the classes, in training and in prediction."""
+    """Divides the logits by class temperatures, in training and in prediction."""
 
     @property
     def methods(self) -> dict[str, LossMethod]:
-        """The methods by field, in the order of the catalogue, in which terms are added and random numbers drawn."""
+        """All methods by field, in catalogue order, the order of added terms and random draws."""
         return {name: getattr(self, name) for name in catalogue()}
 
     @property
     def active(self) -> dict[str, LossMethod]:
-        """The methods that change something, likewise."""
+        """The methods that have an effect, by field."""
         return {name: method for name, method in self.methods.items() if not method.is_neutral}
 
     @property
     def trained(self) -> dict[str, LossMethod]:
-        """The methods that train, likewise: those of plugins in place of what names them.
+        """The active methods by field, with plugins replaced by the methods they name.
 
         Raises:
             PluginError: a plugin's file was not run.
@@ -118,19 +118,21 @@ class LossSpec(Spec):
 
     @property
     def following(self) -> tuple[str, ...]:
-        """Kinds of the methods that follow the selection rows while they train."""
-        return tuple(str(getattr(one, "kind", "")) for one in self.trained.values() if "selection" in one.needs)
+        """Kinds of the methods that use the validation rows during training."""
+        return tuple(
+            str(getattr(method, "kind", "")) for method in self.trained.values() if "selection" in method.needs
+        )
 
 
 @lru_cache(maxsize=1)
 def catalogue() -> dict[str, tuple[type[LossMethod], ...]]:
-    """Return the classes of the methods by the field of `LossSpec` that holds them: one, or the kinds to choose from.
+    """Return the method classes by field of `LossSpec`: a single class, or the kinds to choose from.
 
     >>> [kind.__name__ for kind in catalogue()["point"]][:2]
     ['CrossEntropy', 'Mbls']
     """
-    found = {name: _classes(field.annotation) for name, field in LossSpec.model_fields.items()}
-    return {name: classes for name, classes in found.items() if classes}
+    by_field = {name: _classes(field.annotation) for name, field in LossSpec.model_fields.items()}
+    return {name: classes for name, classes in by_field.items() if classes}
 
 
 def _classes(annotation: Any) -> tuple[type[LossMethod], ...]:
@@ -140,7 +142,7 @@ def _classes(annotation: Any) -> tuple[type[LossMethod], ...]:
 
 
 def objective(spec: LossSpec, logits: Tensor, labels: Tensor, statistics: ClassStatistics, progress: float) -> Tensor:
-    """Scalar mean of the point loss for logits [N, C] and labels [N] at a training progress from 0 to 1."""
+    """Return the mean point loss for logits [N, C] and labels [N] at a training progress from 0 to 1."""
     return branched_objective(spec, logits, (Branch(labels, logits.new_ones(len(labels))),), statistics, progress)
 
 
@@ -153,13 +155,13 @@ def branched_objective(
     margin: Margin | None = None,
     point: PointLoss | None = None,
 ) -> Tensor:
-    """Scalar mean of the point loss for logits [N, C] and the branches of their labels at a progress from 0 to 1.
+    """Return the mean point loss for logits [N, C] and branches of their labels at a progress from 0 to 1.
 
-    The weight of a sample in a branch is that of its class there times its share, and the mean divides by the weights
-    that took part. torch's cross_entropy(weight=, label_smoothing=) spreads the weights over the smoothing mass
-    instead, whose optimum for a clean sample of a frequent class can be a rare class (pytorch issue 104776).
-    A margin belongs to a hard label, so each branch has scores of its own where there is one. A point loss that has a
-    state in training comes as point, in place of the spec's own.
+    The weight of a sample in a branch is the weight of its class times its share, and the mean divides by the sum of
+    these weights. torch's cross_entropy(weight=, label_smoothing=) spreads the weights over the smoothing mass
+    instead, so its optimum for a clean sample of a frequent class can be a rare class (pytorch issue 104776). A margin
+    applies to a hard label, so with a margin each branch has its own scores. point replaces the spec's point loss if
+    that loss has state in training.
     """
     raw = of_present(logits, statistics)
     prior = statistics.log_prior_effective.exp().to(raw.dtype)
@@ -167,10 +169,10 @@ def branched_objective(
     plain = scores(spec, raw, raw, statistics)
     totals, weights = [], []
     for branch in branches:
-        own = statistics.position[branch.labels]
-        seen = scores(spec, raw, margin(raw, own), statistics) if margin else plain
-        loss = (point or spec.point)(seen, spec.smoothing(own, prior))
-        weight = statistics.weight.to(loss.dtype)[own] * branch.share.to(loss.dtype)
+        label_index = statistics.position[branch.labels]
+        of_branch = scores(spec, raw, margin(raw, label_index), statistics) if margin else plain
+        loss = (point or spec.point)(of_branch, spec.smoothing(label_index, prior))
+        weight = statistics.weight.to(loss.dtype)[label_index] * branch.share.to(loss.dtype)
         weight = weight if kept is None else weight * kept
         totals.append((weight * loss).sum())
         weights.append(weight.sum())
@@ -178,23 +180,23 @@ def branched_objective(
 
 
 def scores(spec: LossSpec, raw: Tensor, margined: Tensor, statistics: ClassStatistics) -> Scores:
-    """The stages for logits [N, C+] of the classes with training rows, before and after a margin."""
+    """Return the scores for logits [N, C+] of the classes with training rows, before and after a margin."""
     adjustment = spec.logit_adjustment
-    # At strength 0 no prior is read, and one that would be given may not be there.
-    is_read = isinstance(adjustment.tau, Tensor) or adjustment.tau > 0
-    adjusted = adjustment(margined, statistics.log_prior(adjustment.prior).to(raw.dtype)) if is_read else margined
+    # At strength 0 the prior is not used, and a given prior may be missing.
+    is_used = isinstance(adjustment.tau, Tensor) or adjustment.tau > 0
+    adjusted = adjustment(margined, statistics.log_prior(adjustment.prior).to(raw.dtype)) if is_used else margined
     return Scores(raw, adjusted, adjusted.log_softmax(-1))
 
 
 def _kept(
     spec: LossSpec, raw: Tensor, branches: Sequence[Branch], statistics: ClassStatistics, progress: float
 ) -> Tensor | None:
-    """Mask [N] of the samples that hard mining keeps; a mixed sample fills the quota of the class it has most of."""
+    """Return the mask [N] of hard-example mining, or None; a mixed sample counts to the quota of its main class."""
     if spec.hardmine.keep == 1:
         return None
     log_p = raw.detach().log_softmax(-1)
-    own = torch.stack([statistics.position[branch.labels] for branch in branches])
+    label_index = torch.stack([statistics.position[branch.labels] for branch in branches])
     share = torch.stack([branch.share.to(log_p.dtype) for branch in branches])
-    plain = -(share * log_p.gather(1, own.T).T).sum(0)
-    largest = own.gather(0, share.argmax(0, keepdim=True)).squeeze(0)
-    return spec.hardmine(plain, largest, progress)
+    plain = -(share * log_p.gather(1, label_index.T).T).sum(0)
+    main_class = label_index.gather(0, share.argmax(0, keepdim=True)).squeeze(0)
+    return spec.hardmine(plain, main_class, progress)

@@ -1,4 +1,4 @@
-"""MDCA: mean predictions of a batch against its class shares; a term over a whole batch."""
+"""MDCA: mean predictions of a batch against its class shares; a term over a batch."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
@@ -19,7 +19,7 @@ class Mdca(LossMethod):
     """Mean over the classes of |mean probability of the class in the batch - its share of the batch's labels|.
 
     Hebbalaguppe et al., "A stitch in time saves nine: a train-time regularizing loss for improved neural network
-    calibration", CVPR 2022. Mixed rows count to both labels by their shares; smoothing and class weights play no part.
+    calibration", CVPR 2022. Mixed rows count to both labels by their shares; smoothing and class weights are ignored.
     Probabilities are those of the plain logits, without a prior or a margin head's shift.
     """
 
@@ -29,24 +29,24 @@ class Mdca(LossMethod):
     rules: ClassVar[tuple[Rule, ...]] = corrects_confidence("mdca")
     kind: Literal["mdca"] = "mdca"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="MDCA weight")
-    """Coefficient of the term beside the mean of the point loss; 0 leaves it out and 1 is usual."""
+    """Coefficient of the term added to the mean point loss; 0 omits it, 1 is common."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "MdcaPart | None":
         """Build the part that adds the term."""
         return None if self.weight == 0 else MdcaPart()
 
     def __call__(self, logits: Tensor, shared: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-        """The term, a scalar, for logits [N, C+] and hard labels' places [N] with their shares [N], which sum to 1."""
-        places = torch.arange(logits.shape[-1], device=logits.device)
+        """Return the term, a scalar, for logits [N, C+] and pairs of label columns and shares [N]; shares sum to 1."""
+        classes = torch.arange(logits.shape[-1], device=logits.device)
         of_labels = logits.new_zeros(logits.shape[-1])
-        for own, share in shared:
-            member = (own[:, None] == places).to(logits.dtype)
+        for label_index, share in shared:
+            member = (label_index[:, None] == classes).to(logits.dtype)
             of_labels = of_labels + (member * share.to(logits.dtype)[:, None]).mean(0)
         return (logits.softmax(-1).mean(0) - of_labels).abs().mean()
 
 
 class MdcaPart(LossPart[Mdca]):
-    """The term in a step."""
+    """The term of a step."""
 
     def effect(self, method: Mdca, step: StepContext) -> Effect:
         """Add the term."""

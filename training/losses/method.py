@@ -1,4 +1,4 @@
-"""The protocol of a loss method: a Spec with its options and rules, and the part of an objective that it builds."""
+"""The protocol of a loss method: a Spec with options and rules, and the part it adds to a head's objective."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
@@ -12,107 +12,104 @@ from frostbench.training.losses.class_statistics import ClassStatistics
 from frostbench.training.losses.step import Effect, StepContext, Updates
 from frostbench.training.rule import Rule
 
-# Training rows belong to a run, and a run holds the methods.
+# Training rows import the run, and the run imports the methods.
 if TYPE_CHECKING:
     from frostbench.training.data.train_rows import TrainRows
 
 Need = Literal["unmixed", "selection", "all_rows", "one_label"]
-"""What a method needs: classifier inputs of rows before they are mixed; the selection rows after each epoch; all
-training rows at once, so that they cannot stay on disk; one label for each row, which views of two images lack."""
+"""What a method needs: classifier inputs of rows before mixing; the validation rows after each epoch; all training rows
+at once, so that they cannot stay on disk; or a single label per row, which views of two images lack."""
 
 
 class LossMethod(Spec):
-    """A method of the loss; a field of `LossSpec`, or a kind of its `point`, is its line in the catalogue.
+    """A method of the loss, listed in the catalogue as a field of `LossSpec` or as a kind of its `point`.
 
-    A kind of `point` is also called, with scores and targets, and gives a loss [N]. A method with something to compute
-    in a step beside that, or to remember, builds a `LossPart`.
+    A kind of `point` is called with scores and targets and returns a loss [N]. A method that computes anything else in
+    a step, or keeps state, builds a `LossPart`.
     """
 
     group: ClassVar[str] = "Loss"
-    """Title of the group in which forms show it."""
+    """Title of the group in which forms show the method."""
     family: ClassVar[str] = ""
-    """What it does, where other methods do the same: two of one family at once are warned of."""
+    """Purpose that it shares with other methods: two active methods of one family raise a warning."""
     trains: ClassVar[Literal["", "body", "classifier"]] = ""
     """What its term trains without a point loss: nothing, the layers before the classifier, or the classifier too."""
     shapes_point: ClassVar[bool] = False
-    """Whether it changes what the point loss asks for: soft labels, say, or divided logits."""
+    """Whether it changes the optimum of the point loss, for example by soft labels or divided logits."""
     neutral: ClassVar[Mapping[str, float]] = {}
-    """Options with the values at which, all together, the method changes nothing."""
+    """Option values at which, taken together, the method has no effect."""
     rules: ClassVar[tuple[Rule, ...]] = ()
-    """Combinations of options that concern this method alone."""
+    """Rules about option combinations that concern only this method."""
 
     @property
     def is_neutral(self) -> bool:
-        """Whether the method changes nothing."""
-        for name, value in self.neutral.items():
-            if getattr(self, name) != value:
-                return False
-        return bool(self.neutral)
+        """Whether the method has no effect."""
+        return bool(self.neutral) and all(getattr(self, name) == value for name, value in self.neutral.items())
 
     @property
     def is_convex(self) -> bool:
-        """Whether its loss of a sample is convex in the logits."""
+        """Whether its loss per sample is convex in the logits."""
         return True
 
     @property
     def is_softmax(self) -> bool:
-        """Whether its loss of a sample reads a softmax over the classes."""
+        """Whether its loss per sample uses a softmax over the classes."""
         return True
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What it needs of training beside the rows of a batch."""
+        """What it needs from training besides the rows of a batch."""
         return frozenset()
 
     @property
     def least_temperature(self) -> float:
-        """The least number by which it divides logits."""
+        """Smallest number by which it may divide logits."""
         return 1.0
 
     def resolved(self) -> "LossMethod":
-        """Return the method that trains: this one, unless it stands for one of a plugin."""
+        """Return the method that trains: the plugin's method if this one only names a plugin, otherwise itself."""
         return self
 
     def check_classes(self, classes: int) -> None:
-        """Refuse a number of classes with training rows.
+        """Check the number of classes with training rows.
 
         Raises:
-            ValueError: the method cannot be trained on so many, or so few.
+            ValueError: the method cannot be trained with this number of classes.
         """
 
     def batch_numbers(self, batch: int, classes: int) -> int:
-        """Return how many numbers a step holds for each row of a batch, beside logits and layers."""
+        """Return how many numbers a step holds per row of a batch, besides logits and layers."""
         return 0
 
     def start_linear(self, linear: nn.Linear, present: int) -> None:
-        """Set first weights of a linear classifier, of whose classes so many are present, in place."""
+        """Set the initial weights of a linear classifier in place; present is the number of classes with rows."""
 
     def first_temperatures(self, rows: "TrainRows", statistics: ClassStatistics) -> Tensor | None:
-        """Return the temperatures [C] that divide the logits from the start, or None where nothing divides them.
+        """Return the initial class temperatures [C] that divide the logits, or None if nothing divides them.
 
-        They are those of prediction too, unless the part gives others in each step.
+        They also apply to predictions, unless the part returns new ones in each step.
         """
         return None
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "LossPart[Any] | None":
-        """Build the part of one head's objective, or None where a step has nothing to do for the method.
+        """Build the part of one head's objective, or return None if the method has nothing to do in a step.
 
         Args:
             core: body and classifier.
             classes: number of classes with training rows (C+).
-            generator: draws first weights.
+            generator: source of random initial weights.
         """
         return None
 
 
 class Setup(NamedTuple):
-    """What a part may measure before the first step.
+    """Data that a part may measure before the first step.
 
     Attributes:
         rows: training rows.
-        statistics: statistics of their classes.
+        statistics: class statistics of these rows.
         core: body and classifier.
-        first: the part of the stack's first head, which was set up before; the part itself in that head.
+        first: the part of the stack's first head, already set up; for that head, the part itself.
     """
 
     rows: "TrainRows"
@@ -125,20 +122,20 @@ Method = TypeVar("Method", bound=LossMethod)
 
 
 class LossPart(nn.Module, Generic[Method]):
-    """What a method keeps beside one head while it trains; its parameters and buffers are the state.
+    """The state of a method for one head during training, held in parameters and buffers.
 
-    Parameters are trained with the head, and all of it is thrown away after training. Everything that takes a step runs
-    under `torch.func.vmap`: no `if` on values, no writing in place, no randomness but what `draw` gave. The method that
-    is passed holds the head's own swept numbers, which may be tensors; what is on was decided by `LossMethod.part`.
+    Parameters are trained with the head, and the part is discarded after training. Everything that runs in a step runs
+    under `torch.func.vmap`: no `if` on values, no in-place writes, no randomness except from `draw`. The method that is
+    passed in holds the head's own swept numbers, which may be tensors; `LossMethod.part` has decided what is active.
 
     Attributes:
-        logs: names of what is logged.
+        logs: names of the logged values.
         lr_factor: factor on the learning rate of the part's parameters.
     """
 
     row_buffers: ClassVar[Mapping[str, Literal["set", "add"]]] = {}
-    """Names of buffers with an entry for each training row, sized by the engine and zero at first: an update replaces
-    the entries of the step's rows, or is added to them."""
+    """Buffers with one entry per training row, which the engine creates with zeros: an update replaces the entries of
+    the step's rows ("set") or is added to them ("add")."""
 
     def __init__(self, logs: tuple[str, ...] = (), lr_factor: float = 1.0) -> None:
         super().__init__()
@@ -147,38 +144,38 @@ class LossPart(nn.Module, Generic[Method]):
             self.register_buffer(name, torch.zeros(0))
 
     def prepare(self, method: Method, setup: Setup) -> None:
-        """Measure what training starts from; called once, without gradients."""
+        """Measure the initial state; called once, without gradients."""
 
     def draw(self, method: Method, rows: int, generator: torch.Generator) -> Any:
-        """Draw the random tensors of a step of so many rows, where generator is; not by swept numbers."""
+        """Draw the random tensors of a step on the generator's device; they must not depend on swept numbers."""
         return ()
 
     def class_temperatures(self, method: Method, step: StepContext) -> tuple[Tensor, Updates] | None:
-        """Return the temperatures [C+] that divide the logits of the step, and the buffers after it; without gradients.
+        """Return the temperatures [C+] that divide the step's logits, and the updated buffers; without gradients.
 
-        None where the first temperatures hold. The logits of the step are not divided yet.
+        None keeps the initial temperatures. The logits in step are not divided yet.
         """
         return None
 
     def effect(self, method: Method, step: StepContext) -> Effect:
-        """Return what the method does in a step."""
+        """Return the method's contribution to a step."""
         return Effect()
 
     def decay_factors(self) -> Tensor | None:
-        """Return factors [C, 1] on the weight decay of the classifier's rows, or None where there are none."""
+        """Return factors [C, 1] on the weight decay of the classifier's rows, or None to leave it unchanged."""
         return None
 
-    def after_epoch(self, method: Method, state: Mapping[str, Tensor], logits: Tensor, own: Tensor) -> Updates:
-        """Return buffers after an epoch, for methods that need the selection rows; not mapped over heads.
+    def after_epoch(self, method: Method, state: Mapping[str, Tensor], logits: Tensor, label_index: Tensor) -> Updates:
+        """Return buffers after an epoch, for methods that need the validation rows; not mapped over heads.
 
         Args:
-            method: the head's own.
+            method: the head's own method.
             state: buffers of the head.
-            logits: [M, C+] of the selection rows whose classes have training rows.
-            own: [M] places of their labels.
+            logits: [M, C+] of the validation rows whose classes have training rows.
+            label_index: [M] columns of their labels.
         """
         return {}
 
     def report(self, state: Mapping[str, Tensor]) -> dict[str, float]:
-        """Return what is logged of a head's buffers at the end of an epoch, beside the means of `logs`."""
+        """Return values of a head's buffers to log at the end of an epoch, besides the means of `logs`."""
         return {}

@@ -1,4 +1,4 @@
-"""MMCE: the calibration error of a batch, by a kernel; a term over a whole batch."""
+"""MMCE: a kernel estimate of calibration error; a term over a batch."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -16,14 +16,14 @@ from frostbench.training.rule import Rule
 
 
 class Mmce(LossMethod):
-    """The distance between confidence and correctness of a batch, in the space of a Laplacian kernel (MMCE).
+    """Kernel distance between the confidence and the correctness of a batch, with a Laplacian kernel (MMCE).
 
     Kumar et al., "Trainable calibration measures for neural networks from kernel mean embeddings", ICML 2018. With r
-    the largest probability of a row, c whether it is that of its class (without gradient) and k = exp(-|r - r'| /
-    width), form squared is the mean of (c - r) (c' - r') k over all pairs of rows. Form weighted weighs rows that are
-    right and rows that are wrong alike, whatever their numbers, and takes the root: the norm of the mean of 1 - r over
-    the first less the mean of r over the second. Its official code divides by those numbers twice, which makes it
-    another function of a batch. Probabilities are those of the plain logits, without a prior or a margin head's shift.
+    the largest probability of a row, c whether its class is correct (without gradient) and k = exp(-|r - r'| / width),
+    form squared is the mean of (c - r) (c' - r') k over all pairs of rows. Form weighted gives correct and incorrect
+    rows the same total weight and takes the root: the norm of the mean of 1 - r over the correct rows minus the mean
+    of r over the incorrect ones. The official code divides by these counts twice, which is a different function.
+    Probabilities are those of the plain logits, without a prior or a margin head's shift.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -40,46 +40,46 @@ class Mmce(LossMethod):
     )
     kind: Literal["mmce"] = "mmce"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="MMCE weight")
-    """Coefficient of the term beside the mean of the point loss; 0 leaves it out and 2 to 4 is usual."""
+    """Coefficient of the term added to the mean point loss; 0 omits it, 2 to 4 is common."""
     form: Literal["squared", "weighted"] = Field(default="squared", title="MMCE: weighting of pairs")
-    """Whether all pairs of rows count alike, without a root; or right and wrong rows weigh alike, under a root."""
+    """Weights: equal for all pairs of rows (squared), or for correct and incorrect rows, with a root (weighted)."""
     width: float = Field(default=0.4, gt=0, le=10, json_schema_extra=SWEPT, title="MMCE: kernel width")
-    """Difference of confidence at which the kernel has fallen to 1/e."""
+    """Difference in confidence at which the kernel falls to 1/e."""
 
     def batch_numbers(self, batch: int, classes: int) -> int:
-        """Kernel values of a row with those of its batch."""
+        """Return the number of kernel values per row, one for each row of its batch."""
         return batch if self.weight > 0 else 0
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "MmcePart | None":
         """Build the part that adds the term."""
         return None if self.weight == 0 else MmcePart()
 
-    def __call__(self, logits: Tensor, own: Tensor) -> Tensor:
-        """The term, a scalar, for logits [N, C+] of rows of one class each, whose places own [N] are."""
-        sure, place = logits.softmax(-1).max(-1)
-        right = (place == own).to(logits.dtype)
-        kernel = (-(sure[:, None] - sure).abs() / self.width).exp()
+    def __call__(self, logits: Tensor, label_index: Tensor) -> Tensor:
+        """Return the term, a scalar, for logits [N, C+] of unmixed rows with label columns [N]."""
+        confidence, predicted = logits.softmax(-1).max(-1)
+        right = (predicted == label_index).to(logits.dtype)
+        kernel = (-(confidence[:, None] - confidence).abs() / self.width).exp()
         if self.form == "squared":
-            off = (right - sure) / len(sure)
-            return off @ kernel @ off
+            error = (right - confidence) / len(confidence)
+            return error @ kernel @ error
         wrong = 1 - right
-        off = right * (1 - sure) / right.sum().clamp(min=1) - wrong * sure / wrong.sum().clamp(min=1)
-        return _root(off @ kernel @ off)
+        error = right * (1 - confidence) / right.sum().clamp(min=1) - wrong * confidence / wrong.sum().clamp(min=1)
+        return _root(error @ kernel @ error)
 
 
 class MmcePart(LossPart[Mmce]):
-    """The term in a step."""
+    """The term of a step."""
 
     def effect(self, method: Mmce, step: StepContext) -> Effect:
         """Add the term."""
 
         def term() -> Tensor:
-            return method.weight * method(step.present_logits(), step.own)
+            return method.weight * method(step.present_logits(), step.label_index)
 
         return Effect(term=term)
 
 
 def _root(squared: Tensor) -> Tensor:
-    """The root of a scalar; where that is 0, or less by rounding, 0 without the gradient, which has no bound there."""
-    seen = squared > torch.finfo(squared.dtype).eps
-    return torch.where(seen, torch.where(seen, squared, 1.0).sqrt(), 0.0)
+    """Return the root of a scalar; for 0 or rounding errors below it, 0 without the unbounded gradient."""
+    is_positive = squared > torch.finfo(squared.dtype).eps
+    return torch.where(is_positive, torch.where(is_positive, squared, 1.0).sqrt(), 0.0)

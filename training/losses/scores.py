@@ -1,4 +1,4 @@
-"""Scores and targets, what a loss per sample sees, and the form of such a loss."""
+"""Inputs of a loss per sample (scores, targets, mixed labels) and the protocol of such a loss."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,11 +9,11 @@ from torch.nn.functional import one_hot
 
 @dataclass(frozen=True)
 class Scores:
-    """Every stage of the logits of the classes that have training rows; each [N, C+].
+    """The logits of the classes with training rows at each stage of training, each [N, C+].
 
     Attributes:
-        raw: what the head predicts.
-        adjusted: the same with what training adds to it, such as a margin or the class prior.
+        raw: the head's predictions.
+        adjusted: raw plus everything that training adds, such as a margin or the class prior.
         log_p: log-softmax of adjusted.
     """
 
@@ -24,37 +24,37 @@ class Scores:
 
 @dataclass(frozen=True)
 class Targets:
-    """The wanted probabilities [N, C+] of samples with a hard label each, of which a share may be moved.
+    """Target distributions [N, C+]: hard labels, of which a share may be moved to other classes.
 
-    They are (1 - moved) for the label, and moved times spread over all classes. Kept in this form, their mean of some
-    values is one gather, where a product with [N, C+] would take several passes over it.
+    A target is (1 - moved) for the label, plus moved times spread over all classes. In this form the mean of some
+    values under the targets is one gather, where a product with a dense [N, C+] array would take several passes.
 
     Attributes:
-        own: [N] place of each label.
-        moved: the share; the number 0 where labels are hard.
-        spread: [C+] where it goes, with sum 1; None is evenly.
+        label_index: [N] column of each label.
+        moved: the moved share; the number 0 for hard labels.
+        spread: [C+] distribution of the moved share, with sum 1; None means uniform.
     """
 
-    own: Tensor
+    label_index: Tensor
     moved: float | Tensor = 0.0
     spread: Tensor | None = None
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean [N] of values [N, C+] under the targets."""
-        own = values.gather(-1, self.own[:, None]).squeeze(-1)
+        """Return the mean [N] of values [N, C+] under the targets."""
+        of_label = values.gather(-1, self.label_index[:, None]).squeeze(-1)
         if self.is_hard:
-            return own
-        everywhere = values.mean(-1) if self.spread is None else values @ self.spread
-        return own + self.moved * (everywhere - own)
+            return of_label
+        of_spread = values.mean(-1) if self.spread is None else values @ self.spread
+        return of_label + self.moved * (of_spread - of_label)
 
     def dense(self, like: Tensor) -> Tensor:
-        """The targets as [N, C+], in the dtype of scores like [N, C+].
+        """Return the targets as an array [N, C+], in the dtype of scores like [N, C+].
 
         >>> import torch
         >>> Targets(torch.tensor([1]), 0.5).dense(torch.zeros(1, 2))
         tensor([[0.2500, 0.7500]])
         """
-        hard = one_hot(self.own, like.shape[-1]).to(like.dtype)
+        hard = one_hot(self.label_index, like.shape[-1]).to(like.dtype)
         if self.is_hard:
             return hard
         spread = like.new_full(like.shape[-1:], 1 / like.shape[-1]) if self.spread is None else self.spread
@@ -62,17 +62,17 @@ class Targets:
 
     @property
     def is_hard(self) -> bool:
-        """Whether labels have all of the target; a number that is swept is never 0."""
+        """Whether nothing is moved; a swept number is never 0."""
         return not isinstance(self.moved, Tensor) and self.moved == 0
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A hard label of every sample and its share of that sample; mixup has two branches, else there is one.
+    """A hard label per sample and its share of that sample: two branches under mixup, otherwise one.
 
     Attributes:
         labels: [N] class indices.
-        share: [N]; those of all branches sum to 1.
+        share: [N]; the shares of all branches sum to 1.
     """
 
     labels: Tensor
@@ -80,8 +80,8 @@ class Branch:
 
 
 class PointLoss(Protocol):
-    """A loss per sample, written for one head, without class weights and without a mean."""
+    """A loss per sample of one head, before class weights and the mean over samples."""
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
-        """Loss [N] of scores [N, C+] against targets."""
+        """Return the loss [N] of scores [N, C+] against targets."""
         ...

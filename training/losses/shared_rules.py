@@ -1,10 +1,10 @@
-"""Rules that several methods share, made for each by the name of its field or kind."""
+"""Rules shared by several methods, built from the name of the field or kind."""
 
 from typing import TYPE_CHECKING
 
 from frostbench.training.rule import Rule
 
-# A run holds the methods, and these their rules.
+# The run imports the methods, and the methods import this file.
 if TYPE_CHECKING:
     from frostbench.training.run import RunSpec
 
@@ -18,70 +18,69 @@ def _is_point(run: "RunSpec", kind: str) -> bool:
 
 
 def shapes_layers(field: str) -> tuple[Rule, ...]:
-    """Return the rules of a term that shapes the layers in front of the classifier."""
+    """Return the rules of a term that trains the layers before the classifier."""
     return (
         Rule(
             "refuse",
             lambda run: _is_on(run, field) and run.is_bare,
-            f"{field} shapes the layers in front of the classifier and a head without a body has none: use "
+            f"{field} trains the layers before the classifier, and a head without a body has none: use "
             f"head.body.kind=mlp or train.loss.{field}.weight=0",
         ),
         Rule(
             "refuse",
             lambda run: _is_on(run, field) and run.is_solved,
-            f"{field} shapes the layers in front of the classifier and logreg is solved on fixed vectors, as every "
-            f"classifier without steps is: use head.classifier.kind=linear with head.body.kind=mlp, or "
-            f"train.loss.{field}.weight=0",
+            f"{field} trains the layers before the classifier, and closed-form classifiers and logreg are fitted to "
+            f"fixed vectors: use head.classifier.kind=linear with head.body.kind=mlp, or train.loss.{field}.weight=0",
         ),
     )
 
 
 def corrects_confidence(field: str) -> tuple[Rule, ...]:
-    """Return the rules of a term that draws the confidence of a batch to how often it is right."""
+    """Return the rules of a term that matches the confidence of a batch to its accuracy."""
     return (
         Rule(
             "refuse",
             lambda run: _is_on(run, field) and run.is_solved,
-            f"{field} compares the rows of a batch and a solved classifier such as logreg has no batches: use "
+            f"{field} compares the rows of a batch, and closed-form classifiers and logreg have no batches: use "
             f"head.classifier.kind=linear, or train.loss.{field}.weight=0",
         ),
         Rule(
             "refuse",
             lambda run: _is_on(run, field) and run.train.loss.point_weight == 0 and not run.is_solved,
-            f"{field} corrects the confidence of a classifier that the point loss trains: raise "
+            f"{field} corrects the confidence of a classifier trained by the point loss: raise "
             f"train.loss.point_weight, or set train.loss.{field}.weight=0",
         ),
         Rule(
             "warn",
             lambda run: _is_on(run, field) and (run.is_adjusted or run.is_weighted),
-            f"{field} draws predictions to the classes as they are drawn, and logit adjustment and class weights draw "
-            "them elsewhere: use one of them",
+            f"{field} pulls predictions to the class shares of the batch, but logit adjustment and class weights pull "
+            "them to other shares: use one of them",
         ),
         Rule(
             "warn",
             lambda run: _is_on(run, field) and not run.train.loss.point.is_softmax,
-            f"{field} reads the probabilities of a softmax, and the point loss trains a sigmoid for each class: use "
+            f"{field} uses softmax probabilities, but the point loss trains one sigmoid per class: use "
             "train.loss.point.kind=focal",
         ),
     )
 
 
 def bounds_gaps(kind: str) -> Rule:
-    """Return the rule of a point loss that bounds how far logits lie apart."""
+    """Return the rule of a point loss that bounds the gaps between logits."""
     return Rule(
         "warn",
         lambda run: _is_point(run, kind) and run.train.loss.smoothing.epsilon > 0 and not run.is_fitted,
-        f"label smoothing already bounds how far logits lie apart, as {kind} does: use one of train.loss.smoothing and "
+        f"label smoothing already bounds the gaps between logits, as {kind} does: use one of train.loss.smoothing and "
         f"train.loss.point.kind={kind}",
     )
 
 
 def margin_binds(kind: str) -> Rule:
-    """Return the rule of a point loss whose margin may be as wide as any gap between two logits can be."""
+    """Return the rule of a point loss whose margin may exceed every possible gap between two logits."""
     return Rule(
         "no effect",
         lambda run: _is_point(run, kind) and 2 * run.largest_logit <= getattr(run.train.loss.point, "margin", 0.0),
-        f"logits of a cosine classifier differ by at most twice its scale, so a margin of {kind} of that size "
-        "penalises nothing and the point loss is cross entropy: lower train.loss.point.margin, or raise "
+        f"logits of a cosine classifier differ by at most twice its scale, so the margin of {kind} penalises "
+        "nothing and the point loss is cross entropy: lower train.loss.point.margin, or raise "
         "head.classifier.scale",
     )

@@ -1,4 +1,4 @@
-"""What a part of a loss reads in a step of one head, and what it does there."""
+"""Inputs and outputs of a loss part in one training step of one head."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,39 +12,39 @@ from frostbench.training.losses.class_statistics import ClassStatistics, of_pres
 from frostbench.training.losses.scores import Branch, PointLoss
 
 Updates = dict[str, Tensor]
-"""Buffers of a part with their values after a step."""
+"""New values of a part's buffers, by buffer name."""
 Logs = dict[str, Tensor]
-"""What a part logs of a step: a sum and the count [2] that it is divided by at the end of the epoch."""
+"""Logged values of a step by name: a sum and a count [2]; the epoch's log is the total sum over the total count."""
 
 
 @dataclass(frozen=True)
 class StepContext:
-    """What a part may read in a step of one head; C+ counts the classes with training rows.
+    """Everything a part may read in a step of one head; C+ is the number of classes with training rows.
 
     Attributes:
         core: body and classifier.
-        statistics: statistics of the classes, with the head's own weights at this point of training.
-        progress: of training, from 0 to 1.
-        labels: [N] classes.
-        own: [N] their places among the classes with rows.
-        index: [N] numbers of the training rows.
-        branches: labels of the rows as they were mixed, with their shares; one where none were.
-        table: [N, D] preprocessed vectors, neither augmented nor mixed.
-        x: gives the vectors [N, D] as the step sees them, augmented and, where rows are mixed, mixed.
-        hidden: [N, H] classifier inputs as the step sees them.
-        unmixed: [N, H] classifier inputs of rows before mixing; as hidden where nothing is mixed or no part needs them.
-        logits: [N, C], divided by class temperatures once these are known.
-        is_mixed: whether hidden and logits are of mixed rows.
-        affine: mean and scale [D] of preprocessed vectors in units; None before they were measured.
-        views: rows of each image, one after another; 1 where rows are drawn one by one.
-        drawn: what the part's `draw` gave.
+        statistics: class statistics, with the head's own class weights at this point of training.
+        progress: training progress from 0 to 1.
+        labels: [N] class indices.
+        label_index: [N] column of each row's label among the classes with training rows.
+        index: [N] indices of the training rows.
+        branches: labels of the rows after mixing, with their shares; a single branch if rows are not mixed.
+        table: [N, D] preprocessed vectors before augmentation and mixing.
+        x: returns the vectors [N, D] after augmentation and, if rows are mixed, after mixing.
+        hidden: [N, H] classifier inputs after augmentation and mixing.
+        unmixed: [N, H] classifier inputs before mixing; the same as hidden if nothing is mixed or no part needs them.
+        logits: [N, C]; divided by the class temperatures once these are known.
+        is_mixed: whether hidden and logits belong to mixed rows.
+        affine: mean and scale [D] that undo the preprocessing; None before they are measured.
+        views: number of consecutive rows per image; 1 if rows are drawn one by one.
+        drawn: return value of the part's `draw`.
     """
 
     core: Core
     statistics: ClassStatistics
     progress: float
     labels: Tensor
-    own: Tensor
+    label_index: Tensor
     index: Tensor
     branches: tuple[Branch, ...]
     table: Tensor
@@ -62,39 +62,39 @@ class StepContext:
         return of_present(self.logits, self.statistics)
 
     def cached(self, x: Tensor) -> Tensor:
-        """Return vectors [N, D] as they were cached, divided by their units but not standardised."""
+        """Return preprocessed vectors [N, D] as they were cached: in units, without standardisation."""
         return x if self.affine is None else as_cached(x, self.affine)
 
     def with_draw(self, drawn: Any) -> "StepContext":
-        """Return the context of a part that drew these tensors."""
+        """Return the context of the part whose `draw` returned these tensors."""
         return self if isinstance(drawn, tuple) and not drawn else replace(self, drawn=drawn)
 
     def unmixed_logits(self) -> Tensor:
-        """Return the logits [N, C] of rows before mixing, not divided; for parts that need unmixed rows."""
-        found: Tensor = self.core.classifier(self.unmixed) if self.is_mixed else self.logits
-        return found
+        """Return the undivided logits [N, C] of rows before mixing, for parts that need unmixed rows."""
+        logits: Tensor = self.core.classifier(self.unmixed) if self.is_mixed else self.logits
+        return logits
 
     def class_weights(self) -> Tensor:
-        """Return the classifier's rows [C+, H], of several centres the first."""
+        """Return the classifier's weight rows [C+, H]; the first centre of classes with several."""
         weight = cast(Tensor, self.core.classifier.weight)
-        every = weight[:, 0] if isinstance(self.core.classifier, CosineLayer) else weight
-        return every if self.statistics.has_all else every.index_select(0, self.statistics.present)
+        rows = weight[:, 0] if isinstance(self.core.classifier, CosineLayer) else weight
+        return rows if self.statistics.has_all else rows.index_select(0, self.statistics.present)
 
 
 def as_cached(x: Tensor, affine: tuple[Tensor, Tensor]) -> Tensor:
-    """Return preprocessed vectors [N, D] as they were cached, in units, by mean and scale [D]."""
+    """Return preprocessed vectors [N, D] as they were cached, in units, using mean and scale [D]."""
     mean, scale = affine
     return x * scale + mean
 
 
 class Effect(NamedTuple):
-    """What a method does in a step.
+    """The contribution of a method to a step.
 
     Attributes:
-        per_sample: makes the point loss of the step from another.
-        term: computes a scalar that is added to the mean, coefficient applied.
-        finish: computes, once the objective is known, the buffers after the step and what is logged. Those of
-            `row_buffers` have an entry [N] for each row of the step.
+        per_sample: wraps the point loss of the step in another.
+        term: computes a scalar that is added to the mean, with its coefficient applied.
+        finish: computes the buffers after the step and the logged values, once the objective is known. Updates of
+            `row_buffers` have one entry [N] for each row of the step.
     """
 
     per_sample: Callable[[PointLoss], PointLoss] | None = None

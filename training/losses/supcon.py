@@ -1,4 +1,4 @@
-"""Supervised contrastive loss, a term over a whole batch."""
+"""Supervised contrastive loss, a term over a batch."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -18,10 +18,10 @@ from frostbench.training.rule import Rule
 
 
 class SupCon(LossMethod):
-    """Draw the classifier's inputs of one class together and those of different classes apart, within each batch.
+    """Pull classifier inputs of one class together and push those of different classes apart, within each batch.
 
-    Khosla et al., "Supervised contrastive learning", NeurIPS 2020, eq. 2 (L_out). Rows that are alone of their class
-    in a batch have no positive; they are compared with, but the mean is over the others.
+    Khosla et al., "Supervised contrastive learning", NeurIPS 2020, eq. 2 (L_out). A row that is the only one of its
+    class in a batch has no positive; it is a negative for other rows, but does not count in the mean.
     """
 
     group: ClassVar[str] = "Contrast"
@@ -35,27 +35,27 @@ class SupCon(LossMethod):
             lambda run: (
                 run.train.loss.supcon.weight > 0 and run.train.loss.supcon.class_weighted and not run.is_weighted
             ),
-            "all classes weigh alike, so train.loss.supcon.class_weighted has no effect: choose a "
+            "all classes have equal weight, so train.loss.supcon.class_weighted has no effect: choose a "
             "train.loss.class_weight",
         ),
     )
     kind: Literal["supcon"] = "supcon"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="SupCon weight")
-    """Coefficient of the term beside the mean of the point loss; 0 leaves it out."""
+    """Coefficient of the term added to the mean point loss; 0 omits it."""
     temperature: float = Field(default=0.1, ge=0.01, le=10, json_schema_extra=SWEPT, title="SupCon temperature")
-    """Divides the cosine similarities: a lower one presses harder on the nearest rows."""
+    """Divisor of the cosine similarities; lower values focus on the nearest rows."""
     projector: ProjectorSpec = Field(default=NoProjector(), title="SupCon projector")
-    """Vectors that are compared: the classifier's input (none), or a projection of it (mlp)."""
+    """Vectors to compare: the classifier's input (none), or a projection of it (mlp)."""
     class_weighted: bool = Field(default=False, title="SupCon: weigh rows by class")
-    """Whether rows count by the weight of their class, as they do in the point loss, or all alike."""
+    """Whether rows are weighted by class, as in the point loss, or equally."""
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Rows of one class each, so unmixed ones."""
+        """Unmixed rows, because each row needs a single class."""
         return frozenset({"unmixed"})
 
     def batch_numbers(self, batch: int, classes: int) -> int:
-        """Similarities of a row with those of its batch."""
+        """Return the number of similarities per row, one for each row of its batch."""
         return batch if self.weight > 0 else 0
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "SupConPart | None":
@@ -63,33 +63,30 @@ class SupCon(LossMethod):
         return None if self.weight == 0 else SupConPart(self.projector.build(core.width, generator))
 
     def __call__(self, x: Tensor, labels: Tensor, class_weight: Tensor) -> Tensor:
-        """The term, a scalar, for vectors x [N, P], labels [N] and the weight [C] of each class.
-
-        It is 0 where no row has a positive.
-        """
-        each, has_positive = self.per_anchor(x, labels)
-        share = has_positive.to(each.dtype)
+        """Return the term for vectors x [N, P], labels [N] and class weights [C]; 0 if no row has a positive."""
+        loss, has_positive = self.per_anchor(x, labels)
+        weight = has_positive.to(loss.dtype)
         if self.class_weighted:
-            share = share * class_weight.to(each.dtype)[labels]
-        total = share.sum()
-        return (share * each).sum() / torch.where(total > 0, total, 1)
+            weight = weight * class_weight.to(loss.dtype)[labels]
+        total = weight.sum()
+        return (weight * loss).sum() / torch.where(total > 0, total, 1)
 
     def per_anchor(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss of each row [N], 0 where it has no positive, and which rows have one [N] bool."""
+        """Return the loss [N] of each row, 0 for rows without a positive, and a mask [N] of rows with one."""
         h = normalize(x, dim=1)
-        itself = torch.eye(len(h), dtype=torch.bool, device=h.device)
-        positive = (labels[:, None] == labels) & ~itself
+        is_self = torch.eye(len(h), dtype=torch.bool, device=h.device)
+        positive = (labels[:, None] == labels) & ~is_self
         has_positive = positive.any(1)
         similarity = h @ h.T / self.temperature
-        # A row without a positive is compared with itself too, for in a batch of one there is nothing else, and the
-        # log of an empty sum has no gradient. Its loss is not used.
-        everything = similarity.masked_fill(itself & has_positive[:, None], -torch.inf).logsumexp(1)
+        # A row without a positive keeps itself in the sum: in a batch of one the sum would otherwise be empty, and its
+        # log has no gradient. The loss of such a row is not used.
+        log_sum = similarity.masked_fill(is_self & has_positive[:, None], -torch.inf).logsumexp(1)
         mean_positive = (similarity * positive).sum(1) / positive.sum(1).clamp(min=1)
-        return torch.where(has_positive, everything - mean_positive, 0), has_positive
+        return torch.where(has_positive, log_sum - mean_positive, 0), has_positive
 
 
 class SupConPart(LossPart[SupCon]):
-    """The projector of the contrast."""
+    """The projector of the compared vectors."""
 
     def __init__(self, projector: nn.Module) -> None:
         super().__init__()
@@ -99,6 +96,6 @@ class SupConPart(LossPart[SupCon]):
         """Add the term."""
 
         def term() -> Tensor:
-            return method.weight * method(self.projector(step.unmixed), step.own, step.statistics.weight)
+            return method.weight * method(self.projector(step.unmixed), step.label_index, step.statistics.weight)
 
         return Effect(term=term)

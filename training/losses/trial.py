@@ -1,4 +1,4 @@
-"""A trial of a plugin's method on a few rows, before anything is trained."""
+"""A trial step of a plugin's method on a few rows, before anything is trained."""
 
 from typing import cast
 
@@ -13,22 +13,22 @@ from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import NoWeight
 from frostbench.training.losses.method import LossMethod, LossPart
 from frostbench.training.losses.scores import Branch, PointLoss, Scores, Targets
-from frostbench.training.losses.step import Effect, StepContext
+from frostbench.training.losses.step import StepContext
 
 ROWS, CLASSES = 3, 4
-OWN = torch.arange(ROWS)
+LABELS = torch.arange(ROWS)
 
 
 def try_part(method: LossMethod, point: PointLoss, stacks: bool) -> None:
-    """Build the part of a method, and take a step of it on three rows of four classes.
+    """Build the part of a plugin's method, and run a step of it on three rows of four classes.
 
     Args:
-        method: of a plugin.
-        point: the loss of a sample that it may wrap.
-        stacks: whether the step must run under `torch.func.vmap` too.
+        method: the plugin's method.
+        point: loss per sample that the method may wrap.
+        stacks: whether the step must also run under `torch.func.vmap`.
 
     Raises:
-        PluginError: the step fails or gives no scalar, or says that it stacks and fails under vmap.
+        PluginError: the step fails or does not return a scalar, or the method claims to stack and fails under vmap.
     """
     generator = torch.Generator().manual_seed(0)
     core = Core(Pass(CLASSES), linear_layer(CLASSES, CLASSES, generator))
@@ -47,7 +47,7 @@ def try_part(method: LossMethod, point: PointLoss, stacks: bool) -> None:
         step(x)
     except Exception as error:
         raise PluginError(
-            f"a method takes a step on {ROWS} rows of {CLASSES} classes, however: {type(method).__name__} ends with "
+            f"a method must run a step on {ROWS} rows of {CLASSES} classes, but {type(method).__name__} raised "
             f"{type(error).__name__}: {error}"
         ) from error
     if stacks:
@@ -58,30 +58,30 @@ def try_part(method: LossMethod, point: PointLoss, stacks: bool) -> None:
 
 
 def _value(method: LossMethod, part: LossPart[LossMethod], point: PointLoss, step: StepContext) -> Tensor:
-    """The scalar of a step, whose buffers and logs are computed as well."""
+    """Return the scalar of a step, after computing its buffers and logs too."""
     part.class_temperatures(method, step)
-    effect: Effect = part.effect(method, step)
+    effect = part.effect(method, step)
     wrapped = point if effect.per_sample is None else effect.per_sample(point)
-    value = wrapped(Scores(step.logits, step.logits, step.logits.log_softmax(-1)), Targets(OWN)).mean()
+    value = wrapped(Scores(step.logits, step.logits, step.logits.log_softmax(-1)), Targets(LABELS)).mean()
     value = value if effect.term is None else value + effect.term()
-    _, logs = ({}, {}) if effect.finish is None else effect.finish()
+    logs = {} if effect.finish is None else effect.finish()[1]
     if value.ndim or set(logs) != set(part.logs):
         raise ValueError(
-            f"a term is a scalar and {list(part.logs)} is logged; {list(value.shape)} and {list(logs)} came."
+            f"a step must add a scalar and log {list(part.logs)}, got shape {list(value.shape)} and logs {list(logs)}. "
+            "Correct the part's effect."
         )
     return value
 
 
 def _context(core: Core, x: Tensor) -> StepContext:
-    statistics = class_statistics_of(torch.arange(CLASSES), CLASSES, NoWeight())
     return StepContext(
         core=core,
-        statistics=statistics,
+        statistics=class_statistics_of(torch.arange(CLASSES), CLASSES, NoWeight()),
         progress=0.5,
-        labels=OWN,
-        own=OWN,
-        index=OWN,
-        branches=(Branch(OWN, torch.ones(ROWS)),),
+        labels=LABELS,
+        label_index=LABELS,
+        index=LABELS,
+        branches=(Branch(LABELS, torch.ones(ROWS)),),
         table=x,
         x=lambda: x,
         hidden=x,

@@ -1,4 +1,4 @@
-"""VACE: a temperature for each class, from how far its rows scatter."""
+"""VACE: class temperatures from the scatter of each class."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -12,148 +12,154 @@ from frostbench.heads.spec import SWEPT
 from frostbench.training.losses.class_statistics import ClassStatistics, of_present
 from frostbench.training.losses.method import LossMethod, LossPart, Need, Setup
 from frostbench.training.losses.step import StepContext, Updates
-from frostbench.training.rule import Rule
+from frostbench.training.rule import Rule, Verdict
 
-# A run holds the methods, and these their rules and what they measure of its rows.
+# The run imports the methods, and training rows import the run.
 if TYPE_CHECKING:
     from frostbench.training.data.train_rows import TrainRows
     from frostbench.training.run import RunSpec
 
 ROWS_AT_ONCE = 4096
-"""Rows of which the scatter is taken at a time: in float64, and less their means, they take much more memory."""
+"""Rows per block when scatter is computed: centred float64 copies take much more memory than the rows."""
+
+
+def _rule(verdict: Verdict, applies: Callable[["RunSpec", "Vace"], bool], sentence: str) -> Rule:
+    """Build a rule for runs with VACE switched on."""
+
+    def applies_to(run: "RunSpec") -> bool:
+        return run.train.loss.vace.strength > 0 and applies(run, run.train.loss.vace)
+
+    return Rule(verdict, applies_to, sentence)
 
 
 class Vace(LossMethod):
-    """Divide each class's logit by a temperature that grows with the scatter of the class (variance-adaptive CE).
+    """Divide each class's logit by a class temperature that grows with the class's scatter (variance-adaptive CE).
 
-    tau_c = clip(a + b s_c, lowest, highest), where s_c is the variance of a class's vectors in units, before they are
-    standardised, averaged over the channels; it is never trained. Training, predictions and probabilities all read
-    z / tau. In a head that ends in a free linear layer this is cross entropy with the weights w_c / tau_c: without
-    weight decay it has the same optimum, and with an L2 penalty it is cross entropy whose penalty on row c is
-    multiplied by tau_c^2. So it is a regulariser by class there, and a change of what can be reached only in heads of
-    fixed length, such as cosine heads.
+    The temperature is t_c = clip(a + b s_c, lowest, highest), where s_c is the variance of a class's vectors in units,
+    before standardisation, averaged over the channels; it is not trained. Training, predictions and probabilities all
+    use z / t. In a head with a free linear layer this is cross entropy with the weights w_c / t_c: without weight decay
+    it has the same optimum, and with an L2 penalty it is cross entropy whose penalty on row c is multiplied by t_c^2.
+    There VACE is a regulariser per class; only in heads with fixed-length weights, such as cosine heads, does it change
+    which functions can be reached.
     """
 
     group: ClassVar[str] = "Confidence"
     shapes_point: ClassVar[bool] = True
     neutral: ClassVar[Mapping[str, float]] = {"strength": 0}
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+        _rule(
             "no effect",
-            lambda run: _is_on(run) and run.is_fitted,
+            lambda run, _: run.is_fitted,
             f"{kinds_that(lambda kind: not kind.minimises_loss)} minimise no loss, so train.loss.vace has "
             "no effect on them: use head.classifier.kind=logreg",
         ),
-        Rule(
+        _rule(
             "refuse",
-            lambda run: _is_on(run) and run.is_logreg and not run.train.loss.vace.is_fixed,
+            lambda run, vace: run.is_logreg and not vace.is_fixed,
             "a running scatter needs batches and logreg has none: set train.loss.vace.scatter=input_exact, or use "
             "head.classifier.kind=linear",
         ),
-        Rule(
+        _rule(
             "refuse",
-            lambda run: _is_control(run) and run.is_logreg,
-            "on logreg, whose penalty is part of the objective, vace on the logits and on weight decay have one "
+            lambda run, vace: vace.acts_on == "decay" and run.is_logreg,
+            "for logreg, whose penalty is part of the objective, vace on the logits and on weight decay have the same "
             "optimum: set train.loss.vace.acts_on=logits, or use head.classifier.kind=linear",
         ),
-        Rule(
+        _rule(
             "refuse",
-            lambda run: (
-                _is_control(run) and not run.is_solved and not (_has_linear(run) and run.train.loss.vace.is_fixed)
+            lambda run, vace: (
+                vace.acts_on == "decay" and not run.is_solved and not (run.head.classifier.is_linear and vace.is_fixed)
             ),
-            "weight decay by class acts on the rows of a linear classifier and by fixed temperatures: use "
+            "weight decay by class needs the weights of a linear classifier and fixed temperatures: use "
             "head.classifier.kind=linear with train.loss.vace.scatter=input_exact or frequency",
         ),
-        Rule(
+        _rule(
             "no effect",
-            lambda run: _is_control(run) and run.train.optim.weight_decay == 0,
-            "train.loss.vace.acts_on=decay multiplies weight decay, of which there is none: raise "
-            "train.optim.weight_decay",
+            lambda run, vace: vace.acts_on == "decay" and run.train.optim.weight_decay == 0,
+            "train.loss.vace.acts_on=decay multiplies weight decay, which is 0: raise train.optim.weight_decay",
         ),
-        Rule(
+        _rule(
             "refuse",
-            lambda run: _is_on(run) and not run.is_solved and not _has_linear(run) and run.second.kind != "none",
-            "class temperatures are folded into a linear classifier before a second stage, which cosines do not allow: "
-            "set second.kind=none, or use head.classifier.kind=linear",
+            lambda run, _: not run.is_solved and not run.head.classifier.is_linear and run.second.kind != "none",
+            "class temperatures are folded into a linear classifier before a second stage, which is not possible for "
+            "cosine classifiers: set second.kind=none, or use head.classifier.kind=linear",
         ),
-        Rule(
+        _rule(
             "warn",
-            lambda run: (
-                _is_on(run)
+            lambda run, vace: (
+                vace.acts_on != "decay"
                 and not run.is_solved
-                and _has_linear(run)
+                and run.head.classifier.is_linear
                 and run.train.optim.weight_decay == 0
-                and not _is_control(run)
             ),
             "without weight decay a linear classifier undoes class temperatures, so vace has the optimum of cross "
-            "entropy and changes the way there alone: raise train.optim.weight_decay, or use "
+            "entropy and changes only the path to it: raise train.optim.weight_decay, or use "
             "head.classifier.kind=cosine",
         ),
     )
     kind: Literal["vace"] = "vace"
     strength: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="VACE strength b")
-    """Strength with which a class's scatter raises its temperature (b of the formula); 0 leaves cross entropy."""
+    """Strength with which a class's scatter raises its temperature (b in the formula); 0 gives cross entropy."""
     slope: Literal["normalised", "plain"] = Field(default="normalised", title="VACE: normalisation of the scatter")
-    """Whether scatter counts relative to its mean over the classes, or as it is for vectors in units."""
+    """Whether scatter is divided by its mean over the classes (normalised), or used as it is (plain)."""
     base: float = Field(default=1.0, ge=0.01, le=100, title="VACE: base temperature a")
-    """Temperature of a class without scatter, or where center is set of one with the mean scatter (a)."""
+    """Temperature of a class without scatter, or with center of one with the mean scatter (a in the formula)."""
     lowest: float = Field(default=0.5, gt=0, le=1, title="VACE: lowest temperature")
-    """Least temperature that a class can have."""
+    """Smallest temperature that a class can have."""
     highest: float = Field(default=2.0, ge=1, le=100, title="VACE: highest temperature")
     """Largest temperature that a class can have."""
     center: bool = Field(default=False, title="VACE: subtract the mean scatter")
-    """Subtract the mean scatter from each, so that the mean temperature is a and tight classes are below it."""
+    """Subtract the mean scatter, so that the mean temperature is a and compact classes lie below it."""
     scatter: Literal["input_exact", "input_ema", "penultimate_ema", "own_logit_ema", "frequency"] = Field(
         default="input_exact", title="VACE: measure of scatter"
     )
-    """Source of scatter: cached vectors of a class (all, or by batch), classifier inputs, own logits, class sizes."""
+    """Source of the scatter: cached vectors (all or by batch), classifier inputs, label logits, or class sizes."""
     rate: float = Field(default=0.1, gt=0, le=1, title="VACE: batch weight in the running scatter")
-    """Weight of each batch in a running scatter (the kinds with ema); 1 takes the batch alone."""
+    """Weight of each batch in a running scatter (the kinds with ema); 1 uses only the last batch."""
     shrinkage: float = Field(default=0.0, ge=0, le=10_000, title="VACE: shrinkage of the scatter (rows)")
-    """Rows that the mean scatter counts as in that of each class, which steadies classes of few rows."""
+    """Number of rows for which the mean scatter counts in each class, which stabilises classes with few rows."""
     acts_on: Literal["logits", "decay"] = Field(default="logits", title="VACE: what temperatures act on")
-    """Target of the temperatures: the logits, or as a control only the weight decay of each class's row."""
+    """What temperatures act on: the logits, or as a control only the weight decay of each class's weights."""
     decay_power: float = Field(default=2.0, ge=0, le=4, title="VACE: power of the decay factor")
-    """Power of the temperature by which decay is multiplied: 2 equals VACE for SGD's decay, 1 roughly for AdamW's."""
+    """Exponent of the temperature that multiplies weight decay: 2 equals VACE under SGD, 1 roughly under AdamW."""
 
     @property
     def is_fixed(self) -> bool:
-        """Whether temperatures follow from the training rows alone and stay the same."""
+        """Whether temperatures follow from the training rows alone and stay constant."""
         return self.scatter in ("input_exact", "frequency")
 
     @property
     def needs(self) -> frozenset[Need]:
-        """One label for each row; and unmixed rows where they scatter in front of the classifier or behind it."""
+        """A single label per row, and unmixed rows if the scatter is that of classifier inputs or logits."""
         is_inside = self.scatter in ("penultimate_ema", "own_logit_ema")
         return frozenset({"one_label", "unmixed"}) if is_inside else frozenset({"one_label"})
 
     @property
     def least_temperature(self) -> float:
-        """The least number by which it divides logits."""
+        """Smallest number by which it may divide logits."""
         return self.lowest if self.strength > 0 else 1.0
 
     def first_temperatures(self, rows: "TrainRows", statistics: ClassStatistics) -> Tensor | None:
-        """Return the temperatures [C] that logits start with; those of a running scatter are all the base."""
+        """Return the initial class temperatures [C]; under a running scatter these are all the base."""
         if self.strength == 0 or self.acts_on != "logits":
             return None
-        return (
-            statistics.over_all(self.of_rows(rows, statistics))
-            if self.is_fixed
-            else torch.full(statistics.counts.shape, self.base)
-        )
+        if not self.is_fixed:
+            return torch.full(statistics.counts.shape, self.base)
+        return statistics.over_all(self.of_rows(rows, statistics))
 
     @torch.no_grad()
     def of_rows(self, rows: "TrainRows", statistics: ClassStatistics) -> Tensor:
-        """Return the fixed temperatures [C+]; rows that were made up have no part in them."""
+        """Return the fixed class temperatures [C+], without counting synthetic rows."""
         counts = statistics.counts[statistics.present]
         if self.scatter == "frequency":
             return self.temperatures(counts.double(), counts)
-        (_, scale), own = rows.preprocess.in_units, statistics.position[rows.labels[: rows.table_rows]]
-        scatter = scatter_of(lambda: (x * scale for x in rows.pieces(ROWS_AT_ONCE)), own, len(statistics.present))
+        _, scale = rows.preprocess.in_units
+        label_index = statistics.position[rows.labels[: rows.table_rows]]
+        scatter = scatter_of(lambda: (x * scale for x in rows.pieces(ROWS_AT_ONCE)), label_index, len(counts))
         return self.temperatures(scatter, counts)
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "RunningScatter | DecayByClass | None":
-        """Build what runs with training, or acts on weight decay; None where temperatures are fixed from the start."""
+        """Build the part with the running scatter or the decay factors, or None for fixed temperatures on logits."""
         if self.strength == 0:
             return None
         if self.acts_on == "decay":
@@ -161,9 +167,9 @@ class Vace(LossMethod):
         return None if self.is_fixed else RunningScatter(classes)
 
     def temperatures(self, scatter: Tensor, counts: Tensor) -> Tensor:
-        """Temperatures [C+] of classes with this scatter [C+], NaN where it is not known, and training rows [C+].
+        """Return the temperatures [C+] of classes with this scatter [C+], NaN if unknown, and training rows [C+].
 
-        A class of unknown scatter has the mean of the others; where none is known, every temperature is a.
+        A class with unknown scatter takes the mean of the others; if none is known, every temperature is the base a.
         """
         known, one = scatter.isfinite(), torch.ones((), dtype=scatter.dtype, device=scatter.device)
         mean = torch.where(known, scatter, 0.0).sum() / known.sum().clamp(min=1)
@@ -175,13 +181,13 @@ class Vace(LossMethod):
         unit = torch.where(mean > 0, mean, one) if self.slope == "normalised" else one
         return (self.base + self.strength * above / unit).clamp(self.lowest, self.highest)
 
-    def moved(self, scatter: Tensor, batch: Tensor, counts: Tensor) -> Tensor:
-        """The running scatter [C+] after a batch with its own [C+], from so many rows of each class [C+].
+    def updated(self, scatter: Tensor, batch: Tensor, counts: Tensor) -> Tensor:
+        """Return the running scatter [C+] after a batch with scatter [C+] and row counts [C+].
 
-        One row has no variance: a class with fewer than two in the batch keeps what it had. The first batch of a class
-        replaces the unknown.
+        A class with fewer than two rows in the batch keeps its value, because a single row has no variance. The first
+        batch of a class replaces an unknown value.
 
-        >>> Vace(rate=0.2).moved(torch.ones(3), torch.tensor([2.0, 9.0, 0.5]), torch.tensor([5, 1, 2]))
+        >>> Vace(rate=0.2).updated(torch.ones(3), torch.tensor([2.0, 9.0, 0.5]), torch.tensor([5, 1, 2]))
         tensor([1.2000, 1.0000, 0.9000])
         """
         later = torch.where(scatter.isfinite(), scatter + self.rate * (batch - scatter), batch)
@@ -192,8 +198,8 @@ class RunningScatter(LossPart[Vace]):
     """The running scatter of the classes, and their temperatures.
 
     Attributes:
-        scatter: [C+]; NaN for classes that were not seen.
-        tau: [C+] temperatures of the last step.
+        scatter: [C+]; NaN for classes that have not been seen.
+        tau: [C+] class temperatures of the last step, under the name that checkpoints store.
     """
 
     scatter: Tensor
@@ -205,43 +211,42 @@ class RunningScatter(LossPart[Vace]):
         self.register_buffer("tau", torch.ones(classes))
 
     def class_temperatures(self, method: Vace, step: StepContext) -> tuple[Tensor, Updates]:
-        """Return the temperatures after the batch, which divide its own logits."""
+        """Return the class temperatures after the batch, which divide its own logits."""
         statistics = step.statistics
-        batch, rows = batch_scatter(_scattered(method, step).detach(), step.own, len(statistics.present), step.index)
-        scatter = method.moved(self.scatter, batch, rows)
-        tau = method.temperatures(scatter, statistics.counts[statistics.present])
-        return tau, {"scatter": scatter, "tau": tau}
+        if method.scatter == "own_logit_ema":
+            x = of_present(step.unmixed_logits(), statistics).gather(1, step.label_index[:, None])
+        else:
+            x = step.cached(step.table).flatten(1) if method.scatter == "input_ema" else step.unmixed
+        batch, rows = batch_scatter(x.detach(), step.label_index, len(statistics.present), step.index)
+        scatter = method.updated(self.scatter, batch, rows)
+        class_temperatures = method.temperatures(scatter, statistics.counts[statistics.present])
+        return class_temperatures, {"scatter": scatter, "tau": class_temperatures}
 
     def report(self, state: Mapping[str, Tensor]) -> dict[str, float]:
-        """Return least, mean and largest temperature."""
-        tau = state["tau"]
-        return {"tau_least": float(tau.min()), "tau_mean": float(tau.mean()), "tau_most": float(tau.max())}
+        """Return the smallest, mean and largest class temperature."""
+        temperatures = state["tau"]
+        found = {"least": temperatures.min(), "mean": temperatures.mean(), "most": temperatures.max()}
+        return {f"tau_{name}": float(value) for name, value in found.items()}
 
 
 class DecayByClass(LossPart[Vace]):
-    """Temperatures that act on the weight decay of the classifier's rows alone."""
+    """Class temperatures that act only on the weight decay of the classifier's rows."""
 
     def prepare(self, method: Vace, setup: Setup) -> None:
-        """Take the factors from the training rows."""
-        every = setup.statistics.over_all(method.of_rows(setup.rows, setup.statistics))
-        self._factors = every.pow(method.decay_power)[:, None]
+        """Compute the factors from the training rows."""
+        class_temperatures = setup.statistics.over_all(method.of_rows(setup.rows, setup.statistics))
+        self._factors = class_temperatures.pow(method.decay_power)[:, None]
 
     def decay_factors(self) -> Tensor:
-        """Return factors [C, 1] on the decay of the rows."""
+        """Return factors [C, 1] on the weight decay of the rows."""
         return self._factors
 
 
-def _scattered(method: Vace, step: StepContext) -> Tensor:
-    """What scatters in a step [N, H]."""
-    if method.scatter == "own_logit_ema":
-        return of_present(step.unmixed_logits(), step.statistics).gather(1, step.own[:, None])
-    return step.cached(step.table).flatten(1) if method.scatter == "input_ema" else step.unmixed
-
-
 def scatter_of(pieces: Callable[[], Iterable[Tensor]], labels: Tensor, classes: int) -> Tensor:
-    """Scatter [C] float64 of the classes of rows that come in pieces [n, D], twice, with labels [N] in their order.
+    """Return the scatter [C] in float64 of rows with labels [N], which pieces yields in order as blocks [n, D].
 
-    The variance (ddof 1) of the rows of a class, averaged over the channels; NaN for classes of fewer than two rows.
+    Scatter is the variance (ddof 1) of the rows of a class, averaged over the channels; NaN for classes with fewer
+    than two rows. pieces is called twice.
 
     >>> x = torch.tensor([[1.0, 2], [3, 2], [0, 0], [0, 4], [2, 2], [5, 5]])
     >>> scatter_of(lambda: [x[:4], x[4:]], torch.tensor([0, 0, 1, 1, 1, 2]), 3)
@@ -260,45 +265,32 @@ def scatter_of(pieces: Callable[[], Iterable[Tensor]], labels: Tensor, classes: 
     means /= counts.clamp(min=1)[:, None]
     for piece in pieces():
         rows = piece.flatten(1).double()
-        own = labels[start : start + len(rows)]
-        squares.index_add_(0, own, (rows - means[own]).square().mean(1))
+        of_rows = labels[start : start + len(rows)]
+        squares.index_add_(0, of_rows, (rows - means[of_rows]).square().mean(1))
         start += len(rows)
     return torch.where(counts >= 2, squares / (counts - 1).clamp(min=1), torch.nan)
 
 
-def batch_scatter(x: Tensor, own: Tensor, classes: int, index: Tensor) -> tuple[Tensor, Tensor]:
-    """Scatter [C+] (ddof 1) of the classes of a batch x [B, H] with places own [B], and their rows [C+].
+def batch_scatter(x: Tensor, label_index: Tensor, classes: int, index: Tensor) -> tuple[Tensor, Tensor]:
+    """Return scatter (ddof 1) and row counts [C+] of a batch x [B, H] with labels and row indices [B].
 
-    A row that a sampler drew more than once, by its number in index [B], counts once: copies of it have no variance.
-    A class of fewer than two rows has a number that means nothing.
+    A row that a sampler drew repeatedly counts once, because copies have no variance. The scatter of a class with
+    fewer than two rows is meaningless.
     """
-    of_class = own == torch.arange(classes, device=own.device)[:, None]
+    of_class = label_index == torch.arange(classes, device=label_index.device)[:, None]
     member = (of_class & _is_first(index)).to(x.dtype)
     counts = member.sum(1)
     means = (member @ x) / counts.clamp(min=1)[:, None]
-    squares = (x - means[own]).square().mean(1)
+    squares = (x - means[label_index]).square().mean(1)
     return (member @ squares) / (counts - 1).clamp(min=1), counts
 
 
 def _is_first(index: Tensor) -> Tensor:
-    """Which of the numbers [B] are the first of their kind.
+    """Return a mask of the first occurrence of each number in index [B].
 
     >>> _is_first(torch.tensor([5, 3, 5, 5]))
     tensor([ True,  True, False, False])
     """
-    found, order = index.sort(stable=True)
-    is_new = torch.cat([torch.ones_like(found[:1], dtype=torch.bool), found[1:] != found[:-1]])
+    values, order = index.sort(stable=True)
+    is_new = torch.cat([torch.ones_like(values[:1], dtype=torch.bool), values[1:] != values[:-1]])
     return torch.empty_like(is_new).scatter(0, order, is_new)
-
-
-def _is_on(run: "RunSpec") -> bool:
-    return run.train.loss.vace.strength > 0
-
-
-def _is_control(run: "RunSpec") -> bool:
-    """Whether the temperatures act on weight decay alone."""
-    return _is_on(run) and run.train.loss.vace.acts_on == "decay"
-
-
-def _has_linear(run: "RunSpec") -> bool:
-    return run.head.classifier.is_linear

@@ -1,1 +1,1 @@
-"""Second stages of training, one file a method: what follows the first with the body frozen."""
+"""Second stages of training, one file per method, which follow the first stage with the body frozen."""

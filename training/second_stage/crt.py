@@ -1,4 +1,4 @@
-"""cRT: the classifier is trained once more, on balanced classes."""
+"""cRT: classifier re-training on balanced classes."""
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def _calibrates(run: "RunSpec") -> bool:
-    """Whether the first stage minimises more, or else, than plain cross entropy on the labels as they are."""
+    """Whether the first stage minimises anything but plain cross entropy on unchanged labels."""
     loss = run.train.loss
-    is_changed = not isinstance(loss.point, CrossEntropy) or any(one.shapes_point for one in loss.active.values())
+    is_changed = not isinstance(loss.point, CrossEntropy) or any(m.shapes_point for m in loss.active.values())
     return loss.point_weight > 0 and is_changed
 
 
 class Crt(SteppedStage):
-    """Train the classifier alone once more on balanced classes, by cross entropy, with the body frozen.
+    """Re-train only the classifier on balanced classes with cross entropy, and with the body frozen.
 
     Kang et al., "Decoupling representation and classifier for long-tailed recognition", ICLR 2020, section 4.1 (cRT).
-    Frequent classes lose some of what rare classes win. The body is in evaluation mode and vectors are not augmented
-    or mixed; the optimiser is AdamW along a cosine, and batch size, least steps, warm-up and early stopping are those
-    of the first stage.
+    Rare classes gain recall at some cost to frequent ones. The body is in evaluation mode, and vectors are neither
+    augmented nor mixed. The optimiser is AdamW with a cosine schedule; batch size, minimum steps, warm-up and early
+    stopping are those of the first stage.
     """
 
     trains_classifier: ClassVar[bool] = True
@@ -43,31 +43,31 @@ class Crt(SteppedStage):
         Rule(
             "warn",
             lambda run: isinstance(run.second, Crt) and _calibrates(run),
-            "crt trains the classifier by plain cross entropy, so train.loss.point, smoothing and what else shapes it "
-            "act on the first stage alone: leave them out, or set second.kind=none",
+            "crt trains the classifier with plain cross entropy, so train.loss.point, smoothing and the like affect "
+            "only the first stage: remove them, or set second.kind=none",
         ),
     )
     kind: Literal["crt"] = "crt"
     init: Literal["fresh", "keep"] = Field(default="fresh", title="Second stage: initial classifier")
-    """Whether the classifier starts anew or from the first stage."""
+    """Whether the classifier starts from new weights (fresh) or from the first stage (keep)."""
     epochs: Passes = Field(default=10, title="Second stage: epochs")
-    """Passes of the second stage, or more where train.schedule.min_steps asks for more."""
+    """Number of epochs of the second stage; train.schedule.min_steps may raise it."""
     lr: Rate = Field(default=1e-3, title="Second stage: learning rate")
     """Peak learning rate of the second stage."""
 
     @property
     def starts_anew(self) -> bool:
-        """Whether a classifier with first weights takes the place of the trained one."""
+        """Whether a classifier with new initial weights replaces the trained one."""
         return self.init == "fresh"
 
     def front(self, head: Head) -> Body:
-        """The body of a head."""
+        """Return the body of a head."""
         return head.body
 
     def core(self, head: Head, classes: int) -> Core:
-        """The classifier of a head."""
+        """Return the classifier of a head."""
         return Core(Pass(head.body.width), head.classifier)
 
     def width(self, hidden: int, classes: int) -> int:
-        """Numbers of each row that the classifier reads."""
+        """Return the width of the classifier's input."""
         return hidden

@@ -1,4 +1,4 @@
-"""LWS: one factor for each class's logit, learnt on balanced classes."""
+"""LWS: a learned factor per class logit, trained on balanced classes."""
 
 from typing import ClassVar, Literal
 
@@ -14,50 +14,52 @@ from frostbench.training.spec.optim import AdamW
 
 
 class Lws(SteppedStage):
-    """Learn one factor for each class's logit on balanced classes, with all else frozen.
+    """Learn one factor per class logit on balanced classes, with everything else frozen.
 
     Kang et al., ICLR 2020, section 4.3 (learnable weight scaling). The factors are positive, start at 1 and multiply
-    W x + b; they are folded into the classifier. Optimiser and schedule are as in crt.
+    W x + b; they are then folded into the classifier. Optimiser and schedule are those of crt.
     """
 
     tier: ClassVar[Tier] = "experimental"
     rescales_rows: ClassVar[bool] = True
     kind: Literal["lws"] = "lws"
     epochs: Passes = Field(default=5, title="Second stage: epochs")
-    """Passes of the second stage, or more where train.schedule.min_steps asks for more."""
+    """Number of epochs of the second stage; train.schedule.min_steps may raise it."""
     lr: Rate = Field(default=1e-2, title="Second stage: learning rate")
     """Peak learning rate of the factors' logarithms."""
 
     @property
     def optim(self) -> AdamW:
-        """The optimiser of the factors, which are not decayed."""
+        """The optimiser of the factors, without weight decay."""
         return AdamW(lr=self.lr, weight_decay=0)
 
     def front(self, head: Head) -> nn.Module:
-        """The body and the classifier of a head."""
+        """Return the body and the classifier of a head as one module."""
         return nn.Sequential(head.body, head.classifier)
 
     def core(self, head: Head, classes: int) -> Core:
-        """The factors."""
+        """Build the factors."""
         return Core(Pass(classes), Scaled(classes))
 
     @torch.no_grad()
     def fold(self, head: Head, core: Core) -> None:
-        """Multiply the factors into the linear classifier of a head."""
+        """Fold the factors into the linear classifier of a head."""
         linear, scaled = linear_of(head.classifier), core.classifier
         if not isinstance(scaled, Scaled):
-            raise TypeError(f"factors of classes must be folded, however: {type(scaled).__name__} came.")
+            raise TypeError(
+                f"the core to fold must hold class factors, got {type(scaled).__name__}. Pass the core of this stage."
+            )
         factors = scaled.log_scale.exp()
         linear.weight.mul_(factors[:, None])
         linear.bias.mul_(factors)
 
     def width(self, hidden: int, classes: int) -> int:
-        """Numbers of each row that the factors multiply."""
+        """Return the number of logits."""
         return classes
 
 
 class Scaled(nn.Module):
-    """Logits times a positive factor for each class.
+    """Logits multiplied by a positive factor per class.
 
     Shapes: z [N, C] -> [N, C]
     """
@@ -67,5 +69,5 @@ class Scaled(nn.Module):
         self.log_scale = nn.Parameter(torch.zeros(classes))
 
     def forward(self, z: Tensor) -> Tensor:
-        """Scaled logits."""
+        """Return the scaled logits."""
         return z * self.log_scale.exp()

@@ -6,7 +6,7 @@ from frostbench.training.second_stage.protocol import SecondStage
 
 
 class NoSecondStage(SecondStage):
-    """The head of the first stage is the result."""
+    """No second stage: the head of the first stage is the result."""
 
     is_none: ClassVar[bool] = True
     keeps_class_weights: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""The answers that a second stage owes the generic code."""
+"""The protocol of a second stage."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Self
@@ -13,120 +13,120 @@ from frostbench.training.spec.stage import StopMetric
 
 
 class SecondStage(Spec):
-    """A way to another classifier after the first stage, with the body frozen.
+    """A change of the classifier after the first stage, with the body frozen.
 
-    A method is one file beside this one and one name in the union of `frostbench.training.run`; it overrides what is
-    true of it. By itself this is a stage that changes nothing. One of gradient steps is a `SteppedStage`; one without
-    has either a `replacement` or `strengths`.
+    A method is one file in this folder and one name in the union of `frostbench.training.run`; it overrides the
+    members that concern it, and the defaults here change nothing. A method with gradient steps is a `SteppedStage`;
+    one without defines either `replacement` or `strengths`.
     """
 
     kind: str
     is_none: ClassVar[bool] = False
-    """Whether there is no second stage, so that the head of the first is the result."""
+    """Whether there is no second stage, so that the head of the first stage is the result."""
     takes_steps: ClassVar[bool] = False
-    """Whether it is trained by gradient steps."""
+    """Whether it takes gradient steps."""
     trains_classifier: ClassVar[bool] = False
-    """Whether it trains or makes the whole classifier, which the first stage may then leave untrained."""
+    """Whether it trains or replaces the full classifier, which the first stage may then leave untrained."""
     rescales_rows: ClassVar[bool] = False
-    """Whether it changes the lengths of a linear classifier's weights, and so needs one."""
+    """Whether it rescales the weights of a linear classifier, and therefore needs one."""
     keeps_class_weights: ClassVar[bool] = False
-    """Whether classes weigh in the classifier that is the result as they do in train.loss."""
+    """Whether the class weights of train.loss apply to the resulting classifier."""
     reads_early_stop: ClassVar[bool] = False
-    """Whether it reads options of train.early_stop."""
+    """Whether it uses options of train.early_stop."""
     needs_all_rows: ClassVar[bool] = False
-    """Whether it reads all training rows at once, so that none can stay on disk."""
+    """Whether it needs all training rows at once, so that they cannot stay on disk."""
     needs_own_labels: ClassVar[bool] = False
-    """Whether each training row must have one label, shared with no other class."""
+    """Whether each training row must have a single label."""
     rules: ClassVar[tuple[Rule, ...]] = ()
-    """Combinations with other options that concern this method."""
+    """Rules about option combinations that concern this method."""
 
     @property
     def replacement(self) -> Closed | None:
-        """The classifier without gradient steps that takes the place of the trained one; None where there is none."""
+        """The classifier without gradient steps that replaces the trained one, or None."""
         return None
 
     @property
     def strengths(self) -> tuple[float, ...]:
-        """The strengths at which it can change a linear classifier's weights; one where it is given."""
+        """The candidate strengths for rescaling a linear classifier's weights; a single one if it is given."""
         return ()
 
     @property
     def is_tuned(self) -> bool:
-        """Whether its strength is chosen on the selection rows."""
+        """Whether its strength is chosen on the validation rows."""
         return len(self.strengths) > 1
 
     def with_strength(self, strength: float) -> Self:
-        """The stage with this strength, where one is to be chosen."""
+        """Return the stage with this strength, if the strength is tuned."""
         return self
 
     def rescaled(self, weight: Tensor, strength: float) -> Tensor:
-        """Weights [C, H] of a linear classifier after it, at a strength; biases are then dropped."""
+        """Return the weights [C, H] of a linear classifier rescaled at a strength; biases are dropped."""
         return weight
 
     def carried(self, log_prior: Tensor) -> Tensor:
-        """Log of the prior [C+] that rescaled logits carry, from that of the training rows."""
+        """Return the log prior [C+] in rescaled logits, given that of the training rows."""
         return log_prior
 
     def schedule(self, first: Schedule) -> Schedule | None:
-        """The schedule of its gradient steps after a first stage with another; None where it takes none."""
+        """Return the schedule of its gradient steps, given that of the first stage; None without gradient steps."""
         return None
 
     def epochs_for(self, first: Schedule, rows: int) -> int:
-        """The most epochs of gradient steps that it takes on that many rows, after a first stage with a schedule."""
-        own = self.schedule(first)
-        return 0 if own is None else own.epochs_for(rows)
+        """Return its maximum number of epochs on this many rows, given the schedule of the first stage."""
+        schedule = self.schedule(first)
+        return 0 if schedule is None else schedule.epochs_for(rows)
 
     @property
     def given_epoch(self) -> int | None:
-        """The epoch of this stage to end at; None where its epochs are judged, or where it has none."""
+        """The fixed last epoch of this stage; None if a metric chooses it or the stage has no epochs."""
         return None
 
     @property
     def is_judged(self) -> bool:
-        """Whether the selection rows choose one of its epochs."""
+        """Whether one of its epochs is chosen on the validation rows."""
         return False
 
     def metric_after(self, first: StopMetric) -> StopMetric:
-        """The metric that judges its epochs, after a first stage that was judged by another."""
+        """Return the metric that chooses its epoch, given the metric of the first stage."""
         return first
 
-    def check_judged(self, metric: StopMetric, found: Mapping[str, float | None]) -> None:
-        """Refuse selection rows on which its epochs cannot be judged by a metric.
+    def check_judged(self, metric: StopMetric, perfect: Mapping[str, float | None]) -> None:
+        """Check that a metric can evaluate its epochs on the validation rows.
 
         Args:
-            metric: the one that judges them.
-            found: metrics of a perfect prediction; None where a metric counts no class.
+            metric: metric that chooses its epoch.
+            perfect: metrics of a perfect prediction; None for a metric that counts no class.
 
         Raises:
-            ValueError: it is judged by one that counts none.
+            ValueError: the metric counts no class.
         """
 
     @property
     def draws_alike(self) -> bool:
-        """Whether its gradient steps see all classes alike, from the first to the last."""
+        """Whether all its gradient steps draw classes equally often."""
         return False
 
     @property
     def refuses_folds(self) -> str:
-        """Why it cannot be cross-validated, as the words of an error; empty where it can."""
+        """Error message if it cannot be cross-validated, otherwise empty."""
         return ""
 
     def paced(self, first: Schedule, rows: int) -> Self:
-        """The stage with as many epochs as it takes on that many rows, whatever the number it is fitted to."""
+        """Return the stage with the epoch count for this many rows, regardless of the rows it is fitted to."""
         return self
 
     def shortened(self) -> Self:
-        """The stage cut to one epoch of gradient steps, where only the first stage is watched."""
+        """Return the stage cut to one epoch, for runs in which only the first stage matters."""
         return self
 
     def watched(self) -> Self:
-        """The stage run to its end, whatever the selection rows say."""
+        """Return the stage without early stopping or choice of an epoch."""
         return self
 
     def kept_at(self, epoch: int) -> "SecondStage":
-        """The stage ended at an epoch; at 0 the first stage is the result."""
+        """Return the stage ended at an epoch; 0 makes the first stage the result."""
         return self
 
     def width(self, hidden: int, classes: int) -> int:
-        """Numbers of each row that its gradient steps read, of a head with that width before the classifier."""
+        """Return the input width of its gradient steps, given the width before the classifier."""
         return 0

@@ -1,4 +1,4 @@
-"""Refit: a classifier without gradient steps takes the place of the trained one."""
+"""Refit: a closed-form or logreg classifier replaces the trained one."""
 
 from typing import ClassVar, Literal
 
@@ -13,10 +13,10 @@ from frostbench.training.second_stage.protocol import SecondStage
 
 
 class Refit(SecondStage):
-    """Put a classifier without gradient steps in place of the trained one, on the output of the frozen body.
+    """Replace the trained classifier by one without gradient steps, fitted to the output of the frozen body.
 
-    With ncm it is the nearest class mean of Kang et al., ICLR 2020, section 4.1; with a contrastive loss before it, the
-    two stages of Khosla et al., "Supervised contrastive learning", NeurIPS 2020.
+    With ncm it is the nearest class mean of Kang et al., ICLR 2020, section 4.1; after a contrastive loss it is the
+    two-stage training of Khosla et al., "Supervised contrastive learning", NeurIPS 2020.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -28,15 +28,15 @@ class Refit(SecondStage):
         Rule(
             "warn",
             lambda run: isinstance(run.second, Refit) and is_bare(run),
-            "a head without a body keeps nothing of its first stage under refit: use head.body.kind=mlp, or take "
+            "a head without a body keeps nothing of its first stage under refit: use head.body.kind=mlp, or use "
             "second.classifier as head.classifier",
         ),
     )
     kind: Literal["refit"] = "refit"
     classifier: ClosedSpec = Field(default=NearestMean(), title="Second stage: classifier")
-    """Solved classifier that takes the place of the trained one."""
+    """Closed-form or logreg classifier that replaces the trained one."""
 
     @property
     def replacement(self) -> Closed:
-        """The classifier that takes the place of the trained one."""
+        """The classifier that replaces the trained one."""
         return self.classifier

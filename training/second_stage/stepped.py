@@ -1,4 +1,4 @@
-"""Second stages of gradient steps."""
+"""Second stages with gradient steps."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
@@ -32,8 +32,8 @@ STEPPED_RULES: tuple[Rule, ...] = (
             and run.second.epoch is not None
             and (run.second.metric != "as_first" or run.second.max_head_loss is not None)
         ),
-        "second.epoch is kept whatever the selection rows say, so second.metric and second.max_head_loss have no "
-        "effect: leave them out, or leave second.epoch out",
+        "second.epoch fixes the epoch, so second.metric and second.max_head_loss have no effect: remove these two, or "
+        "second.epoch",
     ),
     Rule(
         "no effect",
@@ -45,10 +45,10 @@ STEPPED_RULES: tuple[Rule, ...] = (
 
 
 class SteppedStage(SecondStage):
-    """A second stage that trains the classifier, or something on its logits, by plain cross entropy.
+    """A second stage that trains the classifier, or parameters on its logits, with plain cross entropy.
 
-    The body is in evaluation mode and vectors are not augmented or mixed; the optimiser is AdamW along a cosine, and
-    batch size, least steps, warm-up and early stopping are those of the first stage.
+    The body is in evaluation mode, and vectors are neither augmented nor mixed. The optimiser is AdamW with a cosine
+    schedule; batch size, minimum steps, warm-up and early stopping are those of the first stage.
     """
 
     takes_steps: ClassVar[bool] = True
@@ -56,129 +56,129 @@ class SteppedStage(SecondStage):
     rules: ClassVar[tuple[Rule, ...]] = STEPPED_RULES
     kind: str
     epochs: Passes
-    """Passes of the second stage, or more where train.schedule.min_steps asks for more."""
+    """Number of epochs of the second stage; train.schedule.min_steps may raise it."""
     lr: Rate
     """Peak learning rate of the second stage."""
     sampler: Sampler = Field(default="class_balanced", title="Second stage: sampling of classes")
-    """Draws per class: alike for all, by the square root of its size, by its size, or progressive."""
+    """Class sampling: equal, by the square root of class size, by class size, or progressive."""
     epoch: int | None = Field(
         default=None,
         ge=1,
         le=10_000_000,
-        json_schema_extra=empty("judged by the metric"),
+        json_schema_extra=empty("chosen by the metric"),
         title="Second stage: fixed epoch",
     )
-    """Epoch of this stage to end at and keep, as cross-validation found it; null judges by the metric."""
+    """Epoch of this stage to stop at and keep, as cross-validation chose it; null lets the metric choose."""
     metric: SecondMetric = Field(default="as_first", title="Second stage: metric")
-    """Metric of the selection rows by which an epoch of this stage is kept; as_first takes train.early_stop.metric."""
+    """Validation metric that chooses the epoch of this stage; as_first uses train.early_stop.metric."""
     max_head_loss: float | None = Field(
         default=None, ge=0, le=1, json_schema_extra=empty("no limit"), title="Second stage: limit on lost head recall"
     )
-    """Most recall of classes of over 100 training rows that this stage may lose, as a share; null sets no limit.
+    """Largest recall loss allowed on classes with over 100 training rows, as a share; null sets no limit.
 
-    Where no epoch keeps to it, the head of the first stage is the result.
+    If no epoch meets it, the head of the first stage is the result.
     """
 
     @property
     def starts_anew(self) -> bool:
-        """Whether a classifier with first weights takes the place of the trained one."""
+        """Whether a classifier with new initial weights replaces the trained one."""
         return False
 
     def front(self, head: Head) -> nn.Module:
-        """The frozen part of a head, on whose output the steps are taken."""
+        """Return the frozen part of a head, whose output is the training input."""
         raise NotImplementedError
 
     def core(self, head: Head, classes: int) -> Core:
-        """The part that is trained, on the output of `front`."""
+        """Return the part to train on the output of `front`."""
         raise NotImplementedError
 
     def fold(self, head: Head, core: Core) -> None:
-        """Put what was trained into a head, where it is no part of it already."""
+        """Write the trained parameters into a head, if they are not part of it already."""
 
     @property
     def optim(self) -> AdamW:
-        """The optimiser of what is trained."""
+        """The optimiser of the trained part."""
         return AdamW(lr=self.lr)
 
     def schedule(self, first: Schedule) -> Schedule:
-        """The schedule after a first stage with another."""
+        """Return the schedule, given that of the first stage."""
         return first.model_copy(update={"epochs": self.epochs, "shape": "cosine"})
 
     def stage_spec(self, first: StageSpec) -> StageSpec:
-        """The loss and the course of the stage after a first one: plain cross entropy along a cosine."""
+        """Return the spec of this stage, plain cross entropy with a cosine schedule, given that of the first stage."""
         draw = {"draw": self.sampler}
         stop = {"epoch": self.epoch, "metric": self.metric_after(first.early_stop.metric)}
         return StageSpec(
             optim=self.optim,
             schedule=self.schedule(first.schedule),
             early_stop=first.early_stop.model_copy(update=stop),
-            # Rows come through the buffer of the first stage, where it has one.
+            # The shuffle buffer of the first stage is kept, if it has one.
             sampler=(first.sampler if isinstance(first.sampler, Shuffled) else Shuffled()).model_copy(update=draw),
         )
 
     def statistics(self, statistics: ClassStatistics) -> ClassStatistics:
-        """The statistics of the training rows as its sampler shows them, at its end."""
+        """Return the class statistics of the training rows under its sampler, at the end of the stage."""
         return statistics.under_sampler(shares_of(Shuffled(draw=self.sampler), statistics.counts, 1.0)).unweighted()
 
     def floor(self, recall: float | None) -> float | None:
-        """The least recall of frequent classes that it may leave of what the first stage had; None sets no limit."""
+        """Return the lowest allowed recall of frequent classes, given that of the first stage; None for no limit."""
         return None if self.max_head_loss is None or recall is None else recall - self.max_head_loss
 
     @property
     def given_epoch(self) -> int | None:
-        """The epoch to end at; None where epochs are judged."""
+        """The fixed last epoch; None if the metric chooses it."""
         return self.epoch
 
     @property
     def is_judged(self) -> bool:
-        """Whether the selection rows choose one of its epochs."""
+        """Whether one of its epochs is chosen on the validation rows."""
         return self.epoch is None
 
     def metric_after(self, first: StopMetric) -> StopMetric:
-        """The metric that judges its epochs, after a first stage that was judged by another."""
+        """Return the metric that chooses its epoch, given the metric of the first stage."""
         return first if self.metric == "as_first" else self.metric
 
-    def check_judged(self, metric: StopMetric, found: Mapping[str, float | None]) -> None:
-        """Refuse selection rows on which its epochs cannot be judged by a metric.
+    def check_judged(self, metric: StopMetric, perfect: Mapping[str, float | None]) -> None:
+        """Check that a metric can evaluate its epochs on the validation rows.
 
         Raises:
-            ValueError: the metric counts no class, or the loss of frequent classes is limited and there are none.
+            ValueError: the metric counts no class, or max_head_loss is set and there are no frequent classes.
         """
         if metric != "last":
-            to_raise(dict(found), metric)
-        if self.max_head_loss is not None and found["recall_many"] is None:
+            to_raise(dict(perfect), metric)
+        if self.max_head_loss is not None and perfect["recall_many"] is None:
             raise ValueError(
-                f"second.max_head_loss limits the loss of classes with more than {MANY_ABOVE} training rows, however: "
-                "no such class has selection rows. Leave it out, or judge by second.metric=balanced_accuracy."
+                f"second.max_head_loss limits the recall loss of classes with more than {MANY_ABOVE} training rows, "
+                "but no such class has validation rows. Remove it, or set second.metric=balanced_accuracy."
             )
 
     @property
     def draws_alike(self) -> bool:
-        """Whether all classes are drawn alike, from the first step to the last."""
+        """Whether all its steps draw classes equally often."""
         return self.sampler == "class_balanced"
 
     @property
     def refuses_folds(self) -> str:
-        """Why it cannot be cross-validated; empty where it can."""
+        """Error message if it cannot be cross-validated, otherwise empty."""
         if self.max_head_loss is None:
             return ""
         return (
-            "second.max_head_loss is judged on the selection rows of an ordinary split, however: it came with a split "
-            "into folds, whose heads lose more or less each. Leave it out, or cut the split without folds."
+            "second.max_head_loss needs the validation rows of a split without folds, but this split has folds, whose "
+            "heads lose different amounts of recall. Remove it, or make a split without folds."
         )
 
     def paced(self, first: Schedule, rows: int) -> Self:
-        """The stage with as many epochs as it takes on that many rows."""
+        """Return the stage with the epoch count for this many rows."""
         return self.model_copy(update={"epochs": self.epochs_for(first, rows)})
 
     def shortened(self) -> Self:
-        """The stage cut to one epoch."""
+        """Return the stage cut to one epoch."""
         return self.model_copy(update={"epochs": 1, "epoch": None, "metric": "last"})
 
     def watched(self) -> Self:
-        """The stage run to its end, whatever the selection rows say."""
+        """Return the stage without early stopping or choice of an epoch."""
         return self.model_copy(update={"epoch": None, "metric": "last"})
 
     def kept_at(self, epoch: int) -> SecondStage:
-        """The stage ended at an epoch; none at 0, where no epoch was good enough to keep."""
+        """Return the stage ended at an epoch, or no stage for epoch 0, where no epoch was good enough."""
         return self.model_copy(update={"epoch": epoch}) if epoch else NoSecondStage()

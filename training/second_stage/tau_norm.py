@@ -1,4 +1,4 @@
-"""Tau-normalisation: each class's weights are divided by a power of their length."""
+"""Tau-normalisation: the weights of each class are divided by a power of their norm."""
 
 import math
 from typing import ClassVar, Literal, Self
@@ -13,13 +13,13 @@ from frostbench.training.run_properties import is_shifted
 from frostbench.training.second_stage.protocol import SecondStage
 
 POWERS = tuple(k / 10 for k in range(21))
-"""Powers that are chosen from (Kang et al., ICLR 2020)."""
+"""Candidate powers (Kang et al., ICLR 2020)."""
 
 
 class TauNorm(SecondStage):
-    """Divide each class's weights by a power of their length, and drop the biases.
+    """Divide the weights of each class by a power of their norm, and drop the biases.
 
-    Kang et al., ICLR 2020, section 4.2 (tau-normalised classifier): weights of frequent classes are longer.
+    Kang et al., ICLR 2020, section 4.2 (tau-normalised classifier): weights of frequent classes have larger norms.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -29,40 +29,40 @@ class TauNorm(SecondStage):
         Rule(
             "no effect",
             lambda run: isinstance(run.second, TauNorm) and is_shifted(run),
-            "tau_norm stands for a correction of the prior and its logits count as free of one, so posthoc.adjustment "
-            "has no effect: use one of the two",
+            "tau_norm already corrects the prior and its logits are treated as balanced, so posthoc.adjustment has no "
+            "effect: use one of the two",
         ),
     )
     kind: Literal["tau_norm"] = "tau_norm"
     tau: float | None = Field(
         default=None, ge=0, le=2, json_schema_extra=empty("the best of 0 to 2"), title="τ-normalisation: power τ"
     )
-    """Power of the norms; null takes, from 0 to 2 in steps of 0.1, the one with the best selection metric."""
+    """Power of the norms; null picks the one with the best validation metric, from 0 to 2 in steps of 0.1."""
 
     @property
     def strengths(self) -> tuple[float, ...]:
-        """The powers to choose from, or the one that is given."""
+        """The candidate powers, or the given one."""
         return POWERS if self.tau is None else (self.tau,)
 
     def with_strength(self, strength: float) -> Self:
-        """The stage with this power, where it is not given."""
+        """Return the stage with this power, unless one is given."""
         return self.model_copy(update={"tau": strength}) if self.tau is None else self
 
     def rescaled(self, weight: Tensor, strength: float) -> Tensor:
-        """Weights [C, H] divided by a power of their length."""
+        """Return weights [C, H] divided by a power of their norms."""
         return tau_normalised(weight, strength)
 
     def carried(self, log_prior: Tensor) -> Tensor:
-        """The prior in the logits: uniform, for the biases are dropped and the lengths evened out."""
+        """Return a uniform prior, because the biases are dropped and the norms evened out."""
         return torch.full_like(log_prior, -math.log(len(log_prior)))
 
 
 def tau_normalised(weight: Tensor, power: float) -> Tensor:
-    """Rows [C, H] divided by their length to a power; rows of zeros stay.
+    """Divide rows [C, H] by a power of their norm; rows of zeros stay.
 
     >>> tau_normalised(torch.tensor([[3.0, 4], [0, 0.5]]), 0.5)
     tensor([[1.3416, 1.7889],
             [0.0000, 0.7071]])
     """
-    length = weight.norm(dim=1, keepdim=True)
-    return weight / torch.where(length > 0, length, torch.ones_like(length)).pow(power)
+    norm = weight.norm(dim=1, keepdim=True)
+    return weight / torch.where(norm > 0, norm, torch.ones_like(norm)).pow(power)

@@ -78,7 +78,11 @@ def test_bcl_is_for_few_classes(monkeypatch):
     # Classes without training rows have no prototype.
     check_data([run_of(contrast)], Data(few.train, few.select, few.calibrate, names))
     monkeypatch.setattr(bcl, "MOST_PROTOTYPES", 2)
-    refused(contrast, few, "at most 2, however: 3 classes have training rows")
+    refused(
+        contrast,
+        few,
+        "at most 2 classes, because every batch holds a prototype of each, got 3 classes with training rows",
+    )
 
 
 def test_cpc_is_for_three_classes():
@@ -87,7 +91,7 @@ def test_cpc_is_for_three_classes():
     two = data_of()
     labels = two.train.labels.clamp(max=1)
     two = Data(Part(two.train.columns, labels), two.select, two.calibrate, two.class_names)
-    refused(cpc, two, "so it needs three, however: 2 have training rows")
+    refused(cpc, two, "needs at least three classes with training rows, got 2")
     check_data([run_of({**cpc, "head.classifier.kind": "ridge"})], two)
 
 

@@ -50,7 +50,7 @@ def test_the_logits_carry_what_the_loss_saw_over_what_was_given(long_tail):
     [
         ({}, r"\['ash', 'beech', 'cedar', 'elm'\] are missing"),
         ({"ash": 1, "beech": 1, "cedar": 1}, r"\['elm'\] are missing"),
-        (dict.fromkeys((*NAMES, "yew"), 1), r"\['yew'\] are no classes"),
+        (dict.fromkeys((*NAMES, "yew"), 1), r"\['yew'\] are not classes of this table"),
     ],
 )
 def test_shares_are_those_of_the_classes(long_tail, given, told):
@@ -60,5 +60,5 @@ def test_shares_are_those_of_the_classes(long_tail, given, told):
 
 def test_facts_without_it_say_so():
     statistics = class_statistics_of(torch.tensor([0, 1]), 2, NoWeight())
-    with pytest.raises(ValueError, match="the statistics hold none"):
+    with pytest.raises(ValueError, match="prior=given needs a given prior, but these statistics have none"):
         statistics.log_prior("given")

@@ -151,7 +151,7 @@ def test_columns_are_joined_in_the_order_given(long_tail):
         ),
         (
             {"head": {"classifier": {"kind": "logreg"}}, "train": {"loss": {"hardmine": {"keep": 0.5}}}},
-            "logreg has no batches",
+            "logreg have no batches",
         ),
     ],
 )
@@ -168,11 +168,13 @@ def test_missing_selection_or_calibration_rows_are_named(long_tail):
         list(fit([run(FULL)], replace(long_tail, calibrate=empty)))
 
 
-def test_vectors_that_are_not_finite_are_refused_before_training(long_tail):
-    x = long_tail.select.columns["avg"].clone()
+@pytest.mark.parametrize("role", ["train", "select"])
+def test_vectors_that_are_not_finite_are_refused_before_training(long_tail, role):
+    part = getattr(long_tail, role)
+    x = part.columns["avg"].clone()
     x[7, 2] = float("nan")
-    spoiled = replace(long_tail, select=Part({"avg": x}, long_tail.select.labels))
-    with pytest.raises(ValueError, match="1 select rows of column avg hold NaN or infinity, the first in row 7"):
+    spoiled = replace(long_tail, **{role: Part({"avg": x}, part.labels)})
+    with pytest.raises(ValueError, match=f"1 {role} rows of column avg hold NaN or infinity, the first in row 7"):
         list(fit([run(QUICK)], spoiled))
 
 

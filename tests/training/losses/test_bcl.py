@@ -11,7 +11,7 @@ PROTOTYPES = torch.tensor([[1, 0], [0, 1], [-1, 0]], dtype=torch.float64)
 
 
 def by_loops(x, labels, prototypes, temperature):
-    """Class averages over the batch and the prototypes, written out."""
+    """Compute the class averages over batch and prototypes with loops."""
     points = [[v / math.hypot(*row) for v in row] for row in x.tolist() + prototypes.tolist()]
     owners = labels.tolist() + list(range(len(prototypes)))
     losses = []

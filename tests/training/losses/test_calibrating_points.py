@@ -1,4 +1,4 @@
-"""Losses of one sample that are there for calibration: values, slopes and closed forms."""
+"""Losses per sample for calibration: values, gradients and closed forms."""
 
 import math
 
@@ -90,7 +90,7 @@ def test_the_slope_of_acls_is_that_of_the_table():
 
 @pytest.mark.parametrize("point", [Mbls(margin=1.9), Acls(margin=1.9, negative=0), Ecp(), Cpc(), Brier(), Flsd53()])
 def test_slopes_are_those_of_finite_differences(point):
-    """Away from the kinks at 2; those of acls as a whole are not, for it takes the largest logit as fixed in a part."""
+    """Margins avoid the kinks at 2; acls is tested without its second penalty, which detaches the largest logit."""
     for smoothing in (LabelSmoothing(), LabelSmoothing(epsilon=0.2)):
         assert torch.autograd.gradcheck(lambda z, s=smoothing: each(point, z, smoothing=s), Z.clone().requires_grad_())
 
@@ -166,10 +166,10 @@ def test_flsd53_of_smoothed_labels_is_the_mean_of_those_of_all_labels():
 
 
 def test_dual_focal_refuses_smoothed_labels():
-    with pytest.raises(ValueError, match="needs hard labels, however: they are smoothed"):
+    with pytest.raises(ValueError, match="needs hard labels, got smoothed ones"):
         each(DualFocal(), smoothing=LabelSmoothing(epsilon=0.1))
 
 
 def test_cpc_needs_three_classes():
-    with pytest.raises(ValueError, match="so it needs three, however: 2 have training rows"):
+    with pytest.raises(ValueError, match="needs at least three classes with training rows, got 2"):
         each(Cpc(), Z[:, :2], torch.tensor([0, 1, 1, 0]))

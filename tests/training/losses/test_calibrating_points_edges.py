@@ -1,4 +1,4 @@
-"""The same losses at their edges: many classes, ties, one class, huge logits, and heads of a stack."""
+"""Edge cases of the losses for calibration: many classes, ties, one class, huge logits, and stacked heads."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_logits_that_tie_for_the_largest_count_once_in_acls():
 
 @pytest.mark.parametrize("name", [name for name in POINTS if name != "cpc"])
 def test_one_class_has_no_slope(name):
-    """But for the largest logit itself, which acls bounds."""
+    """For acls this holds for logits within its margin."""
     z = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
     value = each(POINTS[name], z, torch.tensor([0, 0]))
     assert value.tolist() == [0, 0]

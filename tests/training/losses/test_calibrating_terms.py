@@ -1,4 +1,4 @@
-"""MMCE and MDCA: values, limits, slopes, stacks, and how an objective adds them."""
+"""MMCE and MDCA: values, limits, gradients, stacks, and their sum in an objective."""
 
 import math
 
@@ -30,7 +30,7 @@ def slope(value, logits=Z):
 
 
 def by_pairs(z, labels, width, form):
-    """The definition, pair by pair."""
+    """Compute the definition pair by pair."""
     p = z.softmax(-1).tolist()
     r, right = [max(row) for row in p], [row.index(max(row)) == y for row, y in zip(p, labels, strict=True)]
     n, total = len(r), 0.0
@@ -82,7 +82,7 @@ def test_a_batch_with_no_wrong_or_no_right_rows(form, labels):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e4])
 def test_mmce_and_its_slope_stay_finite(term, dtype, scale):
-    """Among them rows that are all surely right, where the root is 0; and one row alone."""
+    """Includes rows that are all confidently correct, where the root is 0, and a single row."""
     for rows in (4, 1):
         z = scale * Z[:rows].to(dtype)
         for labels in (Y[:rows], z.argmax(-1), (z.argmax(-1) + 1) % 4):
@@ -96,7 +96,7 @@ def test_mmce_and_its_slope_stay_finite(term, dtype, scale):
 
 
 def test_confidence_that_equals_accuracy_costs_nothing():
-    """Two rows of two classes with logits alike, of which the tie takes the first: one right, one wrong."""
+    """Two rows with equal logits for two classes: the tie predicts the first, so one is right and one wrong."""
     z, labels = torch.zeros(2, 2, dtype=torch.float64), torch.tensor([0, 1])
     assert Mmce()(z, labels).item() == pytest.approx(0, abs=1e-15)
     assert WEIGHTED(z, labels).item() == 0
@@ -105,7 +105,7 @@ def test_confidence_that_equals_accuracy_costs_nothing():
 
 
 def test_slopes_are_those_of_finite_differences():
-    """Correctness and the class shares have none."""
+    """Correctness and class shares have no gradient."""
     for value in (lambda z: Mmce()(z, Y), lambda z: WEIGHTED(z, Y), lambda z: Mdca()(z, [(Y, ONE)])):
         assert torch.autograd.gradcheck(value, Z.clone().requires_grad_())
 
@@ -133,7 +133,7 @@ def test_heads_with_their_own_width_equal_a_loop(form):
 
 
 def beside(tree, logits, labels, branches, statistics):
-    """What the terms of a loss add for a batch."""
+    """Return the sum of a loss's terms for a batch."""
     spec, core = LossSpec.model_validate(tree), Core(Pass(6), zero_layer(6, 6))
     parts = LossParts(spec, core, len(statistics.present), torch.Generator())
     step = context(core, statistics, labels, logits, branches=branches)

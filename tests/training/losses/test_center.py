@@ -11,8 +11,8 @@ PLAIN = Center(space="plain")
 
 def test_the_loss_and_the_move_of_the_centers_match_the_vectors():
     assert PLAIN(X, LABELS, CENTERS).item() == pytest.approx(10 / 3, abs=1e-9)
-    moved = PLAIN.moved(X, LABELS, CENTERS)
-    assert moved.flatten().tolist() == pytest.approx([2 / 3, 2 / 3, 0.75, 0.75], abs=1e-9)
+    updated = PLAIN.updated(X, LABELS, CENTERS)
+    assert updated.flatten().tolist() == pytest.approx([2 / 3, 2 / 3, 0.75, 0.75], abs=1e-9)
 
 
 def test_the_gradient_draws_a_row_to_its_center():
@@ -23,11 +23,11 @@ def test_the_gradient_draws_a_row_to_its_center():
 
 def test_a_center_without_rows_stays_and_many_rows_move_theirs_nearly_the_whole_way():
     centers = torch.tensor([[0, 0], [1, 1], [5, 5]], dtype=torch.float64)
-    moved = PLAIN.model_copy(update={"rate": 1.0}).moved(
+    updated = PLAIN.model_copy(update={"rate": 1.0}).updated(
         X[:1].expand(99, 2), torch.zeros(99, dtype=torch.long), centers
     )
-    assert moved[1:].tolist() == [[1, 1], [5, 5]]
-    assert moved[0].tolist() == pytest.approx([0.99, 1.98])
+    assert updated[1:].tolist() == [[1, 1], [5, 5]]
+    assert updated[0].tolist() == pytest.approx([0.99, 1.98])
 
 
 def test_centers_start_at_the_means_of_their_rows():
@@ -54,10 +54,10 @@ def test_repulsion_moves_rows_so_that_the_next_centers_part():
     x = torch.tensor([[1, 0.1], [1, -0.1]], dtype=torch.float64)
     labels, centers = torch.tensor([0, 1]), torch.tensor([[1, 0.05], [1, -0.05]], dtype=torch.float64)
     loss = PLAIN.model_copy(update={"repulsion": 1.0})
-    wanted = PLAIN(x, labels, centers) + repulsion(PLAIN.moved(x, labels, centers))
+    wanted = PLAIN(x, labels, centers) + repulsion(PLAIN.updated(x, labels, centers))
     assert loss(x, labels, centers).item() == pytest.approx(wanted.item(), abs=1e-12)
     variable = x.clone().requires_grad_()
-    repulsion(PLAIN.moved(variable, labels, centers)).backward()
+    repulsion(PLAIN.updated(variable, labels, centers)).backward()
     assert variable.grad[0, 1] < 0 < variable.grad[1, 1]
 
 
@@ -85,7 +85,7 @@ def test_heads_with_their_own_numbers_equal_a_loop():
 
     def one(rows, centers, number):
         loss = Center().model_copy(update={"rate": number[0], "repulsion": number[1]})
-        return loss(rows, LABELS, centers), loss.moved(rows, LABELS, centers)
+        return loss(rows, LABELS, centers), loss.updated(rows, LABELS, centers)
 
     values, moved = torch.func.vmap(one)(x, centers, numbers)
     for k, row in enumerate(numbers.tolist()):

@@ -84,7 +84,7 @@ def test_the_effective_prior_is_share_times_weight():
 
 
 def test_labels_outside_the_classes_are_refused():
-    with pytest.raises(ValueError, match=r"labels must lie in 0..C-1 for the 3 classes .* span 0..3"):
+    with pytest.raises(ValueError, match=r"labels must lie in 0..C-1 for the 3 classes .* got 0\.\.3"):
         class_statistics_of(torch.tensor([0, 3]), 3, NoWeight())
 
 
@@ -122,5 +122,5 @@ def test_schedules_move_weights_from_all_alike_and_keep_their_mean(schedule, str
 
 
 def test_a_ramp_that_ends_before_it_starts_is_refused():
-    with pytest.raises(ValueError, match=r"start is 0\.8 and end is 0\.8"):
+    with pytest.raises(ValueError, match=r"got start=0\.8 and end=0\.8"):
         RampSchedule(start=0.8, end=0.8)

@@ -53,7 +53,7 @@ def seen(logits):
 
 
 def test_it_is_the_plugin_s_loss(file):
-    """The vector of the focal loss, for (1 - p)^gamma CE is what the plugin computes."""
+    """The plugin computes the focal loss, (1 - p)^gamma CE."""
     z = torch.tensor([[1.0, 0.5, -0.2]], dtype=torch.float64)
     last = Targets(torch.tensor([2]))
     for gamma, wanted in ((0, 1.8459113654), (2, 1.3090535015)):
@@ -77,19 +77,19 @@ def test_it_travels_through_json_in_a_union(file):
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"file": "gone.py"}, "'gone.py' is none"),
         ({"options": {"gamma": -1}}, "gamma: Input should be greater than or equal to 0, however: -1 came"),
         ({"options": {"gama": 1}}, r"gama: there is no such option here.*The options of Power in .* are \['gamma'\]"),
         ({"name": "Builder"}, "has the method __call__ or part, however: Builder of .* has none"),
-        ({"name": "Mean"}, r"one value per sample, \[N\], however: Mean gives \[\] for 3 samples"),
+        ({"name": "Mean"}, r"one value per sample, \[N\], but Mean returned \[\] for 3 samples"),
         ({"name": "Branching"}, "must run under torch.func.vmap, however: Branching ends with "),
     ],
 )
-def test_mistakes_are_told(file, fields, told):
+def test_mistakes_are_reported(file, fields, message):
     spec = ExternalLoss(**{"file": file, "name": "Power"} | fields)
-    with pytest.raises(PluginError, match=f"(?s){told}"):
+    with pytest.raises(PluginError, match=f"(?s){message}"):
         spec.checked()
 
 

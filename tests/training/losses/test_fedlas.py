@@ -1,4 +1,4 @@
-"""FeDLaS: shares, gate and gradients of the worked example, and what its controls equal."""
+"""FeDLaS: shares, gate and gradients of the worked example, and its controls."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from frostbench.heads.bodies.dense import zero_layer
 from frostbench.heads.head import Core
 from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.cross_entropy import CrossEntropy
-from frostbench.training.losses.fedlas import Fedlas, Gate, Smoothed, gamma
+from frostbench.training.losses.fedlas import Fedlas, Gate, gamma
 from frostbench.training.losses.loss import LossSpec, branched_objective
 from frostbench.training.losses.parts import LossParts
 from frostbench.training.losses.scores import Branch, Scores, Targets
@@ -38,11 +38,10 @@ def scores(z=Z):
 
 
 def losses(spec, signs, before, z=Z, features=G):
-    """Shares and losses [4] after a batch updated the statistics."""
-    norms = spec.strengths(features, z)
-    share = spec.shares(norms, spec.moved(norms, before), signs)
-    smoothed = Smoothed(spec, share, signs, gamma(norms, before), UNIFORM)
-    return share, smoothed.around(CrossEntropy())(scores(z), Targets(Y))
+    """Return shares and losses [4] after a batch has updated the statistics."""
+    norms = spec.confidence(features, z)
+    share = spec.shares(norms, spec.updated(before, norms), signs)
+    return share, spec.blended(CrossEntropy()(scores(z), Targets(Y)), spec.regulariser(scores(z), UNIFORM), share)
 
 
 def ls(alpha, **options):
@@ -55,13 +54,13 @@ def mbls(**options):
 
 def test_norms_and_their_statistics():
     spec = ls(0.1)
-    norms = spec.strengths(G, Z)
+    norms = spec.confidence(G, Z)
     assert norms.tolist() == [4, 1, 6, 2]
-    moved = spec.moved(norms, OFFICIAL)
-    assert moved.tolist() == pytest.approx([4.0875, 7.106487993477932], abs=1e-12)
+    updated = spec.updated(OFFICIAL, norms)
+    assert updated.tolist() == pytest.approx([4.0875, 7.106487993477932], abs=1e-12)
     wanted = [-0.012310959945, -0.434401015216, 0.269082410235, -0.293704330126]
-    assert gamma(norms, moved).tolist() == pytest.approx(wanted, abs=1e-11)
-    first = spec.moved(norms, NONE)
+    assert gamma(norms, updated).tolist() == pytest.approx(wanted, abs=1e-11)
+    first = spec.updated(NONE, norms)
     assert first.tolist() == pytest.approx([3.25, 2.217355782608345], abs=1e-12)
     wanted = [0.338088238992, -1.014264716976, 1.239656876304, -0.563480398320]
     assert gamma(norms, first).tolist() == pytest.approx(wanted, abs=1e-11)
@@ -76,7 +75,7 @@ def test_norms_and_their_statistics():
     ],
 )
 def test_other_indicators(indicator, wanted):
-    assert ls(0.1, indicator=indicator).strengths(G, Z).tolist() == pytest.approx(wanted, abs=1e-11)
+    assert ls(0.1, indicator=indicator).confidence(G, Z).tolist() == pytest.approx(wanted, abs=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +140,8 @@ def test_a_sign_is_pushed_to_where_the_loss_falls():
     wanted = [-0.000999659341, -0.012435696186, -0.025506720287, -0.035743809124]
     assert gradient.tolist() == pytest.approx(wanted, abs=1e-11)
     own = Z.gather(1, Y[:, None])[:, 0]
-    norms = ls(0.1).strengths(G, Z)
-    above = gamma(norms, ls(0.1).moved(norms, OFFICIAL))
+    norms = ls(0.1).confidence(G, Z)
+    above = gamma(norms, ls(0.1).updated(OFFICIAL, norms))
     assert torch.equal(gradient.sign(), (above * (own - Z.mean(1))).sign())
 
 
@@ -191,8 +190,8 @@ def test_constant_norms_give_every_sample_alpha():
 
 def test_a_batch_of_one_and_norms_that_overflow_leave_the_statistics():
     spec = ls(0.1)
-    assert spec.moved(torch.ones(1, dtype=torch.float64), OFFICIAL).tolist() == [20, 100]
-    assert spec.moved(torch.tensor([1.0, torch.inf], dtype=torch.float64), OFFICIAL).tolist() == [20, 100]
+    assert spec.updated(OFFICIAL, torch.ones(1, dtype=torch.float64)).tolist() == [20, 100]
+    assert spec.updated(OFFICIAL, torch.tensor([1.0, torch.inf], dtype=torch.float64)).tolist() == [20, 100]
     assert spec.shares(torch.ones(1, dtype=torch.float64), NONE, FORCED[:1]).tolist() == [0.1]
 
 

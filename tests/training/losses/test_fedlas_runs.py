@@ -1,4 +1,4 @@
-"""FeDLaS in runs: what is logged, and what it leaves alone."""
+"""FeDLaS in runs: logs, controls, statistics and stacks."""
 
 import pytest
 import torch

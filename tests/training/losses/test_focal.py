@@ -26,7 +26,12 @@ def seen(logits):
 
 
 def test_the_mean_under_targets_is_that_under_their_dense_form():
-    for targets in (LAST_OF_20, SOFT, Targets(SOFT.own, 0.1), Targets(SOFT.own, torch.tensor(0.2).double(), SPREAD)):
+    for targets in (
+        LAST_OF_20,
+        SOFT,
+        Targets(SOFT.label_index, 0.1),
+        Targets(SOFT.label_index, torch.tensor(0.2).double(), SPREAD),
+    ):
         wanted = (targets.dense(LOGITS) * LOGITS).sum(1)
         assert torch.allclose(targets.mean(LOGITS), wanted, rtol=0, atol=1e-12)
 
@@ -79,7 +84,9 @@ def test_values_and_gradients_stay_finite(loss, logits, dtype):
 def test_the_gradient_is_that_of_finite_differences():
     z = LOGITS[:3].clone().requires_grad_()
     for loss in (Focal(gamma=0.5), Focal(gamma=2), SigmoidFocal(gamma=1.5, alpha=0.3)):
-        assert torch.autograd.gradcheck(lambda v, loss=loss: loss(seen(v), Targets(SOFT.own[:3], 0.3, SPREAD)), z)
+        assert torch.autograd.gradcheck(
+            lambda v, loss=loss: loss(seen(v), Targets(SOFT.label_index[:3], 0.3, SPREAD)), z
+        )
 
 
 @pytest.mark.parametrize("loss", [Focal(), SigmoidFocal()])

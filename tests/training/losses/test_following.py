@@ -1,4 +1,4 @@
-"""AdaFocal and CRL: losses that remember what came of earlier epochs."""
+"""AdaFocal and CRL: losses with state from earlier epochs."""
 
 import pytest
 import torch

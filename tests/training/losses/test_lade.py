@@ -12,7 +12,7 @@ LOG_PRIOR = torch.tensor([0.9, 0.09, 0.01], dtype=torch.float64).log()
 
 
 def by_loops(z, labels, prior, penalty):
-    """The estimate of each class in the batch, written out."""
+    """Compute the estimate class by class."""
     total, rows, classes = 0.0, len(z), len(prior)
     for c in range(classes):
         own = [z[i][c] for i in range(rows) if labels[i] == c]

@@ -1,4 +1,4 @@
-"""Whole methods from files: a copy of a method of the library trains, as a plugin, what the method trains."""
+"""Methods from plugin files: a copy of a library method trains exactly like the method itself."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ from frostbench.training.losses.method import LossMethod, LossPart
 from frostbench.training.losses.step import Effect
 
 class Drawn(LossMethod):
-    """Cross entropy, and a term by how often each row was seen, along a random direction."""
+    """Cross entropy plus a term along a random direction, weighted by how often each row was seen."""
     kind: Literal["drawn"] = "drawn"
     weight: float = Field(default=0.1, ge=0)
 
@@ -133,14 +133,14 @@ def test_state_terms_draws_and_logs_of_a_plugin_in_a_stack(name, mine):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
-        ("Silent", r"takes a step on 3 rows of 4 classes, however: Silent .*\['seen'\] is logged"),
+        ("Silent", r"must run a step on 3 rows of 4 classes, but Silent raised .* log \['seen'\], got"),
         ("Branching", "must run under torch.func.vmap, however: Branching ends with "),
     ],
 )
-def test_mistakes_of_a_part_are_told_before_training(name, told, mine):
-    with pytest.raises(PluginError, match=f"(?s){told}"):
+def test_mistakes_of_a_part_are_reported_before_training(name, message, mine):
+    with pytest.raises(PluginError, match=f"(?s){message}"):
         ExternalLoss.model_validate(mine(name)["point"]).checked()
 
 
@@ -148,5 +148,5 @@ def test_a_part_is_refused_where_no_steps_are_taken(mine):
     solved = RunSpec.model_validate(
         merged(BASE, {"head": {"classifier": {"kind": "logreg"}}, "train": {"loss": mine("Drawn")}})
     )
-    with pytest.raises(PluginError, match="trained by gradient steps, however: Drawn came with logreg"):
+    with pytest.raises(PluginError, match="needs gradient steps, but Drawn is used with logreg"):
         next(fit([solved], data(torch.float32)))

@@ -1,4 +1,4 @@
-"""Both conventions of label smoothing, smoothing beside class weights, and smoothing to the prior."""
+"""Both conventions of label smoothing, smoothing with class weights, and smoothing to the prior."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Labels that are shared or moved: branches of mixup, smoothing, and both beside weights and margins."""
+"""Mixed and smoothed labels, alone and together with class weights and margins."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def mixed(spec, z=Z, margin=None):
 
 
 def each(spec, labels, z=Z):
-    """Loss of each row by itself, which has no weight then."""
+    """Return the loss of each row alone, without class weights."""
     statistics = class_statistics_of(LABELS, 5, NoWeight())
     plain = spec.model_copy(update={"class_weight": NoWeight()})
     return torch.stack([objective(plain, z[i : i + 1], labels[i : i + 1], statistics, 1.0) for i in range(len(labels))])
@@ -127,7 +127,7 @@ def test_a_margin_is_on_one_class_at_a_time():
 
 
 def test_the_post_hoc_adjustment_takes_the_prior_off(long_tail):
-    """Menon et al., ICLR 2021, eq. 9: tau times the log of the class shares is taken off."""
+    """Menon et al., ICLR 2021, eq. 9: tau times the log of the class shares is subtracted."""
     plain, moved = (
         next(e.head for e in fit([RunSpec.model_validate(merged(BASE, t))], long_tail) if isinstance(e, Finished))
         for t in ({}, {"posthoc": {"adjustment": {"tau": 0.5}}})

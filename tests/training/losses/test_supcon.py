@@ -12,7 +12,7 @@ SIX = torch.tensor([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1], [-0.6, 0.8], [-1, 0]
 
 
 def by_loops(x, labels, temperature):
-    """Equation 2 of the paper, written out."""
+    """Compute equation 2 of the paper with loops."""
     unit = [[v / math.hypot(*row) for v in row] for row in x.tolist()]
     similar = [[sum(a * b for a, b in zip(p, q, strict=True)) / temperature for q in unit] for p in unit]
     losses = []

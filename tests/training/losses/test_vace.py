@@ -1,4 +1,4 @@
-"""VACE: its values and gradient, the bounds it keeps and does not keep, and its minima."""
+"""VACE through the training objective: losses and gradients under class temperatures, and minima of linear heads."""
 
 import math
 
@@ -9,123 +9,142 @@ from four_rows import Y, Z
 from scipy.optimize import minimize
 from torch.nn.functional import cross_entropy
 
-TAU = torch.tensor([0.5, 1, 1.25, 2], dtype=torch.float64)
+from frostbench.heads.bodies.body import Pass
+from frostbench.heads.bodies.dense import zero_layer
+from frostbench.heads.head import Core, fold_temperatures
+from frostbench.heads.stepped.linear import Linear
+from frostbench.training.engine.objective import Objective
+from frostbench.training.engine.step_inputs import PerHead, PerStep
+from frostbench.training.losses.class_statistics import class_statistics_of
+from frostbench.training.losses.class_weights import NoWeight
+from frostbench.training.spec.stage import StageSpec
+
+TEMPERATURES = torch.tensor([0.5, 1, 1.25, 2], dtype=torch.float64)
+ONES = torch.ones(4, dtype=torch.float64)
+STEP = PerStep(0, 0.5)
 
 
-def vace(z, tau, y=Y):
-    return cross_entropy(z / tau, y, reduction="none")
+def objective_of(temperatures, width):
+    """Build the objective of a linear head with these class temperatures and zero weights."""
+    classes = len(temperatures)
+    statistics = class_statistics_of(torch.arange(classes), classes, NoWeight())
+    core = Core(Pass(width), zero_layer(width, classes), temperatures).double()
+    return Objective(StageSpec(), Linear(), core, statistics, torch.Generator())
+
+
+def value_of(objective, x, labels, step=STEP):
+    statistics, draws = objective.statistics, objective.draw(x, labels, torch.Generator())
+    per_head = PerHead({}, statistics.weight, statistics.log_prior_effective)
+    return objective(x, labels, torch.arange(len(x)), draws, per_head, step)[0]
+
+
+def vace(z, temperatures, labels=Y, step=STEP):
+    """Return the objective of logits z [N, C], which an identity layer passes on."""
+    objective = objective_of(temperatures, z.shape[1])
+    objective.core.classifier.weight.data = torch.eye(z.shape[1], dtype=torch.float64)
+    return value_of(objective, z, labels, step)
+
+
+def per_row(z, temperatures, labels=Y):
+    return [vace(z[i : i + 1], temperatures, labels[i : i + 1]).item() for i in range(len(z))]
+
+
+def gradient_of(value, z):
+    variable = z.clone().requires_grad_()
+    return torch.autograd.grad(value(variable), variable)[0]
 
 
 def test_losses_and_gradients_of_the_worked_example():
-    z = Z.clone().requires_grad_()
-    loss = vace(z, TAU)
     wanted = [0.05519131810407, 0.5823826749754, 3.984676984457, 0.001069665208513]
-    assert loss.tolist() == pytest.approx(wanted, abs=1e-10)
-    assert float(loss.detach().mean()) == pytest.approx(1.155830160686206, abs=1e-12)
-    (gradient,) = torch.autograd.grad(loss.mean(), z)
+    assert per_row(Z, TEMPERATURES) == pytest.approx(wanted, abs=1e-10)
+    assert vace(Z, TEMPERATURES).item() == pytest.approx(1.155830160686206, abs=1e-12)
     rows = [
         [-2.684795723487e-02, 7.143976826216e-03, 1.557568651074e-03, 2.166520488688e-03],
         [9.296521802314e-02, -1.103585253031e-01, 3.168789325132e-02, 1.213302486366e-02],
         [1.867799365478e-01, 1.263895780781e-02, 1.114571689464e-01, -1.226751936323e-01],
         [-5.345466603059e-04, 4.170961278372e-06, 9.998328083117e-05, 6.906163391775e-05],
     ]
+    gradient = gradient_of(lambda z: vace(z, TEMPERATURES), Z)
     assert torch.allclose(gradient, torch.tensor(rows, dtype=torch.float64), rtol=0, atol=1e-12)
-    assert (TAU * gradient).sum(1).abs().max() < 1e-15
+    assert (TEMPERATURES * gradient).sum(1).abs().max() < 1e-15
     assert gradient.sum(1).tolist() == pytest.approx([-0.01598, 0.02643, 0.18820, -0.00036], abs=1e-5)
 
 
-def test_a_soft_target_of_the_worked_example():
-    z = Z[:1].clone().requires_grad_()
-    loss = cross_entropy(z / TAU, torch.tensor([[0.7, 0.3, 0, 0]], dtype=torch.float64))
-    assert float(loss.detach()) == pytest.approx(1.1051913181040673, abs=1e-12)
-    (gradient,) = torch.autograd.grad(loss, z)
+def test_a_shared_label_of_the_worked_example():
+    step = PerStep(0, 0.5, torch.tensor([1]), torch.tensor([0.7], dtype=torch.float64))
+    assert vace(Z[:1], TEMPERATURES, Y[:1], step).item() == pytest.approx(1.1051913181040673, abs=1e-12)
+    gradient = gradient_of(lambda z: vace(z, TEMPERATURES, Y[:1], step), Z[:1])
     assert gradient[0].tolist() == pytest.approx([0.492608171061, -0.271424092695, 0.006230274604, 0.008666081955])
 
 
 def test_losses_under_temperatures_from_own_logits():
-    loss = vace(Z, torch.tensor([2.0, 1, 1, 1], dtype=torch.float64))
+    temperatures = torch.tensor([2.0, 1, 1, 1], dtype=torch.float64)
     wanted = [0.746567269174, 0.520653051477, 5.1298082325, 0.468594855089]
-    assert loss.tolist() == pytest.approx(wanted, abs=1e-9)
-    assert float(loss.mean()) == pytest.approx(1.71640585205974, abs=1e-12)
+    assert per_row(Z, temperatures) == pytest.approx(wanted, abs=1e-9)
+    assert vace(Z, temperatures).item() == pytest.approx(1.71640585205974, abs=1e-12)
 
 
-def test_its_gradient_by_finite_differences_and_its_invariances():
-    assert torch.autograd.gradcheck(lambda z: vace(z, TAU), Z.clone().requires_grad_())
-    assert torch.allclose(vace(Z + 3.3 * TAU, TAU), vace(Z, TAU), atol=1e-12)
-    assert not torch.allclose(vace(Z + 3.3, TAU), vace(Z, TAU), atol=1e-2)
-    assert torch.equal(vace(Z, torch.ones(4, dtype=torch.float64)), cross_entropy(Z, Y, reduction="none"))
-
-
-def random_cases(rows=4000):
-    generator = torch.Generator().manual_seed(5)
-    z = 5 * torch.randn(rows, 7, generator=generator, dtype=torch.float64)
-    tau = 0.5 + 1.5 * torch.rand(rows, 7, generator=generator, dtype=torch.float64)
-    return z, tau, torch.randint(7, (rows,), generator=generator)
-
-
-def test_bounds_that_hold():
-    z, tau, y = random_cases()
-    plain = cross_entropy(z, y, reduction="none")
-    gain = z * (1 / tau - 1)
-    assert (
-        cross_entropy(z / tau, y, reduction="none") <= plain + gain.amax(1) - gain.gather(1, y[:, None])[:, 0] + 1e-9
-    ).all()
-    even = 1 + 2 * tau[:, :1] / tau.max()
-    at_most = plain / even[:, 0] + (1 - 1 / even[:, 0]) * math.log(7)
-    assert (cross_entropy(z / even, y, reduction="none") <= at_most + 1e-9).all()
+def test_the_loss_is_invariant_to_multiples_of_the_temperatures_only():
+    value = vace(Z, TEMPERATURES).item()
+    assert vace(Z + 3.3 * TEMPERATURES, TEMPERATURES).item() == pytest.approx(value, abs=1e-12)
+    assert abs(vace(Z + 3.3, TEMPERATURES).item() - value) > 1e-2
+    assert vace(Z, ONES).item() == pytest.approx(cross_entropy(Z, Y).item(), abs=1e-15)
 
 
 @pytest.mark.parametrize(
-    ("z", "tau", "found"),
+    ("z", "temperatures", "found"),
     [((0.0, 5.0), (1.0, 0.5), 10.0000454), ((-10.0, -10.0), (1.0, 2.0), 5.0067153)],
 )
-def test_the_published_bound_does_not_hold(z, tau, found):
-    """L_VACE <= L_CE + max log tau is claimed."""
-    z, tau = torch.tensor([z], dtype=torch.float64), torch.tensor(tau, dtype=torch.float64)
-    y = torch.tensor([0])
-    assert float(vace(z, tau, y)) == pytest.approx(found, abs=1e-6)
-    assert float(vace(z, tau, y)) > float(cross_entropy(z, y)) + math.log(float(tau.max())) + 1
+def test_the_published_bound_does_not_hold(z, temperatures, found):
+    """L_VACE <= L_CE + max log t is claimed."""
+    z, temperatures = torch.tensor([z], dtype=torch.float64), torch.tensor(temperatures, dtype=torch.float64)
+    label = torch.tensor([0])
+    assert vace(z, temperatures, label).item() == pytest.approx(found, abs=1e-6)
+    plain = vace(z, torch.ones_like(temperatures), label).item()
+    assert vace(z, temperatures, label).item() > plain + math.log(float(temperatures.max())) + 1
 
 
 def test_it_is_convex_in_the_logits():
-    z, tau, y = random_cases()
-    other = z.roll(1, 0)
-    middle = cross_entropy((z + other) / 2 / tau, y, reduction="none")
-    ends = cross_entropy(z / tau, y, reduction="none") + cross_entropy(other / tau, y, reduction="none")
-    assert (middle <= ends / 2 + 1e-12).all()
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(50):
+        z, other = 5 * torch.randn(2, 7, 4, generator=generator, dtype=torch.float64)
+        temperatures = 0.5 + 1.5 * torch.rand(4, generator=generator, dtype=torch.float64)
+        labels = torch.randint(4, (7,), generator=generator)
+        ends = vace(z, temperatures, labels).item() + vace(other, temperatures, labels).item()
+        assert vace((z + other) / 2, temperatures, labels).item() <= ends / 2 + 1e-12
 
 
 ROWS = torch.randn(60, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+LABELS = torch.randint(4, (60,), generator=torch.Generator().manual_seed(2))
 
 
-OWN = torch.randint(4, (60,), generator=torch.Generator().manual_seed(2))
-
-
-def minimum(penalty, tau):
-    """The least mean loss of z / tau plus sum(penalty_k |w_k|^2) / 2, and the folded weights [4, 4] there."""
+def minimum(penalty, temperatures):
+    """Minimise the objective plus sum(penalty_k |w_k|^2) / 2; return the minimum and the folded linear layer."""
+    objective = objective_of(temperatures, 3)
+    layer = objective.core.classifier
 
     def value(flat):
-        theta = torch.tensor(flat.reshape(4, 4), requires_grad=True)
-        loss = cross_entropy((ROWS @ theta[:, :3].T + theta[:, 3]) / tau, OWN)
-        loss = loss + (penalty[:, None] * theta[:, :3].square()).sum() / 2
-        (gradient,) = torch.autograd.grad(loss, theta)
-        return float(loss.detach()), gradient.numpy().ravel()
+        theta = torch.tensor(flat.reshape(4, 4))
+        layer.weight.data, layer.bias.data = theta[:, :3].contiguous(), theta[:, 3].contiguous()
+        loss = value_of(objective, ROWS, LABELS) + (penalty[:, None] * layer.weight.square()).sum() / 2
+        of_weight, of_bias = torch.autograd.grad(loss, (layer.weight, layer.bias))
+        return loss.item(), torch.cat([of_weight, of_bias[:, None]], 1).numpy().ravel()
 
     found = minimize(value, np.zeros(16), jac=True, method="BFGS", options={"gtol": 1e-10, "maxiter": 5000})
-    return found.fun, torch.tensor(found.x.reshape(4, 4)) / tau[:, None]
+    value(found.x)
+    fold_temperatures(objective.core, temperatures)
+    return found.fun, layer
 
 
 def test_without_decay_a_linear_head_has_the_minimum_of_cross_entropy():
-    nothing, one = torch.zeros(4, dtype=torch.float64), torch.ones(4, dtype=torch.float64)
-    (plain, weights), (tempered, folded) = minimum(nothing, one), minimum(nothing, TAU)
+    (plain, layer), (tempered, folded) = minimum(0 * ONES, ONES), minimum(0 * ONES, TEMPERATURES)
     assert tempered == pytest.approx(plain, abs=1e-9)
-    inputs = torch.cat([ROWS, torch.ones(60, 1, dtype=torch.float64)], 1)
-    assert torch.allclose((inputs @ weights.T).softmax(1), (inputs @ folded.T).softmax(1), atol=1e-5)
+    assert torch.allclose(layer(ROWS).softmax(1), folded(ROWS).softmax(1), atol=1e-5)
 
 
-def test_with_decay_it_is_cross_entropy_whose_penalty_is_multiplied_by_tau_squared():
-    one = torch.ones(4, dtype=torch.float64)
-    (tempered, folded), (plain, weights) = minimum(0.1 * one, TAU), minimum(0.1 * TAU.square(), one)
+def test_with_decay_it_is_cross_entropy_whose_penalty_is_multiplied_by_squared_temperatures():
+    tempered, folded = minimum(0.1 * ONES, TEMPERATURES)
+    plain, layer = minimum(0.1 * TEMPERATURES.square(), ONES)
     assert tempered == pytest.approx(plain, abs=1e-9)
-    assert torch.allclose(folded[:, :3], weights[:, :3], atol=1e-6)
-    assert not torch.allclose(folded[:, :3], minimum(0.1 * one, one)[1][:, :3], atol=1e-2)
+    assert torch.allclose(folded.weight, layer.weight, atol=1e-6)
+    assert not torch.allclose(folded.weight, minimum(0.1 * ONES, ONES)[1].weight, atol=1e-2)

@@ -1,4 +1,4 @@
-"""VACE in runs: what a trained head keeps of its temperatures, and its controls."""
+"""VACE in runs: class temperatures of trained heads, and its controls."""
 
 import pytest
 import torch
@@ -41,9 +41,9 @@ def test_scatter_is_that_of_cached_vectors_whatever_is_standardised():
 
 
 def test_rows_that_were_made_up_have_no_part_in_scatter():
-    rows, asked = data(torch.float32), {"train__loss__vace__strength": 0.5}
-    made_up = temperatures_of(run_of(train__oversample__kind="gaussian", **asked), rows)
-    assert torch.equal(made_up, temperatures_of(run_of(**asked), rows))
+    rows, changes = data(torch.float32), {"train__loss__vace__strength": 0.5}
+    made_up = temperatures_of(run_of(train__oversample__kind="gaussian", **changes), rows)
+    assert torch.equal(made_up, temperatures_of(run_of(**changes), rows))
 
 
 def test_frequency_takes_class_sizes_for_scatter():
@@ -55,14 +55,14 @@ def test_frequency_takes_class_sizes_for_scatter():
 def test_a_trained_head_predicts_with_its_temperatures(classifier):
     rows = data(torch.float64)
     run = run_of(head__classifier__kind=classifier, train__loss__vace__strength=0.5, train__schedule__epochs=1)
-    tau = torch.ones(5, dtype=torch.float64)
-    tau[:4] = temperatures_of(run, rows)
+    temperatures = torch.ones(5, dtype=torch.float64)
+    temperatures[:4] = temperatures_of(run, rows)
     head = finished(run, rows).head.head
     assert (head.tau is None) == (classifier == "linear")
     if classifier != "linear":
-        assert torch.allclose(head.tau.double(), tau)
+        assert torch.allclose(head.tau.double(), temperatures)
         undivided = head.classifier(head.hidden(rows.select.columns["x"].float()))
-        assert torch.allclose(head(rows.select.columns["x"].float()), undivided / tau.float())
+        assert torch.allclose(head(rows.select.columns["x"].float()), undivided / temperatures.float())
 
 
 def test_a_step_is_that_of_cross_entropy_on_divided_logits():
@@ -72,24 +72,24 @@ def test_a_step_is_that_of_cross_entropy_on_divided_logits():
     run = parse(RunSpec, with_changes(tree, {"train.loss.vace.strength": 0.5}))
     (context,) = run_contexts([0], [run], rows)
     weight, bias = (p.detach().double().clone().requires_grad_() for p in context.head.classifier.parameters())
-    tau = temperatures_of(run, rows)
+    temperatures = temperatures_of(run, rows)
     x, y = train_rows(run, rows).x, rows.train.labels
-    gradients = torch.autograd.grad(cross_entropy((x @ weight.T + bias) / tau, y), (weight, bias))
+    gradients = torch.autograd.grad(cross_entropy((x @ weight.T + bias) / temperatures, y), (weight, bias))
     factor = run.train.schedule.factor(0.5)
     moved = [(p - 0.1 * factor * g).detach() for p, g in zip((weight, bias), gradients, strict=True)]
     found = finished(run, rows).head.head.classifier
-    assert torch.allclose(found.weight.double(), moved[0] / tau[:, None], atol=1e-6)
-    assert torch.allclose(found.bias.double(), moved[1] / tau, atol=1e-6)
+    assert torch.allclose(found.weight.double(), moved[0] / temperatures[:, None], atol=1e-6)
+    assert torch.allclose(found.bias.double(), moved[1] / temperatures, atol=1e-6)
 
 
 def test_logistic_regression_ends_at_the_optimum_of_the_penalty_by_class():
     rows = data(torch.float64, counts=(40, 20, 10, 5))
     run = run_of(head__classifier__kind="logreg", head__classifier__tolerance=1e-9, train__loss__vace__strength=0.5)
     layer = finished(run, rows).head.head.classifier
-    tau = temperatures_of(run, rows)
+    temperatures = temperatures_of(run, rows)
     weight, bias = layer.weight.detach().double().requires_grad_(), layer.bias.detach().double()
     x, y = train_rows(run, rows).x, rows.train.labels
-    penalty = (tau[:, None].square() * weight.square()).sum() / (2 * len(x))
+    penalty = (temperatures[:, None].square() * weight.square()).sum() / (2 * len(x))
     (gradient,) = torch.autograd.grad(cross_entropy(x @ weight.T + bias, y) + penalty, weight)
     assert gradient.abs().max() < 1e-6
 
@@ -97,18 +97,18 @@ def test_logistic_regression_ends_at_the_optimum_of_the_penalty_by_class():
 @pytest.mark.parametrize("scatter", ["input_ema", "penultimate_ema"])
 def test_a_running_scatter_over_whole_batches_is_the_exact_one(scatter):
     rows = data(torch.float64, counts=(40, 20, 10, 5))
-    asked = {"train__loss__vace__strength": 0.5, "train__schedule__batch_size": 75}
-    exact = finished(run_of(**asked), rows).head
-    running = finished(run_of(train__loss__vace__scatter=scatter, train__loss__vace__rate=1.0, **asked), rows).head
+    changes = {"train__loss__vace__strength": 0.5, "train__schedule__batch_size": 75}
+    exact = finished(run_of(**changes), rows).head
+    running = finished(run_of(train__loss__vace__scatter=scatter, train__loss__vace__rate=1.0, **changes), rows).head
     columns = rows.select.columns
     assert torch.allclose(running.logits(columns), exact.logits(columns), atol=1e-5)
 
 
 def test_own_logits_scatter_as_the_classifier_spreads_them():
     rows = data(torch.float64, counts=(40, 20, 10, 5))
-    asked = {"train__loss__vace__scatter": "own_logit_ema", "train__loss__vace__rate": 1.0, "train__optim__lr": 1e-9}
+    changes = {"train__loss__vace__scatter": "own_logit_ema", "train__loss__vace__rate": 1.0, "train__optim__lr": 1e-9}
     run = run_of(
-        train__loss__vace__strength=0.5, train__schedule__batch_size=75, head__classifier__kind="cosine", **asked
+        train__loss__vace__strength=0.5, train__schedule__batch_size=75, head__classifier__kind="cosine", **changes
     )
     head = finished(run, rows).head.head
     x, y = rows.train.columns["x"].float(), rows.train.labels
@@ -120,9 +120,9 @@ def test_own_logits_scatter_as_the_classifier_spreads_them():
 
 def test_the_kept_epoch_has_the_temperatures_it_was_judged_with():
     rows = data(torch.float32)
-    asked = {"train__loss__vace__strength": 0.8, "train__loss__vace__scatter": "own_logit_ema"}
+    changes = {"train__loss__vace__strength": 0.8, "train__loss__vace__scatter": "own_logit_ema"}
     cosine = {"head__classifier__kind": "cosine", "train__schedule__epochs": 12, "train__optim__lr": 0.3}
-    run = run_of(train__early_stop__metric="nll", **asked, **cosine)
+    run = run_of(train__early_stop__metric="nll", **changes, **cosine)
     best = finished(run, rows)
     assert 0 < best.epoch < 12
     again = replace_epoch(run, best.epoch)
@@ -140,11 +140,11 @@ def test_as_a_control_it_multiplies_the_decay_of_each_row():
     run = parse(RunSpec, with_changes(base, {"train.loss.vace.strength": 0.5, "train.loss.vace.acts_on": "decay"}))
     (context,) = run_contexts([0], [run], rows)
     weight = context.head.classifier.weight.detach().double().clone().requires_grad_()
-    bias, tau = context.head.classifier.bias.detach().double(), temperatures_of(run, rows)
+    bias, temperatures = context.head.classifier.bias.detach().double(), temperatures_of(run, rows)
     x, y = train_rows(run, rows).x, rows.train.labels
     (gradient,) = torch.autograd.grad(cross_entropy(x @ weight.T + bias, y), weight)
     step = 0.1 * run.train.schedule.factor(0.5)
-    wanted = weight - step * (gradient + 0.5 * tau.square()[:, None] * weight)
+    wanted = weight - step * (gradient + 0.5 * temperatures.square()[:, None] * weight)
     assert torch.allclose(finished(run, rows).head.head.classifier.weight.double(), wanted, atol=1e-6)
 
 

@@ -82,7 +82,7 @@ def test_a_running_scatter_skips_single_rows_and_starts_at_the_first_batch():
     spec, counts = Vace(rate=0.2), torch.tensor([4.0, 1, 9, 5])
     before = torch.tensor([1.0, 1.2, 1.2, torch.nan], dtype=torch.float64)
     batch = torch.tensor([2.0, 77.0, 0.5, 3.0], dtype=torch.float64)
-    assert spec.moved(before, batch, counts).tolist() == pytest.approx([1.2, 1.2, 1.06, 3.0], abs=1e-12)
+    assert spec.updated(before, batch, counts).tolist() == pytest.approx([1.2, 1.2, 1.06, 3.0], abs=1e-12)
 
 
 def test_scatter_of_a_batch_is_that_of_all_rows_where_it_holds_them():

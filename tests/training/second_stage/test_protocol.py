@@ -1,4 +1,4 @@
-"""What second stages answer about themselves goes together, and no generic file asks for one by its name."""
+"""The members of second stages are consistent, and no generic file names a method."""
 
 import re
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_stage_of_steps_is_paced_cut_short_and_ended(stage):
     assert stage.kept_at(0).is_none
     limited = stage.model_copy(update={"max_head_loss": 0.1})
     assert (limited.floor(0.8), limited.floor(None), stage.floor(0.8)) == (pytest.approx(0.7), None, None)
-    assert "cut the split without folds" in limited.refuses_folds
+    assert "make a split without folds" in limited.refuses_folds
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -1,4 +1,4 @@
-"""Refit: a classifier without gradient steps on the body that was kept."""
+"""Refit: a classifier without gradient steps on the frozen body."""
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def test_a_refit_is_the_fit_to_the_outputs_of_the_body():
 
 
 def test_every_head_of_a_stack_is_refitted_with_its_own_numbers():
-    """Against scikit-learn on the outputs of each head's own body."""
+    """Compared with scikit-learn on the outputs of each head's own body."""
     cs = (0.05, 1.0, 20.0)
     runs = [
         run({"seed": k, "second": {"kind": "refit", "classifier": {"kind": "logreg", "c": c}}})

@@ -1,4 +1,4 @@
-"""Second stages of gradient steps."""
+"""Second stages with gradient steps."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def test_keep_starts_from_the_first_stage_and_fresh_does_not(long_tail):
 
 
 def test_it_minimises_plain_cross_entropy_of_rows_as_they_are(long_tail):
-    """One step of all but no length, in whose loss weights, smoothing, mixing, augmentation or dropout would show."""
+    """A tiny step, whose loss would reveal weights, smoothing, mixing, augmentation or dropout."""
     train = {
         "loss": {"class_weight": {"kind": "inverse"}, "smoothing": {"epsilon": 0.1}, "hardmine": {"keep": 0.5}},
         "augment": {"noise": 1},
@@ -105,7 +105,7 @@ def test_two_runs_are_the_same_bit_for_bit(long_tail):
 
 
 def losing(limit, **second):
-    """A run whose second stage turns to rare classes at once, with its own metric."""
+    """Build a run whose second stage favours rare classes at once and has its own metric."""
     return run({"lr": 0.1, "metric": "recall_few", "max_head_loss": limit} | second)
 
 
@@ -146,15 +146,15 @@ def test_a_metric_of_its_own_decides_which_epoch_is_kept(long_tail):
 
 @pytest.mark.parametrize("stop", [{}, {"metric": "last"}, {"epoch": 2}])
 @pytest.mark.parametrize(
-    ("second", "told"),
-    [({"max_head_loss": 0.1}, "no such class has selection rows"), ({"metric": "recall_few"}, "recall_few")],
+    ("second", "message"),
+    [({"max_head_loss": 0.1}, "no such class has validation rows"), ({"metric": "recall_few"}, "recall_few")],
 )
-def test_what_judges_a_second_stage_must_be_there_before_the_first_begins(long_tail, stop, second, told):
-    """One class of 40 rows and another of 40: none is frequent, and none is rare."""
+def test_what_judges_a_second_stage_must_be_there_before_the_first_begins(long_tail, stop, second, message):
+    """Two classes of 40 rows: none is frequent, and none is rare."""
     kept = (long_tail.train.labels < 2) & (torch.arange(180) >= 80)
     train = Part({"avg": long_tail.train.columns["avg"][kept]}, long_tail.train.labels[kept])
     assert train.labels.bincount().tolist() == [40, 40]
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         list(fit([run(second, {"early_stop": stop})], replace(long_tail, train=train)))
 
 
@@ -217,12 +217,12 @@ def test_rare_classes_win_recall(long_tail):
 
 
 class TestStop:
-    def stopped_at(self, data, ask, second):
-        asked = []
+    def stopped_at(self, data, count, second):
+        calls = []
 
         def stop():
-            asked.append(1)
-            return len(asked) >= ask
+            calls.append(1)
+            return len(calls) >= count
 
         events = list(fit([run(second), run(second, seed=1)], data, stop))
         assert {e.run for e in events} == {0}

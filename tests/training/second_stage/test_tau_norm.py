@@ -1,4 +1,4 @@
-"""Tau-normalisation: by hand, and against weights divided outside."""
+"""Tau-normalisation: hand-computed values, and weights divided by the test."""
 
 import pytest
 import torch
@@ -69,11 +69,11 @@ class TestTauNorm:
 
     def test_a_stop_between_the_stages_leaves_the_first(self):
         spec = run({"second": {"kind": "tau_norm"}})
-        asked = []
+        calls = []
 
         def stop():
-            asked.append(1)
-            return len(asked) >= 2
+            calls.append(1)
+            return len(calls) >= 2
 
         events = list(fit([spec], ROWS, stop))
         assert len([e for e in events if isinstance(e, Epoch)]) == 2
