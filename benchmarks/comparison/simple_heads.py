@@ -114,7 +114,7 @@ def _held_out(
 
 
 def _answers(event: CrossValidated, data: Data) -> Predictions:
-    labels, said = data.train.labels.cpu(), event.answers
+    labels, said = data.train.labels.cpu(), event.predictions
     return Predictions(
         said.predicted.numpy(),
         confidence(said.log_p, labels, said.predicted)[0].double().numpy(),

@@ -15,7 +15,7 @@ from frostbench.benchmarks.runs.store import StoreError, read_record
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.outputs.places import OutputError
 from frostbench.embedcache.splits.making import SplitSpec
-from frostbench.training.engine.events import Chosen
+from frostbench.training.engine.events import Choices
 
 
 def benches(folder):
@@ -202,7 +202,7 @@ class TestNotes:
     def test_a_second_stage_of_which_nothing_was_kept_is_told(self, store):
         def reverted(name, run):
             kept = (0 if name == "calibrated" and run.seed > 0 else 3,)
-            return replace(run, chosen=Chosen(run.chosen.epochs + kept))
+            return replace(run, chosen=Choices(run.chosen.epochs + kept))
 
         (found,) = [note for note in self.notes(store, reverted) if "second stage" in note]
         assert found == (
