@@ -117,11 +117,7 @@ def _layers(
 ) -> tuple[Layers, Calibration | None, CrossFitted]:
     """Return layers fitted to all rows, the rows they were fitted to, and cross-fitted predictions for each row.
 
-    Args:
-        run: the run.
-        rows: its out-of-fold predictions.
-        final: logits [N, C] adjusted by the choice on all rows.
-        without: returns the logits [N, C] adjusted by the choice on the rows outside a fold.
+    `final` holds logits [N, C] adjusted by the choice on all rows, `without` returns them for the rows outside a fold.
     """
     spec = run.posthoc
     layers = Layers.of(spec.model_copy(update={"rows": "calibrate"}), rows.class_names, rows.background)

@@ -14,7 +14,7 @@ from frostbench.training.engine.closed_form import fit_closed_form, fit_closed_f
 from frostbench.training.engine.events import Event, Failed, Finished, Reason, Started
 from frostbench.training.engine.finish import finished, log_prior_in_logits
 from frostbench.training.engine.grouping import grouped, skeleton_of
-from frostbench.training.engine.memory import free_bytes, parts_that_fit
+from frostbench.training.engine.memory import free_on, parts_that_fit
 from frostbench.training.engine.objective import statistics_at
 from frostbench.training.engine.run_context import RunContext, run_contexts
 from frostbench.training.engine.stage_loop import StageFinished, run_stage
@@ -55,7 +55,8 @@ def fit(
         ValueError: a run cannot be trained on data (see `frostbench.training.checks.data`), or does not fit in memory.
     """
     check_data(runs, data)
-    stacks = [part for numbers in grouped(runs, data) for part in parts_that_fit(numbers, runs, data, free_bytes(data))]
+    free = free_on(data.train.labels.device)
+    stacks = [part for numbers in grouped(runs, data) for part in parts_that_fit(numbers, runs, data, free)]
     for numbers in stacks:
         for event in _fit_stack(numbers, runs, data, stop, checkpoints):
             yield replace(event, stack_size=len(numbers)) if isinstance(event, Finished) else event

@@ -120,11 +120,6 @@ def parts_that_fit(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data, 
     return [list(numbers[start : start + fitting]) for start in range(0, len(numbers), fitting)]
 
 
-def free_bytes(data: Data) -> int:
-    """Return the free memory in bytes on the device of the data."""
-    return free_on(data.train.labels.device)
-
-
 def free_on(device: torch.device) -> int:
     """Return the free memory in bytes on a device."""
     if device.type == "cuda":

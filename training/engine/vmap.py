@@ -16,9 +16,9 @@ from frostbench.training.engine.step_inputs import PerHead
 def lifted_numbers(objective: Objective) -> dict[str, float]:
     """Return the swept numbers that an objective reads, by dotted path; those of the optimiser are excluded."""
     outside = ("train.optim.", "train.mixup.alpha", "train.ema")
-    found = {f"train.{path}": number for path, number in numbers(objective.spec).items()}
-    found |= {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
-    return {path: number for path, number in found.items() if not path.startswith(outside)}
+    swept = {f"train.{path}": number for path, number in numbers(objective.spec).items()}
+    swept |= {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
+    return {path: number for path, number in swept.items() if not path.startswith(outside)}
 
 
 def per_head_of(objectives: Sequence[Objective]) -> PerHead:

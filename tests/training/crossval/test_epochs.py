@@ -56,13 +56,9 @@ def test_the_epoch_of_a_fold_is_chosen_by_the_others_of_its_repeat():
     kept = choose_epoch(spec, 0, "accuracy", curves, [1, 1, 1, 1], {0: 2, 1: 3})
     # Means of all four: 0.25, 0.225, 0.55.
     assert (kept.final, kept.without) == (3, {0: 2, 1: 1})
-    means = mean_curve(7, curves, [1, 1, 1, 1], 20, "accuracy")
-    assert [(e.run, e.epoch, e.loss, e.best_epoch) for e in means] == [
-        (7, 21, 10, 21),
-        (7, 22, 20, 21),
-        (7, 23, 30, 23),
-    ]
-    assert [e.metrics["accuracy"] for e in means] == pytest.approx([0.25, 0.225, 0.55])
+    mean = mean_curve(7, curves, [1, 1, 1, 1], 20, "accuracy")
+    assert [(e.run, e.epoch, e.loss, e.best_epoch) for e in mean] == [(7, 21, 10, 21), (7, 22, 20, 21), (7, 23, 30, 23)]
+    assert [e.metrics["accuracy"] for e in mean] == pytest.approx([0.25, 0.225, 0.55])
     spec = run(train=SHORT | {"early_stop": {"metric": "accuracy", "epoch": 2}})
     assert choose_epoch(spec, 0, "accuracy", curves, [1, 1, 1, 1], {0: 2, 1: 3}).without == {0: 2, 1: 2}
     spec = run(train=SHORT | {"early_stop": {"metric": "last"}})

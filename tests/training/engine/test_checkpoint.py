@@ -150,9 +150,8 @@ def test_a_truncated_file_is_ignored_with_a_note(tmp_path: Path, data: Data, len
     [file] = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:length])
     again = list(fit([run(0.01)], data, checkpoints=keep))
-    assert notes(again) == [
-        f"checkpoint {file} is truncated or damaged: it is ignored and training starts from the beginning."
-    ]
+    [note] = notes(again)
+    assert f"checkpoint {file} is truncated or damaged: it is ignored and training starts" in note
     assert same(heads(again)[0], heads(full)[0])
     assert not list(tmp_path.iterdir())
 

@@ -143,8 +143,8 @@ def test_columns_are_joined_in_the_order_given(long_tail):
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ({"columns": ["cls"]}, r"\['cls'\] came and the table has \['avg'\]"),
-        ({"background": ["oak"]}, r"background classes must be classes of the table, however: \['oak'\]"),
+        ({"columns": ["cls"]}, r"got \['cls'\], but the table has \['avg'\]"),
+        ({"background": ["oak"]}, r"Background classes must be classes of the table, got \['oak'\]"),
         (
             {"head": {"classifier": {"kind": "logreg"}, "body": {"kind": "mlp"}}},
             "body in front of it would stay untrained",
