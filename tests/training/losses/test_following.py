@@ -74,7 +74,7 @@ def test_powers_move_by_the_selection_rows_after_each_epoch():
     (stage,) = [first_stage(run_contexts([0], [run], rows))]
     core = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, StageFinished))
     with torch.no_grad():
-        logits = core(stage.settings[0].head.preprocess(rows.select.columns["x"]))[:, :4]
+        logits = core(stage.contexts[0].head.preprocess(rows.select.columns["x"]))[:, :4]
     sure, best = logits.softmax(1).max(1)
     known = rows.select.labels < 4
     assert known.sum() == 24
@@ -85,7 +85,7 @@ def test_powers_move_by_the_selection_rows_after_each_epoch():
 
 
 def test_adafocal_is_not_cross_validated():
-    with pytest.raises(ValueError, match="adafocal follows the calibration of held-out rows"):
+    with pytest.raises(ValueError, match="adafocal follows the calibration of validation rows during training"):
         check_runs([run_of({"train.loss.point.kind": "adafocal"})], data())
 
 
