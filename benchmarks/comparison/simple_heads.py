@@ -114,7 +114,7 @@ def _held_out(
 
 
 def _predictions(event: CrossValidated, data: Data) -> Predictions:
-    labels, held_out = data.train.labels.cpu(), event.answers
+    labels, held_out = data.train.labels.cpu(), event.predictions
     return Predictions(
         held_out.predicted.numpy(),
         confidence(held_out.log_p, labels, held_out.predicted)[0].double().numpy(),

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict
 
-from frostbench.training.engine.events import Chosen
+from frostbench.training.engine.events import Choices
 from frostbench.training.metrics.classification import NOTHING, Preference, preferred
 
 OUTCOMES = ("id", "role", "group", "label", "predicted", "confidence", "confidence_raw", "log_p", "brier")
@@ -124,7 +124,7 @@ class RunRecord:
     curve: dict[str, tuple[float | None, ...]]
     environment: dict[str, str]
     together: int = 1
-    chosen: Chosen = field(default_factory=Chosen)
+    chosen: Choices = field(default_factory=Choices)
     members: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     digests: dict[str, str] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from frostbench.heads.trained import TrainedHead
 from frostbench.training.crossval.epoch_choice import fixed, paced
 from frostbench.training.data.part import Data
 from frostbench.training.data.view_rows import stepped_rows
-from frostbench.training.engine.events import Chosen, Failed, Finished
+from frostbench.training.engine.events import Choices, Failed, Finished
 from frostbench.training.engine.fit import fit
 from frostbench.training.run import RunSpec
 
@@ -119,7 +119,7 @@ def _with_temperature(head: TrainedHead, run: RunSpec, record: RunRecord) -> Tra
     return replace(head, layers=replace(head.layers, spec=run.posthoc, numbers=numbers))
 
 
-def repeated(run: RunSpec, chosen: Chosen, rows: int) -> RunSpec:
+def repeated(run: RunSpec, chosen: Choices, rows: int) -> RunSpec:
     """The run with all that was chosen for it on that many training rows given, save calibration and decisions."""
     spec = fixed(paced(run, rows), chosen.epochs, chosen.power or 0.0, chosen.tau)
     posthoc = run.posthoc.model_copy(update={"adjustment": PriorAdjustment(tau=chosen.tau)})

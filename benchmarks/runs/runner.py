@@ -240,9 +240,9 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
             mark_failed(work.store, work.key(run.spec), event.message)
             yield from (RunFailed(work.cache, row, seed, event.message) for row in run.rows)
         elif isinstance(event, CrossValidated):
-            yield from _kept(work, run, event.finished, curve, event.together, event.answers)
+            yield from _kept(work, run, event.finished, curve, event.stack_size, event.predictions)
         elif isinstance(event, Finished) and (event.reason != "stopped" or work.keep_stopped):
-            yield from _kept(work, run, event, curve, event.together, event.held_out)
+            yield from _kept(work, run, event, curve, event.stack_size, event.held_out)
 
 
 def _events(

@@ -68,7 +68,7 @@ def timed(name: str, held: Data, stored: Data, goal: float, repeats: int) -> Ite
     sides = [Pass(first_stage(run_contexts([0], [run], data))) for data in (stored, held)]
     unit = f"seconds in memory / streamed, a pass over {len(held.train)} rows, buffer {buffer}"
     found = compare(f"stream.{name}", *sides, goal=goal, repeats=repeats, unit=unit)
-    weights = [torch.cat([p.flatten() for p in side.stage.stack.judged.values()]) for side in sides]
+    weights = [torch.cat([p.flatten() for p in side.stage.stack.evaluated.values()]) for side in sides]
     yield replace(found, unit=f"{unit}; heads differ by {float((weights[0] - weights[1]).abs().max()):.1e}")
 
 

@@ -33,9 +33,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise CacheError(
-            f"{path} must be valid JSON, but is not: {error}. Restore it if it was edited."
-        ) from error
+        raise CacheError(f"{path} must be valid JSON, but is not: {error}. Restore it if it was edited.") from error
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:

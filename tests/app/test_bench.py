@@ -48,7 +48,7 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
         (["train", "CACHE", "--device", "gpu"], "gpu"),
         (["train", "CACHE", "--preset", "best"], "vace_row_decay, however: 'best' came. Name one of these."),
         (["train", "CACHE", "--set", "train.loss.hardmine.kep=1"], "Did you mean train.loss.hardmine.keep?"),
-        (["train", "CACHE", "--set", "columns=[cls]"], "['cls'] came and the table has ['avg']"),
+        (["train", "CACHE", "--set", "columns=[cls]"], "got ['cls'], but the table has ['avg']"),
     ],
 )
 def test_mistakes_are_told_in_words(frostbench, bench_file, cache, tmp_path, monkeypatch, words, told):

@@ -17,7 +17,7 @@ from frostbench.training.data.part import Data, Part
 from frostbench.training.engine.events import Epoch, Finished
 from frostbench.training.engine.fit import fit, never
 from frostbench.training.engine.run_context import run_contexts
-from frostbench.training.engine.stage_loop import Ended, run_stage
+from frostbench.training.engine.stage_loop import StageFinished, run_stage
 from frostbench.training.engine.stages import Stage, first_stage
 from frostbench.training.losses.class_weights import EffectiveWeight, NoWeight
 from frostbench.training.losses.fedlas import Gate
@@ -196,7 +196,7 @@ def _start_alike(stages: list[Stage]) -> None:
 
 
 def _followed(stage: Stage, part: Part) -> Tensor:
-    core: nn.Module = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, Ended))
+    core: nn.Module = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, StageFinished))
     context = stage.contexts[0]
     with torch.no_grad():
         logits: Tensor = core(context.head.preprocess(part.features(context.rows.columns)))

@@ -1,1 +1,1 @@
-"""Cross-validation: choices on held-out folds, then one fit."""
+"""Cross-validation: choices on held-out folds, then one fit to all rows."""

@@ -1,11 +1,11 @@
-"""Cross-validation where there are no rows apart to select and to calibrate: choices on held-out folds, then one fit.
+"""Cross-validation without separate validation and calibration rows: choices on held-out folds, then one final fit.
 
-The epoch, the power and strength that are tuned, calibration and decisions come from predictions for held-out rows.
-Then a head is fitted to all rows with these fixed: it is the one that is kept. Its quality is told by the predictions
-for held-out rows, which heads of the folds made; the head itself has seen more rows than any of them.
+Epochs, tuned strengths, calibration and decisions are chosen from predictions for held-out rows. With these fixed, a
+head is fitted to all rows; this is the head that is kept. It is evaluated by the out-of-fold predictions of the fold
+heads, although it has seen more rows than any of them.
 
-What helps to predict a row was chosen without its fold, save two things: the epoch of the first of two stages, and
-whatever a person chooses by looking at these figures. Those are optimistic, as they are on selection rows.
+The prediction for a row uses only choices made without its fold, with two exceptions: the epoch of the first of two
+stages, and anything a person chooses by looking at these figures. Those are optimistic, as on validation rows.
 """
 
 import time
@@ -17,17 +17,17 @@ from torch import Tensor
 from frostbench.heads.posthoc.crossfit import CrossFitted
 from frostbench.training.checks.data import check_data
 from frostbench.training.checks.streaming import check_folds_stream
-from frostbench.training.crossval.epoch_choice import paced, watching_first, watching_second
+from frostbench.training.crossval.epoch_choice import full_first_stage, full_second_stage, paced
 from frostbench.training.crossval.fold_fits import (
     CrossValidationState,
     StoppedError,
-    held_out,
+    choose_epochs,
+    fit_all_rows,
     numbers_in,
-    refitted,
-    watched,
+    predict_held_out,
 )
 from frostbench.training.crossval.fold_fits import FoldFitted as FoldFitted
-from frostbench.training.crossval.out_of_fold import OutOfFold, OutOfFoldChoice, choose_out_of_fold
+from frostbench.training.crossval.out_of_fold import OutOfFoldChoices, choose_out_of_fold
 from frostbench.training.data.part import Data
 from frostbench.training.engine.events import Event, Finished, Started
 from frostbench.training.engine.fit import never
@@ -37,21 +37,21 @@ from frostbench.training.run import RunSpec
 
 @dataclass(frozen=True)
 class CrossValidated:
-    """A run ended with a head that was fitted to all rows.
+    """The end of a run with a head that was fitted to all rows.
 
     Attributes:
-        run: place of the run.
-        finished: its head, with what the folds chose; its epoch is that of the mean course which was told, and its
-            seconds are those of everything, for all runs that were fitted together.
-        answers: for each row by a head that did not see it, calibrated and decided on where the head is, by what other
-            folds chose; logits are -inf for classes which that head could not know.
-        together: runs that were fitted together.
+        run: index of the run.
+        finished: the head with the choices of the folds; its epoch is counted as in the reported mean curve, and its
+            seconds cover all fits of all runs that were fitted together.
+        predictions: out-of-fold predictions for each row, with the calibration and decisions chosen by other folds;
+            logits are -inf for classes that the fold head did not know.
+        stack_size: number of runs that were fitted together.
     """
 
     run: int
     finished: Finished
-    answers: CrossFitted
-    together: int
+    predictions: CrossFitted
+    stack_size: int
 
 
 def cross_validate(
@@ -59,30 +59,30 @@ def cross_validate(
 ) -> Iterator[Event | FoldFitted | CrossValidated]:
     """Choose epochs, strengths, calibration and decisions on held-out folds, and fit the heads to all rows with them.
 
-    Of each run are told its start, a FoldFitted after each fit, an Epoch for each epoch of the mean course over all
-    folds and repeats, and how it ended: CrossValidated or Failed. Early stopping is off in the folds. Each takes the
-    epochs that the schedule gives for all rows, so that an epoch is at the same point of the schedule in every fit, and
-    the one with the highest mean of early_stop.metric, weighted by held-out rows, is kept. Predictions for a fold are
-    made at the epoch that the other folds of its repeat choose. Runs of one skeleton are one stack in each fold.
+    Each run yields Started, FoldFitted after each fit, one Epoch for each epoch of the mean curve over all folds and
+    repeats, and finally CrossValidated or Failed. Folds train without early stopping, for the number of epochs that
+    the schedule gives for all rows, so that an epoch is at the same point of the schedule in every fit. The epoch with
+    the highest row-weighted mean of early_stop.metric over held-out rows is kept. Predictions for a fold are made at
+    the epoch that the other folds of its repeat choose. Runs of one skeleton form one stack in each fold.
 
     Args:
-        runs: what to train. A run is judged on repeat seed modulo R, so that seeds also stand for cuts of the folds.
-        data: all rows as the training part; the other parts are not read.
-        folds: [R, N] number of the fold that holds each training row out, in each repeat.
-        stop: asked as in `fit`; runs that are cut short give nothing.
+        runs: the runs. Each is evaluated on repeat seed modulo R, so that seeds also vary the folds.
+        data: all rows as the training part; the other parts are ignored.
+        folds: number [R, N] of the fold that holds out each training row, in each repeat.
+        stop: called as in `fit`; stopped runs return no head.
 
     Raises:
-        ValueError: a run cannot be trained on data, or folds are not of its rows.
+        ValueError: a run cannot be trained on data, or folds do not match its rows.
     """
     check_runs(runs, data)
-    if folds.ndim != 2 or folds.shape[1] != len(data.train) or any(len(numbers_in(each)) < 2 for each in folds):
+    if folds.ndim != 2 or folds.shape[1] != len(data.train) or any(len(numbers_in(repeat)) < 2 for repeat in folds):
         raise ValueError(
-            f"folds [R, N] number each of the {len(data.train)} training rows, two numbers or more in each repeat, "
-            f"however: {list(folds.shape)} came. Pass those of the same rows."
+            f"Folds must number each of the {len(data.train)} training rows, with at least two folds in each repeat, "
+            f"as [R, N], got shape {list(folds.shape)}. Pass the folds of these rows."
         )
     for numbers in groups_of(runs, data, len(folds)):
         try:
-            yield from _studied(_study(numbers, runs, data, folds, stop))
+            yield from _cross_validate_group(_initial_state(numbers, runs, data, folds, stop))
         except StoppedError:
             return
         if stop():
@@ -90,10 +90,11 @@ def cross_validate(
 
 
 def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
-    """Refuse runs that cannot be cross-validated on the training part of data.
+    """Check that runs can be cross-validated on the training part of data.
 
     Raises:
-        ValueError: as `frostbench.training.checks.data.check_data`, save for missing rows that select or calibrate.
+        ValueError: a check of `frostbench.training.checks.data.check_data` fails, except those for missing validation
+            and calibration rows, or a run has options that do not work with folds.
     """
     check_folds_stream(data)
     for run in runs:
@@ -102,40 +103,41 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
     following = {kind for run in runs for kind in run.train.loss.following}
     if following:
         raise ValueError(
-            f"{' and '.join(sorted(following))} follows the calibration of held-out rows while it trains, however: it "
-            "came with a split into folds, whose held-out rows judge it. Cut the split without folds, or use another "
+            f"{' and '.join(sorted(following))} follows the calibration of validation rows during training, but in a "
+            "split into folds these rows are needed for evaluation. Use a split without folds or another "
             "train.loss.point.kind."
         )
     if any(run.view_sets or run.tta for run in runs):
         raise ValueError(
-            "view sets are of the training rows of an ordinary split, however: they came with a split into folds, "
-            "where views would show held-out images. Cut the split without folds, or drop view_sets and tta."
+            "View sets require a split without folds, because views of training rows would show held-out images. Use "
+            "a split without folds, or remove view_sets and tta."
         )
     if data.train.images is not None:
         raise ValueError(
-            "folds are cut by rows and groups, however: rows are views of images. Pass one row for each image."
+            "Folds are made of single rows and groups, but these rows are views of images. Pass one row per image."
         )
-    # As the folds train them: which classes a metric counts is another matter in each fold.
-    check_data([watching_first(run) for run in runs], replace(data, select=data.train, calibrate=data.train))
+    # Checked with the specs of the folds; which classes a metric counts differs from fold to fold.
+    check_data([full_first_stage(run) for run in runs], replace(data, select=data.train, calibrate=data.train))
 
 
 def groups_of(runs: Sequence[RunSpec], data: Data, repeats: int) -> list[list[int]]:
-    """Places of runs, those together that are fitted together and judged on the same repeat."""
-    found: dict[tuple[int, int], list[int]] = {}
+    """Group the indices of runs that are fitted together and evaluated on the same repeat."""
+    groups: dict[tuple[int, int], list[int]] = {}
     for group, numbers in enumerate(grouped(runs, data)):
         for number in numbers:
-            found.setdefault((group, runs[number].seed % repeats), []).append(number)
-    return list(found.values())
+            groups.setdefault((group, runs[number].seed % repeats), []).append(number)
+    return list(groups.values())
 
 
-def _study(
+def _initial_state(
     numbers: Sequence[int], runs: Sequence[RunSpec], data: Data, folds: Tensor, stop: Callable[[], bool]
 ) -> CrossValidationState:
-    asked, here = {number: runs[number] for number in numbers}, folds.to(data.train.labels.device)
-    paces = {number: paced(run, len(data.train)) for number, run in asked.items()}
-    state = CrossValidationState(asked, paces, data, here, runs[numbers[0]].seed % len(folds), stop, 0)
-    stages = _is_stepped(runs[numbers[0]]) + runs[numbers[0]].second.takes_steps
-    state.fits = stages * len(state.places) + len(state.judged) + 1
+    first, on_device = runs[numbers[0]], folds.to(data.train.labels.device)
+    requested = {number: runs[number] for number in numbers}
+    active = {number: paced(run, len(data.train)) for number, run in requested.items()}
+    state = CrossValidationState(requested, active, data, on_device, first.seed % len(folds), stop, 0)
+    stages = _is_stepped(first) + first.second.takes_steps
+    state.fits = stages * len(state.all_folds) + len(state.evaluated_folds) + 1
     return state
 
 
@@ -143,47 +145,41 @@ def _is_stepped(run: RunSpec) -> bool:
     return not run.head.classifier.is_closed_form
 
 
-def _studied(state: CrossValidationState) -> Iterator[Event | FoldFitted | CrossValidated]:
-    """Everything about runs of one skeleton, from their start to their end."""
-    began, together, one = time.perf_counter(), len(state.runs), next(iter(state.runs.values()))
-    for number, run in state.runs.items():
+def _cross_validate_group(state: CrossValidationState) -> Iterator[Event | FoldFitted | CrossValidated]:
+    """Cross-validate runs of one skeleton from start to end."""
+    began, stack_size, first = time.perf_counter(), len(state.active), next(iter(state.active.values()))
+    for number, run in state.active.items():
         yield Started(number, run.epochs_for(len(state.data.train)) if _is_stepped(run) else 0)
-    if _is_stepped(one):
-        yield from watched(state, 0, lambda run, _: watching_first(run))
-    if one.second.takes_steps and state.runs:
-        yield from watched(state, 1, watching_second)
-    chosen: dict[int, OutOfFoldChoice] = {}
-    for event in held_out(state) if state.runs else ():
-        if isinstance(event, tuple):
-            yield from _settled(state, *event, chosen)
-        else:
+    if _is_stepped(first):
+        yield from choose_epochs(state, 0, lambda run, _: full_first_stage(run))
+    if first.second.takes_steps and state.active:
+        yield from choose_epochs(state, 1, full_second_stage)
+    chosen: dict[int, OutOfFoldChoices] = {}
+    for event in predict_held_out(state) if state.active else ():
+        if not isinstance(event, tuple):
             yield event
-    for event in refitted(state, chosen) if state.runs else ():
+            continue
+        number, out_of_fold = event
+        try:
+            chosen[number] = choose_out_of_fold(state.requested[number], out_of_fold)
+        except ValueError as error:
+            yield state.fail(number, str(error))
+    for event in fit_all_rows(state, chosen) if state.active else ():
         if isinstance(event, Finished):
             seconds = time.perf_counter() - began
-            yield _whole(state, event, chosen[event.run], seconds, together)
+            yield _result(state, event, chosen[event.run], seconds, stack_size)
         else:
             yield event
 
 
-def _settled(
-    state: CrossValidationState, number: int, held: OutOfFold, chosen: dict[int, OutOfFoldChoice]
-) -> Iterator[Event]:
-    """Make the choices that remain for a run."""
-    try:
-        chosen[number] = choose_out_of_fold(state.asked[number], held)
-    except ValueError as error:
-        yield state.failed(number, str(error))
-
-
-def _whole(
-    state: CrossValidationState, end: Finished, found: OutOfFoldChoice, seconds: float, together: int
+def _result(
+    state: CrossValidationState, end: Finished, chosen: OutOfFoldChoices, seconds: float, stack_size: int
 ) -> CrossValidated:
-    prior = state.asked[end.run].posthoc.deployed(end.head.class_names, end.head.priors.present)
-    head = replace(end.head.under(prior), layers=found.layers, calibration=found.calibration)
-    kept, epoch = state.kept.get(end.run, []), end.epoch
-    if len(kept) == 2 and epoch > kept[0].final:
-        # The mean course of the second stage counts on from the whole first one.
-        epoch += state.runs[end.run].train.schedule.epochs - kept[0].final
+    prior = state.requested[end.run].posthoc.deployed(end.head.class_names, end.head.priors.present)
+    head = replace(end.head.under(prior), layers=chosen.layers, calibration=chosen.calibration)
+    choices, epoch = state.epochs.get(end.run, []), end.epoch
+    if len(choices) == 2 and epoch > choices[0].final:
+        # The mean curve of the second stage continues after all epochs of the first one.
+        epoch += state.active[end.run].train.schedule.epochs - choices[0].final
     finished = replace(end, head=head, epoch=epoch, seconds=seconds)
-    return CrossValidated(end.run, finished, found.answers, together)
+    return CrossValidated(end.run, finished, chosen.predictions, stack_size)

@@ -1,4 +1,4 @@
-"""Runs as a cross-validation fits them: watched to the end, or with everything fixed; and the mean of their courses."""
+"""Run specs for the fits of a cross-validation, and the choice of epochs from the metric curves of its folds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from frostbench.training.run import RunSpec
 from frostbench.training.second_stage.protocol import SecondStage
 from frostbench.training.spec.stage import EarlyStop
 
-TO_THE_END = EarlyStop(metric="last", patience=100_000)
+NO_EARLY_STOP = EarlyStop(metric="last", patience=100_000)
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Which epoch of a stage is kept.
+class EpochChoice:
+    """Chosen epochs of one stage.
 
     Attributes:
-        final: by the head that is fitted to all rows.
-        without: by the head that does not see a fold, for each fold.
+        final: epoch of the head that is fitted to all rows.
+        without: by fold, epoch of the head that is fitted without that fold.
     """
 
     final: int
@@ -30,7 +30,7 @@ class Kept:
 
 
 def paced(run: RunSpec, rows: int) -> RunSpec:
-    """The run with the epochs that it takes on that many rows, whatever the number of rows it is fitted to.
+    """Return the run with the number of epochs it would take on this many rows, whatever it is fitted to.
 
     An epoch is then at the same point of the schedule in every fold and on all rows.
     """
@@ -40,89 +40,92 @@ def paced(run: RunSpec, rows: int) -> RunSpec:
     return run.model_copy(update={"train": train, "second": run.second.paced(first, rows)})
 
 
-def watching_first(run: RunSpec) -> RunSpec:
-    """The run with its first stage trained to the end; a second of gradient steps is cut to one epoch."""
-    return _plain(run, TO_THE_END, run.second.shortened())
+def full_first_stage(run: RunSpec) -> RunSpec:
+    """Return the run with its first stage trained to the end; a second stage of gradient steps takes one epoch."""
+    return _without_choices(run, NO_EARLY_STOP, run.second.shortened())
 
 
-def watching_second(run: RunSpec, first: int) -> RunSpec:
-    """The run with its first stage ended at an epoch, and its second trained to the end."""
-    return _plain(run, TO_THE_END.model_copy(update={"epoch": first}), run.second.watched())
+def full_second_stage(run: RunSpec, first_epoch: int) -> RunSpec:
+    """Return the run with its first stage ended at an epoch and its second stage trained to the end."""
+    return _without_choices(run, NO_EARLY_STOP.model_copy(update={"epoch": first_epoch}), run.second.watched())
 
 
-def fixed(run: RunSpec, epochs: Sequence[int], power: float = 0.0, tau: float = 0.0) -> RunSpec:
-    """The run with the epochs of its stages, the strength of its second stage and the post-hoc strength given.
+def fixed(run: RunSpec, epochs: Sequence[int], power: float = 0.0, adjustment_strength: float = 0.0) -> RunSpec:
+    """Return the run with given epochs and strengths of its second stage and prior adjustment, and no calibration.
 
-    A stage without gradient steps has no epoch. It is not calibrated.
+    A stage without gradient steps has no epoch.
     """
-    stop = TO_THE_END.model_copy(update={"epoch": epochs[0]}) if epochs else run.train.early_stop
+    stop = NO_EARLY_STOP.model_copy(update={"epoch": epochs[0]}) if epochs else run.train.early_stop
     second = run.second.kept_at(epochs[1]) if len(epochs) > 1 else run.second
-    return _plain(run, stop, second, power, tau)
+    return _without_choices(run, stop, second, power, adjustment_strength)
 
 
-def _plain(run: RunSpec, stop: EarlyStop, second: SecondStage, power: float = 0.0, tau: float = 0.0) -> RunSpec:
+def _without_choices(
+    run: RunSpec, stop: EarlyStop, second: SecondStage, power: float = 0.0, adjustment_strength: float = 0.0
+) -> RunSpec:
     train = run.train.model_copy(update={"early_stop": stop})
-    posthoc = PosthocSpec(adjustment=PriorAdjustment(tau=tau), calibration=NoCalibration())
+    posthoc = PosthocSpec(adjustment=PriorAdjustment(tau=adjustment_strength), calibration=NoCalibration())
     return run.model_copy(update={"train": train, "second": second.with_strength(power), "posthoc": posthoc})
 
 
-def kept_epoch(
+def choose_epoch(
     run: RunSpec,
     stage: int,
     metric: str,
-    courses: Sequence[Sequence[Epoch]],
+    curves: Sequence[Sequence[Epoch]],
     rows: Sequence[int],
-    judged: dict[int, int],
-) -> Kept:
-    """The epoch of a stage to keep, by the courses of all folds; with that for each judged fold, by the others of them.
+    evaluated: dict[int, int],
+) -> EpochChoice:
+    """Choose the epoch of a stage from the curves of all folds, and for each evaluated fold from the others of them.
 
     Args:
-        run: as it was asked for; an epoch that it states is kept.
+        run: the requested run; an epoch that it states is kept.
         stage: 0 or 1.
-        metric: that epochs of this stage are chosen by.
-        courses: of each fold, what was told of its epochs.
-        rows: held-out rows of each fold.
-        judged: fold number to its place among the courses.
+        metric: metric that chooses the epochs of this stage.
+        curves: epochs of each fold.
+        rows: number of held-out rows of each fold.
+        evaluated: index into curves, by number of the evaluated fold.
 
     Raises:
         ValueError: no fold has a class that the metric counts.
     """
-    values = [[_value(event, metric) for event in course] for course in courses]
-    nlls = [[event.metrics["nll"] for event in course] for course in courses]
+    values, nlls = _values(curves, metric)
     given = run.second.given_epoch if stage else run.train.early_stop.epoch
     if given is not None:
         final = min(given, min(map(len, values)))
-        return Kept(final, dict.fromkeys(judged, final))
+        return EpochChoice(final, dict.fromkeys(evaluated, final))
     without = {}
-    for fold in judged:
-        others = [place for other, place in judged.items() if other != fold]
-        seen, losses = [values[i] for i in others], [nlls[i] for i in others]
-        without[fold] = best_epoch(seen, losses, [rows[i] for i in others])
-    return Kept(best_epoch(values, nlls, rows), without)
+    for fold in evaluated:
+        others = [index for other, index in evaluated.items() if other != fold]
+        without[fold] = best_epoch([values[i] for i in others], [nlls[i] for i in others], [rows[i] for i in others])
+    return EpochChoice(best_epoch(values, nlls, rows), without)
 
 
-def watched_metric(run: RunSpec, stage: int, labels: Tensor, background: Sequence[int]) -> str:
-    """The metric that an epoch of a stage, 0 or 1, is chosen by on the held-out rows of all folds, with labels [N]."""
+def metric_of_stage(run: RunSpec, stage: int, labels: Tensor, background: Sequence[int]) -> str:
+    """Return the metric that chooses the epoch of stage 0 or 1 on the held-out rows of all folds, with labels [N]."""
     first = run.train.early_stop.metric
     return epochs_metric(run.second.metric_after(first) if stage else first, labels, background)
 
 
+Curve = Sequence[float | None]
+"""One value per epoch of a fold; None if the fold has no class that the metric counts."""
+
+
+def _values(curves: Sequence[Sequence[Epoch]], metric: str) -> tuple[list[Curve], list[Curve]]:
+    """Return the curves of the metric, higher is better, and of the NLL."""
+    return [[_value(e, metric) for e in curve] for curve in curves], [[e.metrics["nll"] for e in c] for c in curves]
+
+
 def _value(event: Epoch, metric: str) -> float | None:
-    """What decides about an epoch, to be raised; None where its fold has no class that the metric counts."""
     if metric == "last":
         return float(event.epoch)
     return None if event.metrics[metric] is None else to_raise(event.metrics, metric)
 
 
-Course = Sequence[float | None]
-"""A value of each epoch of a fold; None where the fold has no class that it counts."""
+def best_epoch(values: Sequence[Curve], nlls: Sequence[Curve], rows: Sequence[int]) -> int:
+    """Return the epoch, from 1, with the highest row-weighted mean value over folds; ties go to the lowest NLL.
 
-
-def best_epoch(values: Sequence[Course], nlls: Sequence[Course], rows: Sequence[int]) -> int:
-    """The epoch, from 1, with the highest mean value over folds, weighted by their rows; of equals that of lowest NLL.
-
-    A fold in which a metric has no class to average does not count at that epoch. Epochs that some fold did not reach
-    are left out.
+    A fold without a value at an epoch is ignored there. Epochs that some fold did not reach are not considered.
 
     >>> best_epoch([[0.1, 0.5, 0.2], [0.4, 0.1, 0.6]], [[1.2, 1.1, 1.0], [1.2, 1.1, 1.0]], [2, 1])
     2
@@ -132,48 +135,45 @@ def best_epoch(values: Sequence[Course], nlls: Sequence[Course], rows: Sequence[
     Raises:
         ValueError: no fold has a value at any epoch.
     """
-    means = [(each, -epoch) for epoch, each in enumerate(_preferences(values, nlls, rows), start=1) if each != NOTHING]
-    if not means:
+    preferences = _preferences(values, nlls, rows)
+    if all(preference == NOTHING for preference in preferences):
         raise ValueError(
-            "an epoch is chosen by a metric of held-out rows, however: no fold has a class that it counts. Choose "
-            "another train.early_stop.metric."
+            "An epoch is chosen by a metric on held-out rows, but no fold has a class that it counts. Choose another "
+            "train.early_stop.metric."
         )
-    return -max(means)[1]
+    return preferences.index(max(preferences)) + 1
 
 
-def _preferences(values: Sequence[Course], nlls: Sequence[Course], rows: Sequence[int]) -> list[Preference]:
-    """What decides at each epoch by its means over folds; NOTHING where no fold has a value."""
+def _preferences(values: Sequence[Curve], nlls: Sequence[Curve], rows: Sequence[int]) -> list[Preference]:
+    """Return the preference of each epoch from its means over folds; NOTHING if no fold has a value."""
     means = zip(means_of(values, rows), means_of(nlls, rows), strict=True)
     return [NOTHING if value is None else preferred(value, nll) for value, nll in means]
 
 
-def means_of(values: Sequence[Course], rows: Sequence[int]) -> list[float | None]:
-    """The mean over folds of each epoch that all of them reached, weighted by rows; None where no fold has a value."""
+def means_of(values: Sequence[Curve], rows: Sequence[int]) -> list[float | None]:
+    """Return the row-weighted mean over folds for each epoch that all folds reached, or None if no fold has a value."""
     means: list[float | None] = []
-    for each in zip(*values, strict=False):
-        known = [(value, weight) for value, weight in zip(each, rows, strict=True) if value is not None]
+    for of_epoch in zip(*values, strict=False):
+        known = [(value, weight) for value, weight in zip(of_epoch, rows, strict=True) if value is not None]
         total = sum(weight for _, weight in known)
         means.append(sum(value * weight for value, weight in known) / total if total else None)
     return means
 
 
-def mean_course(
-    run: int, courses: Sequence[Sequence[Epoch]], rows: Sequence[int], before: int, metric: str
+def mean_curve(
+    run: int, curves: Sequence[Sequence[Epoch]], rows: Sequence[int], before: int, metric: str
 ) -> list[Epoch]:
-    """The mean over folds of loss and metrics of each epoch, numbered after those before this stage."""
-    names = list(courses[0][0].metrics)
-    losses = means_of([[event.loss for event in course] for course in courses], rows)
-    metrics = {name: means_of([[e.metrics[name] for e in course] for course in courses], rows) for name in names}
-    logged = {
-        name: means_of([[e.logs[name] for e in course] for course in courses], rows) for name in courses[0][0].logs
-    }
-    values = [[_value(event, metric) for event in course] for course in courses]
-    nlls = [[event.metrics["nll"] for event in course] for course in courses]
-    told, best, highest = [], 1, NOTHING
-    for epoch, (loss, value) in enumerate(zip(losses, _preferences(values, nlls, rows), strict=True), start=1):
-        if value > highest:
-            best, highest = epoch, value
-        each = {name: means[epoch - 1] for name, means in metrics.items()}
-        logs = {name: mean for name, means in logged.items() if (mean := means[epoch - 1]) is not None}
-        told.append(Epoch(run, before + epoch, loss or 0.0, each, before + best, logs))
-    return told
+    """Return the mean epochs over folds, numbered after the `before` epochs that precede this stage."""
+    losses = means_of([[e.loss for e in curve] for curve in curves], rows)
+    names, logged = curves[0][0].metrics, curves[0][0].logs
+    metrics = {name: means_of([[e.metrics[name] for e in curve] for curve in curves], rows) for name in names}
+    logs = {name: means_of([[e.logs[name] for e in curve] for curve in curves], rows) for name in logged}
+    means, best, highest = [], 1, NOTHING
+    preferences = _preferences(*_values(curves, metric), rows)
+    for index, (loss, preference) in enumerate(zip(losses, preferences, strict=True)):
+        if preference > highest:
+            best, highest = index + 1, preference
+        metrics_here = {name: values[index] for name, values in metrics.items()}
+        logs_here = {name: value for name, values in logs.items() if (value := values[index]) is not None}
+        means.append(Epoch(run, before + index + 1, loss or 0.0, metrics_here, before + best, logs_here))
+    return means

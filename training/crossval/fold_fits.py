@@ -1,4 +1,4 @@
-"""Fitting runs of one skeleton fold by fold, and to all rows; what a cross-validation is made of."""
+"""The fits of a cross-validation: runs of one skeleton, fitted fold by fold and finally to all rows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from frostbench.heads.trained import TrainedHead
-from frostbench.training.crossval.epoch_choice import Kept, fixed, kept_epoch, mean_course, watched_metric
-from frostbench.training.crossval.out_of_fold import OutOfFold, OutOfFoldChoice
+from frostbench.training.crossval.epoch_choice import EpochChoice, choose_epoch, fixed, mean_curve, metric_of_stage
+from frostbench.training.crossval.out_of_fold import OutOfFold, OutOfFoldChoices
 from frostbench.training.data.named import background_of
 from frostbench.training.data.part import Data, Part
 from frostbench.training.engine.events import Epoch, Event, Failed, Finished
@@ -18,12 +18,12 @@ from frostbench.training.run import RunSpec
 
 @dataclass(frozen=True)
 class FoldFitted:
-    """A run was fitted once more on its way.
+    """The end of one of a run's fits.
 
     Attributes:
-        run: place of the run.
-        done: fits so far.
-        fits: how many it takes, the one to all rows included.
+        run: index of the run.
+        done: number of fits so far.
+        fits: total number of fits, including the one to all rows.
     """
 
     run: int
@@ -32,60 +32,60 @@ class FoldFitted:
 
 
 class StoppedError(Exception):
-    """The caller asked to stop before there was a result."""
+    """Raised when the caller stops the cross-validation before it has a result."""
 
 
 @dataclass
 class CrossValidationState:
-    """Runs of one skeleton on their way through the folds.
+    """Progress of the cross-validation of runs of one skeleton.
 
     Attributes:
-        asked: the runs as they were asked for, by place; those that fail are taken out.
-        runs: the same with a fixed number of epochs.
+        requested: the requested runs, by index.
+        active: the runs that have not failed, with a fixed number of epochs.
         data: all rows as the training part.
-        folds: [R, N].
-        repeat: the one on whose folds they are judged.
-        stop: whether to stop.
-        fits: how many each run takes.
-        done: fits so far.
-        kept: of each run, the epochs that were chosen, stage by stage.
+        folds: fold numbers [R, N].
+        repeat: the repeat on whose folds the runs are evaluated.
+        stop: callback that returns whether to stop.
+        fits: total number of fits of each run.
+        done: number of fits so far.
+        epochs: chosen epochs of each run, stage by stage.
     """
 
-    asked: dict[int, RunSpec]
-    runs: dict[int, RunSpec]
+    requested: dict[int, RunSpec]
+    active: dict[int, RunSpec]
     data: Data
     folds: Tensor
     repeat: int
     stop: Callable[[], bool]
     fits: int
     done: int = 0
-    kept: dict[int, list[Kept]] = field(default_factory=dict)
+    epochs: dict[int, list[EpochChoice]] = field(default_factory=dict)
 
     @property
-    def judged(self) -> list[int]:
-        """The folds that the runs are judged on."""
+    def evaluated_folds(self) -> list[int]:
+        """The folds that the runs are evaluated on."""
         return numbers_in(self.folds[self.repeat])
 
     @property
-    def places(self) -> list[tuple[int, int]]:
+    def all_folds(self) -> list[tuple[int, int]]:
         """Every repeat and fold."""
-        return [(repeat, fold) for repeat, each in enumerate(self.folds) for fold in numbers_in(each)]
+        return [(repeat, fold) for repeat, folds in enumerate(self.folds) for fold in numbers_in(folds)]
 
-    def failed(self, run: int, message: str) -> Failed:
-        """Take out a run that gives no head."""
-        del self.runs[run]
+    def fail(self, run: int, message: str) -> Failed:
+        """Remove a run from the active ones and return its event."""
+        del self.active[run]
         return Failed(run, message)
 
 
 def numbers_in(folds: Tensor) -> list[int]:
-    """The numbers that occur, ascending."""
+    """Return the distinct fold numbers in ascending order."""
     return sorted(set(folds.flatten().tolist()))
 
 
-def fold_data(data: Data, held: Tensor) -> Data:
-    """Training rows without the held-out ones [N], which select and calibrate."""
-    outer = _rows(data.train, held)
-    return Data(_rows(data.train, ~held), outer, outer, data.class_names)
+def fold_data(data: Data, held_out: Tensor) -> Data:
+    """Split the training rows by the mask held_out [N]: these rows become the validation and calibration rows."""
+    outer = _rows(data.train, held_out)
+    return Data(_rows(data.train, ~held_out), outer, outer, data.class_names)
 
 
 def _rows(part: Part, chosen: Tensor) -> Part:
@@ -93,13 +93,13 @@ def _rows(part: Part, chosen: Tensor) -> Part:
     return Part(columns, part.labels[chosen], None if part.groups is None else part.groups[chosen])
 
 
-def fitted(
+def fit_once(
     state: CrossValidationState, specs: Mapping[int, RunSpec], data: Data, where: str
 ) -> Iterator[Event | FoldFitted]:
-    """Fit runs once; of those that fail only that is told, and where.
+    """Fit each run once and yield events. Failures are yielded as `Failed`, with the fold in the message.
 
     Raises:
-        StoppedError: the caller asked to stop, and some run was cut short or not begun.
+        StoppedError: the caller stopped the fit before all runs had finished.
     """
     if state.stop():
         raise StoppedError
@@ -107,7 +107,7 @@ def fitted(
     for event in fit(list(specs.values()), data, state.stop):
         number = numbers[event.run]
         if isinstance(event, Failed):
-            yield state.failed(number, f"{where}: {event.message}")
+            yield state.fail(number, f"{where}: {event.message}")
         elif isinstance(event, Finished) and event.reason == "stopped":
             raise StoppedError
         else:
@@ -116,99 +116,100 @@ def fitted(
     if ended < len(numbers):
         raise StoppedError
     state.done += 1
-    yield from (FoldFitted(number, state.done, state.fits) for number in state.runs)
+    yield from (FoldFitted(number, state.done, state.fits) for number in state.active)
 
 
-def watched(
-    state: CrossValidationState, stage: int, watching: Callable[[RunSpec, int], RunSpec]
+def choose_epochs(
+    state: CrossValidationState, stage: int, full_stage: Callable[[RunSpec, int], RunSpec]
 ) -> Iterator[Event | FoldFitted]:
-    """Train a stage to its end in every fold, choose its epoch, and tell the mean course of each run."""
-    first = {number: kept[0].final for number, kept in state.kept.items()}
-    courses: dict[int, list[list[Epoch]]] = {number: [] for number in state.runs}
-    for repeat, fold in state.places:
-        specs = {number: watching(run, first.get(number, 0)) for number, run in state.runs.items()}
-        told: dict[int, list[Epoch]] = {number: [] for number in specs}
-        held = state.folds[repeat] == fold
-        for event in fitted(state, specs, fold_data(state.data, held), f"fold {fold + 1} of repeat {repeat + 1}"):
+    """Train a stage to its end in every fold, choose its epoch, and yield the mean curve of each run."""
+    first = {number: choices[0].final for number, choices in state.epochs.items()}
+    curves: dict[int, list[list[Epoch]]] = {number: [] for number in state.active}
+    for repeat, fold in state.all_folds:
+        specs = {number: full_stage(run, first.get(number, 0)) for number, run in state.active.items()}
+        epochs: dict[int, list[Epoch]] = {number: [] for number in specs}
+        data = fold_data(state.data, state.folds[repeat] == fold)
+        for event in fit_once(state, specs, data, f"fold {fold + 1} of repeat {repeat + 1}"):
             if isinstance(event, Epoch):
-                told[event.run].append(event)
+                epochs[event.run].append(event)
             elif isinstance(event, Failed | FoldFitted):
                 yield event
-        for number, run in state.runs.items():
+        for number, run in state.active.items():
             last = run.train.schedule.epochs
-            courses[number].append([e for e in told[number] if (e.epoch > first[number] if stage else e.epoch <= last)])
-    yield from _chosen(state, stage, courses)
+            curve = [e for e in epochs[number] if (e.epoch > first[number] if stage else e.epoch <= last)]
+            curves[number].append(curve)
+    yield from _choose_from_curves(state, stage, curves)
 
 
-def _chosen(
-    state: CrossValidationState, stage: int, courses: Mapping[int, Sequence[Sequence[Epoch]]]
+def _choose_from_curves(
+    state: CrossValidationState, stage: int, curves: Mapping[int, Sequence[Sequence[Epoch]]]
 ) -> Iterator[Event]:
-    rows = [int((state.folds[repeat] == fold).sum()) for repeat, fold in state.places]
-    judged = {fold: place for place, (repeat, fold) in enumerate(state.places) if repeat == state.repeat}
-    for number in list(state.runs):
-        run = state.asked[number]
-        before = state.runs[number].train.schedule.epochs if stage else 0
-        if not all(courses[number]):
-            yield state.failed(
+    rows = [int((state.folds[repeat] == fold).sum()) for repeat, fold in state.all_folds]
+    evaluated = {fold: index for index, (repeat, fold) in enumerate(state.all_folds) if repeat == state.repeat}
+    for number in list(state.active):
+        run = state.requested[number]
+        before = state.active[number].train.schedule.epochs if stage else 0
+        if not all(curves[number]):
+            yield state.fail(
                 number,
-                "each fold must reach the second stage, however: the first diverged in one. Lower train.optim.lr.",
+                "every fold must reach the second stage, but the first stage diverged in one. Lower train.optim.lr.",
             )
             continue
-        metric = watched_metric(run, stage, state.data.train.labels, background_of(run, state.data))
+        metric = metric_of_stage(run, stage, state.data.train.labels, background_of(run, state.data))
         try:
-            state.kept.setdefault(number, []).append(kept_epoch(run, stage, metric, courses[number], rows, judged))
+            choice = choose_epoch(run, stage, metric, curves[number], rows, evaluated)
         except ValueError as error:
-            yield state.failed(number, str(error))
+            yield state.fail(number, str(error))
             continue
-        yield from mean_course(number, courses[number], rows, before, metric)
+        state.epochs.setdefault(number, []).append(choice)
+        yield from mean_curve(number, curves[number], rows, before, metric)
 
 
-def held_out(state: CrossValidationState) -> Iterator[Event | FoldFitted | tuple[int, OutOfFold]]:
-    """Predict every row by a head that did not see it; what was predicted for each run comes last."""
+def predict_held_out(state: CrossValidationState) -> Iterator[Event | FoldFitted | tuple[int, OutOfFold]]:
+    """Predict every row with a head that did not see it, and finally yield the predictions of each run."""
     folds, labels = state.folds[state.repeat].cpu(), state.data.train.labels.cpu()
-    logits: dict[int, list[Tensor]] = {number: [] for number in state.runs}
-    priors: dict[int, list[Tensor]] = {number: [] for number in state.runs}
-    for fold in state.judged:
-        kept = {number: [each.without[fold] for each in state.kept.get(number, [])] for number in state.runs}
-        specs = {number: fixed(run, kept[number]) for number, run in state.runs.items()}
+    logits: dict[int, list[Tensor]] = {number: [] for number in state.active}
+    priors: dict[int, list[Tensor]] = {number: [] for number in state.active}
+    for fold in state.evaluated_folds:
+        epochs = {number: [stage.without[fold] for stage in state.epochs.get(number, [])] for number in state.active}
+        specs = {number: fixed(run, epochs[number]) for number, run in state.active.items()}
         data = fold_data(state.data, state.folds[state.repeat] == fold)
-        for event in fitted(state, specs, data, f"fold {fold + 1}"):
+        for event in fit_once(state, specs, data, f"fold {fold + 1}"):
             if isinstance(event, Finished):
-                logits[event.run].append(_logits(state.asked[event.run], event.head, data.select))
-                log_prior = event.head.priors.implied.log()
-                present = event.head.priors.present
-                each = torch.where(present, log_prior, 0.0).to(logits[event.run][-1].dtype)
-                priors[event.run].append(each.expand(len(data.select), -1))
+                logits[event.run].append(_logits(state.requested[event.run], event.head, data.select))
+                present, log_prior = event.head.priors.present, event.head.priors.implied.log()
+                log_prior = torch.where(present, log_prior, 0.0).to(logits[event.run][-1].dtype)
+                priors[event.run].append(log_prior.expand(len(data.select), -1))
             elif isinstance(event, Failed | FoldFitted):
                 yield event
-    order = torch.cat([(folds == fold).nonzero().squeeze(1) for fold in state.judged]).argsort()
+    order = torch.cat([(folds == fold).nonzero().squeeze(1) for fold in state.evaluated_folds]).argsort()
     counts = torch.bincount(labels, minlength=len(state.data.class_names))
-    for number in list(state.runs):
-        background = background_of(state.asked[number], state.data)
-        own, prior = torch.cat(logits[number], 1)[:, order], torch.cat(priors[number])[order]
-        yield number, OutOfFold(own, prior, labels, folds, counts, background, state.data.class_names)
+    for number in list(state.active):
+        background = background_of(state.requested[number], state.data)
+        z, log_prior = torch.cat(logits[number], 1)[:, order], torch.cat(priors[number])[order]
+        yield number, OutOfFold(z, log_prior, labels, folds, counts, background, state.data.class_names)
 
 
 @torch.no_grad()
 def _logits(run: RunSpec, head: TrainedHead, part: Part) -> Tensor:
-    """Logits [P, M, C] of held-out rows: for each strength that a second stage chooses from, or P = 1 without."""
+    """Return logits [P, M, C] of held-out rows for P candidate strengths of the second stage; P is 1 without tuning."""
     columns = {name: part.columns[name].cpu() for name in head.columns}
     if not run.second.is_tuned:
         return head.logits(columns)[None]
-    # The strength 0 that it was fitted with left the weights alone, and took the biases off.
+    # The head was fitted with strength 0, which leaves the weights unchanged and removes the biases.
     hidden, weight = head.head.hidden(head.features(columns)), head.head.classifier.state_dict()["weight"]
-    each = torch.stack([hidden @ run.second.rescaled(weight, one).T for one in run.second.strengths])
-    return each.masked_fill(~head.priors.present, -torch.inf)
+    logits = torch.stack([hidden @ run.second.rescaled(weight, strength).T for strength in run.second.strengths])
+    return logits.masked_fill(~head.priors.present, -torch.inf)
 
 
-def refitted(state: CrossValidationState, chosen: Mapping[int, OutOfFoldChoice]) -> Iterator[Event | FoldFitted]:
-    """Fit to all rows what was chosen; the epochs on the way judge training rows and are not told."""
+def fit_all_rows(state: CrossValidationState, chosen: Mapping[int, OutOfFoldChoices]) -> Iterator[Event | FoldFitted]:
+    """Fit the runs with all choices fixed to all rows. Their epochs are not reported: they see only training rows."""
     specs = {}
-    for number, run in state.runs.items():
-        epochs = [each.final for each in state.kept.get(number, [])]
-        specs[number] = fixed(run, epochs, chosen[number].power or 0.0, chosen[number].tau)
+    for number, run in state.active.items():
+        epochs = [stage.final for stage in state.epochs.get(number, [])]
+        specs[number] = fixed(run, epochs, chosen[number].power or 0.0, chosen[number].adjustment_strength)
     data = replace(state.data, select=state.data.train, calibrate=state.data.train)
-    for event in fitted(state, specs, data, "all rows"):
+    for event in fit_once(state, specs, data, "all rows"):
         if isinstance(event, Finished):
             yield FoldFitted(event.run, state.fits, state.fits)
         if isinstance(event, Finished | Failed):

@@ -1,4 +1,4 @@
-"""Data: the arrays that a run trains on."""
+"""The arrays that a run trains on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,31 +10,30 @@ from torch import Tensor
 
 
 class StoredColumn(Protocol):
-    """Vectors [N, D] that stay on disk."""
+    """A column of vectors [N, D] on disk."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows N and dimensions D."""
+        """Number of rows N and dimensions D."""
 
     def read(self, start: int, stop: int) -> npt.NDArray[Any]:
-        """Rows start to stop - 1, [stop - start, D], in float16 or float32."""
+        """Read rows start to stop - 1 as [stop - start, D] in float16 or float32."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows with one duty.
+    """Rows of one role: training, validation or calibration.
 
     Attributes:
-        columns: named vectors, each [N, D], or tokens [N, T, D]; empty where they stay on disk.
-        labels: [N] int64.
-        groups: [N] int64 group of each row, such as the plant it shows; None where no option counts groups.
-        stored: named vectors where they stay on disk; empty where they are in memory.
-        images: [N] int64 number of the image that each row is a view of; None where each row is an image of its own.
-        also: vectors of further views of the rows' images by COLUMN@VIEW; predictions average over those that a run
-            names.
+        columns: vectors [N, D] or tokens [N, T, D] by column name; empty if they stay on disk.
+        labels: class indices [N], int64.
+        groups: group index [N] of each row, int64, such as the plant it shows; None if no option uses groups.
+        stored: vectors on disk by column name; empty if they are in memory.
+        images: image index [N] of each row, int64, or None if each row is a different image.
+        also: vectors of further views of the same images by COLUMN@VIEW, for test-time augmentation.
 
     Raises:
-        ValueError: there is no column, or shapes or types are not as above.
+        ValueError: there is no column, or a shape or type differs from the above.
     """
 
     columns: dict[str, Tensor]
@@ -48,24 +47,23 @@ class Part:
         shapes = self.shapes
         if not shapes or any(len(shape) not in (2, 3) or shape[0] != len(self.labels) for shape in shapes.values()):
             raise ValueError(
-                "a part needs columns [N, D] or [N, T, D] with a row for each of its N labels, however: "
-                f"{len(self.labels)} labels came with {shapes}. Were failed images dropped from one of them?"
+                "A part needs columns [N, D] or [N, T, D] with one row for each of its N labels, got "
+                f"{len(self.labels)} labels and {shapes}. Were failed images dropped from only one of them?"
             )
         if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
             raise ValueError(
-                f"labels are int64 class indices [N], however: {self.labels.dtype} {list(self.labels.shape)} came."
+                f"Labels must be int64 class indices [N], got {self.labels.dtype} {list(self.labels.shape)}."
             )
         if self.groups is not None and self.groups.shape != self.labels.shape:
             raise ValueError(
-                f"a part names one group for each of its {len(self.labels)} rows, however: {len(self.groups)} came. "
-                "Pass the groups of the same rows."
+                f"Groups must have one entry for each of the {len(self.labels)} rows, got {len(self.groups)}. Pass the "
+                "groups of these rows."
             )
-
         short = [name for name, x in self.also.items() if len(x) != len(self.labels)]
         if short:
             raise ValueError(
-                f"each row of a part has all views, however: {short} have other than its {len(self.labels)} rows. "
-                "Leave out views that some image lacks."
+                f"Every view must have {len(self.labels)} rows like its part, but {short} have a different number. "
+                "Leave out views that some images lack."
             )
         if self.images is not None:
             self._check_images(self.images)
@@ -73,13 +71,13 @@ class Part:
     def _check_images(self, images: Tensor) -> None:
         if images.shape != self.labels.shape or images.dtype != torch.int64:
             raise ValueError(
-                f"a part names the image of each of its {len(self.labels)} rows by an int64 number, however: "
-                f"{images.dtype} {list(images.shape)} came. Pass those of the same rows."
+                f"Images must be one int64 index for each of the {len(self.labels)} rows, got {images.dtype} "
+                f"{list(images.shape)}. Pass those of these rows."
             )
         pairs = torch.unique(torch.stack([images, self.labels], 1), dim=0)
         if len(pairs) > len(torch.unique(images)):
             raise ValueError(
-                "views of one image have its label, however: some image has two. Give each image a number of its own."
+                "All views of an image must have the same label, but some image has two. Give each image its own index."
             )
 
     def __len__(self) -> int:
@@ -92,79 +90,75 @@ class Part:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each column, wherever it is."""
+        """The shape of each column, in memory or on disk."""
         return {name: tuple(x.shape) for name, x in (self.stored or self.columns).items()}
 
-    def read(self, names: tuple[str, ...], start: int, stop: int) -> Tensor:
-        """Rows start to stop - 1 of the named columns of a stored part, joined, [n, sum of D] float32."""
-        dim = sum(self.stored[name].shape[-1] for name in names)
-        return self.read_into(torch.empty(stop - start, dim, device=self.labels.device), names, start)
-
     def read_into(self, out: Tensor, names: tuple[str, ...], start: int) -> Tensor:
-        """As `read`, of as many rows as out [n, sum of D] has, which is filled and returned."""
-        place = 0
+        """Read n rows of a stored part from start on, joined into out [n, sum of D], and return it."""
+        offset = 0
         for name in names:
             x = torch.from_numpy(self.stored[name].read(start, start + len(out)))
-            out[:, place : place + x.shape[1]].copy_(x)
-            place += x.shape[1]
+            out[:, offset : offset + x.shape[1]].copy_(x)
+            offset += x.shape[1]
         return out
 
     def pieces(self, names: tuple[str, ...], size: int) -> Iterator[Tensor]:
-        """The named columns joined: of a stored part that many rows at a time, else all in one."""
+        """Yield the joined columns: `size` rows at a time for a stored part, otherwise all rows at once."""
         self.check_names(names)
         if not self.is_stored:
             yield self.features(names)
             return
+        dim = sum(self.stored[name].shape[-1] for name in names)
         for start in range(0, len(self), size):
-            yield self.read(names, start, min(start + size, len(self)))
+            rows = torch.empty(min(size, len(self) - start), dim, device=self.labels.device)
+            yield self.read_into(rows, names, start)
 
     def features(self, names: tuple[str, ...]) -> Tensor:
-        """The named columns joined, [N, sum of D], or tokens [N, T, sum of D]; float32, or float64 where they are.
+        """Return the named columns joined into [N, sum of D], or tokens [N, T, sum of D], in float32 or float64.
 
         Raises:
-            ValueError: a name is not among the columns.
+            ValueError: a name is not among the columns, the part is stored, or the columns differ in tokens.
         """
         self.check_names(names)
         if self.is_stored:
             raise ValueError(
-                f"rows that stay on disk are read some at a time, however: all {len(self)} were asked for. Read the "
-                "table into memory."
+                f"Rows on disk are read block by block, but all {len(self)} were requested. Read the table into memory."
             )
-        found = [self.columns[name] for name in names]
-        if len({x.shape[:-1] for x in found}) > 1:
+        columns = [self.columns[name] for name in names]
+        if len({x.shape[:-1] for x in columns}) > 1:
             raise ValueError(
-                f"columns that are joined hold as many tokens each, however: {[list(x.shape) for x in found]} came. "
-                "Name columns of one kind."
+                f"Joined columns must have the same number of tokens, got {[list(x.shape) for x in columns]}. Name "
+                "columns of one kind."
             )
-        return torch.cat([x if x.dtype == torch.float64 else x.float() for x in found], -1)
+        return torch.cat([x if x.dtype == torch.float64 else x.float() for x in columns], -1)
 
     def seen_by(self, names: Sequence[str]) -> dict[str, Tensor]:
-        """The named columns and views, on the CPU, as a head reads them."""
-        every = {**self.columns, **self.also}
-        return {name: every[name].cpu() for name in names}
+        """Return the named columns and views on the CPU, as a head reads them."""
+        available = {**self.columns, **self.also}
+        return {name: available[name].cpu() for name in names}
 
     def check_names(self, names: tuple[str, ...]) -> None:
-        """Refuse a name that is not among the columns."""
+        """Check that all names are columns."""
         missing = [name for name in names if name not in self.shapes]
         if missing:
             raise ValueError(
-                f"a run reads columns of its table, however: {missing} came and the table has {sorted(self.shapes)}. "
+                f"A run can only read columns of its table, got {missing}, but the table has {sorted(self.shapes)}. "
                 "Change `columns`, or extract with that pooling."
             )
 
 
 @dataclass(frozen=True)
 class Views:
-    """Views of training rows, which runs may train on beside them.
+    """Views of training rows, which runs may use as additional training rows.
 
     Attributes:
-        columns: named vectors [V, D], of the columns of the training rows.
-        rows: [V] int64 number of the training row whose image each shows.
-        partners: [V] int64 class that shares the label; the image's own where none does.
-        shares: [V] float32 of the label that is the image's own; 1 where no class shares it.
+        columns: vectors [V, D] by name, for the columns of the training rows.
+        rows: index [V] of the training row whose image each view shows, int64.
+        partners: second class [V] of a mixed label, int64; the image's own class if the label is not mixed.
+        shares: share [V] of the image's own class in the label, float32; 1 if the label is not mixed.
 
     Raises:
-        ValueError: shapes or types are not as above.
+        ValueError: a shape or type differs from the above.
     """
 
     columns: dict[str, Tensor]
@@ -177,30 +171,30 @@ class Views:
         sizes = [len(x) for x in (*self.columns.values(), self.partners, self.shares)]
         if not self.columns or set(sizes) != {count} or self.rows.dtype != torch.int64:
             raise ValueError(
-                f"views have vectors, an int64 row, a partner's class and a share each, however: {count} rows of "
-                f"{self.rows.dtype} came with {sizes}. Pass as many of each."
+                f"Each view needs vectors, an int64 row, a partner class and a share, got {count} rows of "
+                f"{self.rows.dtype} with sizes {sizes}. Pass the same number of each."
             )
 
     @property
     def is_shared(self) -> bool:
-        """Whether a label is shared between two classes."""
+        """Whether any label is mixed from two classes."""
         return bool((self.shares < 1).any())
 
 
 @dataclass(frozen=True)
 class Data:
-    """Training rows, rows that select (epoch, hyper-parameters) and rows that calibrate; never test rows.
+    """Training, validation and calibration rows; never test rows.
 
     Attributes:
-        train: rows the loss sees.
-        select: rows the early stopping watches.
-        calibrate: rows post-hoc layers are fitted on.
-        class_names: C names; labels index them.
-        views: of training rows, by the name of their set.
-        averaged: by the name of their set, how the views that predictions are averaged over are made: data by view.
+        train: rows for the loss.
+        select: validation rows, for choosing epochs and hyper-parameters.
+        calibrate: rows for fitting post-hoc layers.
+        class_names: names of the C classes that labels index.
+        views: views of training rows, by view set.
+        averaged: recipes of the views for test-time augmentation, by view set and view.
 
     Raises:
-        ValueError: parts have other columns or dimensions, or a label lies outside 0..C-1.
+        ValueError: parts differ in columns or dimensions, or a label lies outside 0..C-1.
     """
 
     train: Part
@@ -214,16 +208,16 @@ class Data:
         parts = {"train": self.train, "select": self.select, "calibrate": self.calibrate}
         shapes = {role: {name: list(x[1:]) for name, x in part.shapes.items()} for role, part in parts.items()}
         if len({str(sorted(dims.items())) for dims in shapes.values()}) > 1:
-            raise ValueError(f"parts need the same columns and dimensions, however: they have {shapes}.")
+            raise ValueError(f"All parts must have the same columns and dimensions, got {shapes}.")
         classes = len(self.class_names)
         for role, part in parts.items():
             if len(part) > 0 and (part.labels.min() < 0 or part.labels.max() >= classes):
                 raise ValueError(
-                    f"labels must lie in 0..C-1 for the {classes} classes of this table, however: those of {role} span "
+                    f"Labels must lie in 0..C-1 for the {classes} classes of this table, but those of {role} span "
                     f"{int(part.labels.min())}..{int(part.labels.max())}. Were classes filtered after extraction?"
                 )
 
     @property
     def first_column(self) -> str:
-        """The column that a run reads when it names none."""
+        """The default column of a run that names none."""
         return next(iter(self.train.shapes))

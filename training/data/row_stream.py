@@ -1,4 +1,4 @@
-"""Training rows that stay on disk: a buffer of them is in memory, and batches are cut from it."""
+"""Training rows that stay on disk and are read block by block into a buffer in memory."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,20 +10,19 @@ from frostbench.training.data.part import Part
 from frostbench.training.sampling.batches import Shuffled
 
 ABSENT = -(2**62)
-"""What is added to the number of a row that is not in the buffer: no buffer is as long."""
+"""Shift of a block that is not in the buffer; it makes the slots of its rows negative."""
 
 
 class StreamedRows:
-    """Preprocessed rows [N, D] of a stored part.
+    """Preprocessed rows [N, D] of a stored part, indexed like a tensor.
 
-    They are asked for by number, like those of a tensor. The blocks in which they lie are read into the buffer, and
-    take the places of those that were read longest ago. Any order gives the right rows; the order of
-    `Shuffled.buffer_rows` reads each block once in a pass.
+    The blocks that contain the rows are read into the buffer and replace the oldest ones. Any order gives the right
+    rows; the order of `Shuffled.buffer_rows` reads each block once per pass.
 
     Attributes:
         shape: N and D.
         dtype: float32.
-        device: where the buffer is.
+        device: device of the buffer.
     """
 
     def __init__(self, part: Part, names: tuple[str, ...], preprocess: Affine, sampler: Shuffled) -> None:
@@ -35,58 +34,58 @@ class StreamedRows:
         slots = min(sampler.blocks_at_once(len(part)), blocks)
         self._buffer = torch.empty(slots * self._block, self.shape[1], dtype=self.dtype, device=self.device)
         self._shift = torch.full((blocks,), ABSENT, device=self.device)
-        # Blocks in the order in which they were read, and the slot that is taken next.
-        self._held: list[int] = []
+        # Loaded blocks, oldest first.
+        self._loaded: list[int] = []
         self._free = list(range(slots))
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        """The rows [B, D] with these numbers [B]."""
+        """Return the rows [B, D] with these indices [B]."""
         blocks = rows // self._block
-        places = rows + self._shift[blocks]
-        if int(places.min()) >= 0:
-            return self._buffer[places]
-        return self._gathered(rows, blocks, places)
+        slots = rows + self._shift[blocks]
+        if int(slots.min()) >= 0:
+            return self._buffer[slots]
+        return self._gather(rows, blocks, slots)
 
-    def _gathered(self, rows: Tensor, blocks: Tensor, places: Tensor) -> Tensor:
-        """Rows of which some are not in the buffer; those that are in it are taken before others replace them."""
-        found = self._buffer.new_empty(len(rows), self.shape[1])
+    def _gather(self, rows: Tensor, blocks: Tensor, slots: Tensor) -> Tensor:
+        """Return rows that are partly not in the buffer; rows are copied out before other blocks replace them."""
+        gathered = self._buffer.new_empty(len(rows), self.shape[1])
         left = torch.ones_like(rows, dtype=torch.bool)
         while True:
-            here = left & (places >= 0)
-            found[here] = self._buffer[places[here]]
+            here = left & (slots >= 0)
+            gathered[here] = self._buffer[slots[here]]
             left &= ~here
             missing = torch.unique(blocks[left]).tolist()
             if not missing:
-                return found
+                return gathered
             for block in missing[: len(self._buffer) // self._block]:
                 self._load(block)
-            places = rows + self._shift[blocks]
+            slots = rows + self._shift[blocks]
 
     def _load(self, block: int) -> None:
         if not self._free:
-            oldest = self._held.pop(0)
+            oldest = self._loaded.pop(0)
             self._free.append((int(self._shift[oldest]) + oldest * self._block) // self._block)
             self._shift[oldest] = ABSENT
         slot, start = self._free.pop(), block * self._block
         count = min(self._block, self.shape[0] - start)
         self._fill(self._buffer[slot * self._block : slot * self._block + count], start)
         self._shift[block] = slot * self._block - start
-        self._held.append(block)
+        self._loaded.append(block)
 
     def pieces(self) -> Iterator[Tensor]:
-        """All rows in their order, as many at a time as a block has, [n, D]."""
+        """Yield all rows in order, one block [n, D] at a time."""
         for start in range(0, self.shape[0], self._block):
             piece = self._buffer.new_empty(min(self._block, self.shape[0] - start), self.shape[1])
             yield self._fill(piece, start)
 
     @torch.no_grad()
     def _fill(self, out: Tensor, start: int) -> Tensor:
-        """Read as many rows as out [n, D] has, preprocessed, into it."""
+        """Read n rows from start on into out [n, D], and preprocess them."""
         return self._preprocess.apply_(self._part.read_into(out, self._names, start))
 
 
 class FrontedRows:
-    """What each of K heads reads of streamed rows where a part of it, its front, is frozen: computed batch by batch."""
+    """Outputs of K frozen fronts (body parts of the heads) for streamed rows, computed batch by batch."""
 
     def __init__(self, rows: StreamedRows, fronts: Sequence[nn.Module]) -> None:
         self.device = rows.device
@@ -94,18 +93,18 @@ class FrontedRows:
 
     @torch.no_grad()
     def batch(self, rows: Tensor) -> Tensor:
-        """The outputs [K, B, H] of the fronts for the rows with these numbers [B]."""
+        """Return the outputs [K, B, H] of the fronts for the rows with these indices [B]."""
         x = self._rows[rows]
         return torch.stack([front(x) for front in self._fronts])
 
     def of(self, chosen: Tensor) -> "FrontedRows":
-        """Those of the chosen heads [K']."""
-        return FrontedRows(self._rows, [self._fronts[place] for place in chosen.tolist()])
+        """Return the rows of the heads at the chosen indices [K']."""
+        return FrontedRows(self._rows, [self._fronts[index] for index in chosen.tolist()])
 
 
 @torch.no_grad()
 def fronted(x: Tensor | StreamedRows, fronts: Sequence[nn.Module]) -> Tensor | FrontedRows:
-    """The outputs [K, N, H] of K frozen fronts for rows [N, D]: of all rows at once, or of each batch."""
+    """Return the outputs [K, N, H] of K frozen fronts for rows [N, D], computed at once or, if streamed, per batch."""
     return FrontedRows(x, fronts) if isinstance(x, StreamedRows) else torch.stack([front(x) for front in fronts])
 
 
@@ -113,14 +112,14 @@ def fronted(x: Tensor | StreamedRows, fronts: Sequence[nn.Module]) -> Tensor | F
 def streamed(
     part: Part, names: tuple[str, ...], spec: Standardise, sampler: Shuffled, widths: Sequence[int] = ()
 ) -> tuple[Affine, StreamedRows]:
-    """The transform that is fitted to the rows of a stored part, which are read once for it, and the rows it gives.
+    """Fit the preprocessing to a stored part, reading it once, and return it with the streamed rows.
 
     Args:
         part: the rows.
-        names: of the columns that are joined.
-        spec: of the transform.
-        sampler: of the rows.
-        widths: of the columns that have a unit of their own each.
+        names: names of the columns to join.
+        spec: spec of the preprocessing.
+        sampler: sampler of the rows.
+        widths: widths of the columns if each has its own unit.
     """
     preprocess = spec.build_from(part.pieces(names, ROWS_AT_ONCE), widths)
     return preprocess, StreamedRows(part, names, preprocess, sampler)

@@ -1,4 +1,4 @@
-"""Training rows joined with the views that a run names."""
+"""Training rows joined with the view sets that a run names."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from frostbench.training.run import RunSpec
 
 @dataclass(frozen=True)
 class Joined:
-    """Training rows, with views behind them.
+    """Training rows followed by their views.
 
     Attributes:
-        part: the rows; each view counts to the image of the row that it shows.
-        partners: [N] int64 class that shares the label; None where no label is shared.
-        shares: [N] float32 of the label that is the row's own; None likewise.
+        part: the rows; a view has the image index of the row that it shows.
+        partners: second class [N] of each label, int64, or None if no label is mixed.
+        shares: share [N] of the row's own class in its label, float32, or None if no label is mixed.
     """
 
     part: Part
@@ -25,7 +25,7 @@ class Joined:
 
 
 def joined_images(run: RunSpec, data: Data) -> Tensor | None:
-    """Number [N] of the image that each training row shows, views that a run names included; None where each is one."""
+    """Return the image index [N] of each training row and named view, or None if each row is a different image."""
     part = data.train
     if not run.view_sets:
         return part.images
@@ -34,12 +34,12 @@ def joined_images(run: RunSpec, data: Data) -> Tensor | None:
 
 
 def joined_count(run: RunSpec, data: Data) -> int:
-    """How many rows a run holds: the training rows, and the views that it names."""
+    """Count the training rows and the views that a run names."""
     return len(data.train) + sum(len(data.views[name].rows) for name in run.view_sets)
 
 
 def stepped_rows(run: RunSpec, data: Data) -> int:
-    """How many rows a pass of a run has before any are made up: with its views, unless these are averaged."""
+    """Count the rows of a pass without synthetic rows: views are rows unless they are averaged."""
     if run.train.views == "averaged":
         images = joined_images(run, data)
         return len(data.train) if images is None else len(torch.unique(images))
@@ -47,20 +47,20 @@ def stepped_rows(run: RunSpec, data: Data) -> int:
 
 
 def joined_rows(run: RunSpec, data: Data, columns: tuple[str, ...]) -> Joined:
-    """The training rows of a run with the views that it names, in the order in which it names their sets."""
+    """Join the training rows of a run with the views that it names, in the order of their sets."""
     part = data.train
     if not run.view_sets:
         return Joined(part)
     sets = [data.views[name] for name in run.view_sets]
     rows = torch.cat([views.rows for views in sets])
-    whole = Part(
+    joined = Part(
         {name: torch.cat([part.columns[name], *(views.columns[name] for views in sets)]) for name in columns},
         torch.cat([part.labels, part.labels[rows]]),
         None if part.groups is None else torch.cat([part.groups, part.groups[rows]]),
         images=joined_images(run, data),
     )
     if not any(views.is_shared for views in sets):
-        return Joined(whole)
+        return Joined(joined)
     partners = torch.cat([part.labels, *(views.partners for views in sets)])
     shares = torch.cat([torch.ones(len(part), device=rows.device), *(views.shares for views in sets)])
-    return Joined(whole, partners, shares)
+    return Joined(joined, partners, shares)

@@ -1,7 +1,7 @@
-"""Checkpoints: what a stack has learnt so far, on disk, so that a crash costs minutes and not the whole stack.
+"""Checkpoints of stacks in training, so that a crash costs minutes instead of a whole stack.
 
-A file is a line that names the format, a line with the SHA-256 of all that follows, and what torch.save wrote: a
-pickle, which is read with weights_only, so that it gives tensors and plain values and runs no code.
+A file consists of a line with the format, a line with the SHA-256 of the payload, and the payload written by
+torch.save. It is a pickle that is read with weights_only=True: tensors and plain values, and no code execution.
 """
 
 import hashlib
@@ -23,22 +23,22 @@ from frostbench.training.engine.run_context import RunContext
 from frostbench.training.engine.stack import Stack
 
 FORMAT = 5
-"""Raised when a checkpoint changes its meaning; one of another format is not read."""
+"""Increment it when the meaning of a checkpoint changes; checkpoints of other formats are not read."""
 _START = f"frostbench checkpoint {FORMAT}\n".encode()
 _ABANDONED_SECONDS = 3600
-"""A temporary file that nobody has written to for so long belongs to a process that died."""
+"""Age at which a temporary file is taken for that of a dead process."""
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where the first stages of stacks are kept while they train, and how often.
+    """Where and how often the first stages of stacks are saved.
 
-    The folder belongs to what is read (table, view sets), split and engine version: a checkpoint names its runs, and
-    not their data.
+    A checkpoint names its runs but not their data. Use one folder per combination of data (table, view sets), split
+    and engine version.
 
     Attributes:
-        folder: made when the first checkpoint is written.
-        seconds: least time between two checkpoints of a stack.
+        folder: folder of the checkpoints, created with the first one.
+        seconds: minimum time between two checkpoints of a stack.
     """
 
     folder: Path
@@ -46,10 +46,10 @@ class Checkpoints:
 
 
 class Keeper:
-    """Writes and reads the checkpoint of one stack.
+    """Writer and reader of the checkpoint of one stack.
 
-    It holds every head that has not been reported as finished: those in training, and those that wait for their
-    second stage. A stack of fewer heads than it holds can go on from it, for the others have finished since.
+    The checkpoint holds every head that has not been reported as finished: those in training and those waiting for
+    their second stage. A stack with fewer heads can resume from it, because the missing heads have finished since.
     """
 
     def __init__(self, checkpoints: Checkpoints, contexts: Sequence[RunContext], skeleton: str) -> None:
@@ -59,22 +59,22 @@ class Keeper:
         self._written = time.monotonic()
         self._curves: dict[str, list[dict[str, Any]]] = {key_of(s): [] for s in contexts}
         self.note_on_load = ""
-        """Why a checkpoint that is there was not used, in a sentence for people; empty where nothing was wrong."""
+        """Message for the user about why an existing checkpoint was not used, or empty."""
 
     def note(self, context: RunContext, epoch: Epoch) -> None:
-        """Remember an epoch, to tell it again after a crash."""
+        """Record an epoch so that it can be reported again after a crash."""
         self._curves[key_of(context)].append(asdict(epoch))
 
     def save(self, state: dict[str, Any], stack: Stack, order: torch.Generator) -> None:
-        """Write the stage's own state with that of its stack, whole or not at all, if the time has come."""
+        """Write the state of a stage and its stack atomically, unless the last checkpoint is too recent."""
         if time.monotonic() - self._written < self._seconds:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self._remove_abandoned()
         content = BytesIO()
-        whole = {"format": FORMAT, "stack": stack.state(), "order": order.get_state(), "curves": self._curves}
-        torch.save(whole | state, content)
-        # Two processes may train the same stack: each writes a file of its own, and the last to be whole stays.
+        common = {"format": FORMAT, "stack": stack.state(), "order": order.get_state(), "curves": self._curves}
+        torch.save(common | state, content)
+        # Two processes may train the same stack: each writes its own temporary file, and the last complete one stays.
         partial = self.file.with_name(f"{self.file.stem}.{uuid.uuid4().hex}.tmp")
         try:
             _write(partial, content)
@@ -90,10 +90,10 @@ class Keeper:
                     path.unlink()
 
     def load(self, contexts: Sequence[RunContext]) -> dict[str, Any] | None:
-        """The state that was written for all of these runs; None where there is none that can be used.
+        """Return the state that was saved for all of these runs, or None if there is no usable one.
 
-        A file that is cut short or damaged is left out, and `note_on_load` says so: training starts anew, and its next
-        checkpoint takes the file's place.
+        A truncated or damaged file is ignored and `note_on_load` is set: training starts from the beginning, and its
+        next checkpoint replaces the file.
         """
         if not self.file.is_file():
             return None
@@ -108,49 +108,45 @@ class Keeper:
 
     def _read(self) -> dict[str, Any] | None:
         content = self.file.read_bytes()
-        start, payload = content[:_HEAD_BYTES], content[_HEAD_BYTES:]
-        if start != _head_of(payload):
-            why = "was written by another version" if _is_of_another_format(content) else "is cut short or damaged"
-            self.note_on_load = (
-                f"a checkpoint has the SHA-256 of its content, however: {self.file} {why}. It is left out, and "
-                "training starts anew."
-            )
+        header, payload = content[:_HEADER_BYTES], content[_HEADER_BYTES:]
+        if header != _header_of(payload):
+            why = "was written by another version" if _is_of_another_format(content) else "is truncated or damaged"
+            self.note_on_load = f"checkpoint {self.file} {why}: it is ignored and training starts from the beginning."
             return None
         state: dict[str, Any] = torch.load(BytesIO(payload), weights_only=True)
         return state
 
-    def told(self, context: RunContext) -> list[Epoch]:
-        """The epochs of a run that were told before the crash."""
-        found = [Epoch(**tree) for tree in self._curves[key_of(context)]]
-        return [Epoch(context.number, e.epoch, e.loss, e.metrics, e.best_epoch, e.logs) for e in found]
+    def epochs_of(self, context: RunContext) -> list[Epoch]:
+        """Return the epochs of a run that were reported before the crash."""
+        return [Epoch(**epoch | {"run": context.number}) for epoch in self._curves[key_of(context)]]
 
     def remove(self) -> None:
-        """The stack has finished."""
+        """Delete the checkpoint of a finished stack."""
         self.file.unlink(missing_ok=True)
 
 
 def _write(path: Path, content: BytesIO) -> None:
     with path.open("wb") as file:
-        file.write(_head_of(content.getbuffer()))
+        file.write(_header_of(content.getbuffer()))
         file.write(content.getbuffer())
         file.flush()
         os.fsync(file.fileno())
 
 
 def _is_of_another_format(content: bytes) -> bool:
-    """Whether a file is a checkpoint of another format; the first had no head and was a zip file."""
-    found = re.match(rb"frostbench checkpoint (\d+)\n", content)
-    return content.startswith(b"PK") or (found is not None and int(found[1]) != FORMAT)
+    """Return whether a file is a checkpoint of another format; the first format was a zip file without a header."""
+    match = re.match(rb"frostbench checkpoint (\d+)\n", content)
+    return content.startswith(b"PK") or (match is not None and int(match[1]) != FORMAT)
 
 
-def _head_of(payload: bytes | memoryview) -> bytes:
-    """What a checkpoint with this content begins with."""
+def _header_of(payload: bytes | memoryview) -> bytes:
+    """Return the two header lines of a checkpoint with this payload."""
     return _START + hashlib.sha256(payload).hexdigest().encode() + b"\n"
 
 
-_HEAD_BYTES = len(_head_of(b""))
+_HEADER_BYTES = len(_header_of(b""))
 
 
 def key_of(context: RunContext) -> str:
-    """What names a run within the checkpoint of its stack."""
+    """Return the key of a run within the checkpoint of its stack."""
     return context.run.model_dump_json()

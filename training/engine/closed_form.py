@@ -1,4 +1,4 @@
-"""Heads without gradient steps: classifiers that are solved or fitted, and second stages that take none."""
+"""Closed-form classifiers and second stages without gradient steps."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,16 +15,15 @@ from frostbench.training.metrics.classification import Preference, all_metrics, 
 from frostbench.training.spec.stage import metric_of_strengths
 
 
-def closed(contexts: Sequence[RunContext], epochs: tuple[int, ...] = ()) -> Iterable[Finished | Failed]:
-    """The heads with their classifiers in closed form, of one kind, on the output of bodies kept after an epoch."""
+def fit_closed_form(contexts: Sequence[RunContext], epochs: tuple[int, ...] = ()) -> Iterable[Finished | Failed]:
+    """Fit closed-form classifiers of one kind on bodies kept at these epochs (none if untrained), return results."""
     if contexts[0].run.head.classifier.minimises_loss:
-        return solved(contexts, epochs)
-    return (fitted(context, epochs) for context in contexts)
+        return _minimise_losses(contexts, epochs)
+    return (_fit(context, epochs) for context in contexts)
 
 
 @torch.no_grad()
-def fitted(context: RunContext, epochs: tuple[int, ...] = ()) -> Finished | Failed:
-    """The head with its classifier fitted in closed form to the output of its body, which was kept after an epoch."""
+def _fit(context: RunContext, epochs: tuple[int, ...]) -> Finished | Failed:
     classifier, statistics = context.run.head.classifier, context.statistics
     rows = context.rows.for_classifier(context.head.body(context.rows.x), statistics, context.data.class_names)
     context.head.classifier = classifier.fit(rows)
@@ -33,23 +32,23 @@ def fitted(context: RunContext, epochs: tuple[int, ...] = ()) -> Finished | Fail
     )
 
 
-def solved(contexts: Sequence[RunContext], epochs: tuple[int, ...] = ()) -> list[Finished | Failed]:
-    """The heads with classifiers that minimise the loss, all of them at once, on the output of the first one's body.
+def _minimise_losses(contexts: Sequence[RunContext], epochs: tuple[int, ...]) -> list[Finished | Failed]:
+    """Solve all classifiers at once on the output of the first head's body.
 
-    Several heads share their body, which is the identity; one alone may have a body that was kept after an epoch.
+    Several heads share the identity body; a single head may have a trained one.
     """
-    one = contexts[0]
+    first = contexts[0]
     with torch.no_grad():
-        hidden = one.head.body(one.rows.x)
+        hidden = first.head.body(first.rows.x)
     specs = [context.run.head.classifier for context in contexts]
 
     def mean_losses(logits: Tensor, index: Tensor) -> Tensor:
         chosen = [contexts[i] for i in index.tolist()]
         return torch.stack([_mean_loss(s, z) for s, z in zip(chosen, logits, strict=True)])
 
-    found = specs[0].solve_all(specs, hidden, mean_losses, len(one.data.class_names))
+    solutions = specs[0].solve_all(specs, hidden, mean_losses, len(first.data.class_names))
     results = []
-    for context, solution in zip(contexts, found, strict=True):
+    for context, solution in zip(contexts, solutions, strict=True):
         context.head.classifier = solved_layer(solution.weight, solution.bias)
         if context.temperatures is not None:
             fold_temperatures(context.head, context.temperatures.to(solution.weight))
@@ -65,17 +64,17 @@ def _mean_loss(context: RunContext, logits: Tensor) -> Tensor:
     return objective(context.run.train.loss, tempered, context.rows.labels, context.statistics, 1.0)
 
 
-def closed_second(context: RunContext, epochs: tuple[int, ...]) -> Iterable[Finished | Failed]:
-    """The head after its second stage, which takes no gradient steps, on the body that was kept after an epoch."""
+def fit_closed_form_second(context: RunContext, epochs: tuple[int, ...]) -> Iterable[Finished | Failed]:
+    """Run a second stage without gradient steps on a body that was kept at these epochs, and return the result."""
     classifier = context.run.second.replacement
     if classifier is None:
-        return [_rescaled(context, epochs)]
-    return closed([context.with_classifier(classifier)], epochs)
+        return [_rescale(context, epochs)]
+    return fit_closed_form([context.with_classifier(classifier)], epochs)
 
 
 @torch.no_grad()
-def _rescaled(context: RunContext, epochs: tuple[int, ...]) -> Finished | Failed:
-    """The head with the weights [C, H] that its second stage makes of a linear classifier's, and without biases."""
+def _rescale(context: RunContext, epochs: tuple[int, ...]) -> Finished | Failed:
+    """Rescale the weights [C, H] of a linear classifier as its second stage does, and set its biases to zero."""
     second, statistics = context.run.second, context.statistics
     linear, select = linear_of(context.head.classifier), context.data.select
     weight = linear.weight.clone()
@@ -84,8 +83,8 @@ def _rescaled(context: RunContext, epochs: tuple[int, ...]) -> Finished | Failed
 
     def value(strength: float) -> Preference:
         logits = (x @ second.rescaled(weight, strength).T).masked_fill(counts == 0, -torch.inf)
-        found = all_metrics(logits.log_softmax(1).cpu(), labels, counts.cpu(), context.background)
-        return preference(found, metric_of_strengths(metric))
+        metrics = all_metrics(logits.log_softmax(1).cpu(), labels, counts.cpu(), context.background)
+        return preference(metrics, metric_of_strengths(metric))
 
     strength = max(second.strengths, key=value) if second.is_tuned else second.strengths[0]
     linear.weight.copy_(second.rescaled(weight, strength))

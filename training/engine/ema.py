@@ -1,4 +1,4 @@
-"""Running averages of parameters."""
+"""Exponential moving averages of parameters."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,9 +7,10 @@ from torch import Tensor
 
 
 class Average:
-    """Running averages of parameters that lead with a dimension of K heads.
+    """Moving averages of parameters with a leading dimension of K heads.
 
-    Early on the last average counts less, (1 + steps) / (10 + steps) at most, for it began at the first weights.
+    Early in training the decay is capped at (1 + steps) / (10 + steps), because the average starts at the initial
+    weights.
 
     Attributes:
         values: [K, ...] by name.
@@ -21,18 +22,18 @@ class Average:
 
     @classmethod
     def of(cls, parameters: Mapping[str, Tensor], decays: Sequence[float]) -> "Average | None":
-        """The averages with the decay of each head; None where none asks for one."""
-        some = next(iter(parameters.values()))
-        return cls(parameters, some.new_tensor(decays)) if any(decays) else None
+        """Build the averages from the decay of each head, or return None if all decays are 0."""
+        like = next(iter(parameters.values()))
+        return cls(parameters, like.new_tensor(decays)) if any(decays) else None
 
     @torch.no_grad()
     def step(self, parameters: Mapping[str, Tensor], steps: int) -> None:
-        """Take in the parameters after that many steps."""
+        """Update the averages with the parameters after this many steps."""
         kept = self._decays.clamp(max=(1 + steps) / (10 + steps))
         for name, value in self.values.items():
             value.lerp_(parameters[name], (1 - kept).view(-1, *[1] * (value.ndim - 1)))
 
     def keep(self, chosen: Sequence[int]) -> None:
-        """Go on with the chosen heads alone, by their places."""
+        """Drop all heads except those at the chosen indices."""
         self.values = {name: value[list(chosen)] for name, value in self.values.items()}
         self._decays = self._decays[list(chosen)]

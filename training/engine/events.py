@@ -1,4 +1,4 @@
-"""What `fit` reports while it works; each event says which run it belongs to by its place in the list."""
+"""Events that `fit` yields; each carries the index of its run in the list given to `fit`."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,11 +13,11 @@ Reason = Literal["all_epochs", "early_stop", "given_epoch", "stopped", "diverged
 
 @dataclass(frozen=True)
 class Started:
-    """A run begins.
+    """The start of a run.
 
     Attributes:
-        run: place of the run in the list given to fit.
-        epochs: the most epochs it can take, over both stages; 0 where it is solved rather than stepped.
+        run: index of the run.
+        epochs: maximum number of epochs over both stages; 0 for a closed-form head.
     """
 
     run: int
@@ -26,15 +26,15 @@ class Started:
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch ended.
+    """The end of an epoch.
 
     Attributes:
-        run: place of the run.
-        epoch: 1 for the first; a second stage counts on.
+        run: index of the run.
+        epoch: number of the epoch, from 1; a second stage continues the count.
         loss: mean training objective over the epoch's steps.
-        metrics: metrics of the selection rows.
-        best_epoch: the best epoch so far of the stage at work.
-        logs: what the loss logs of itself, such as shares of a gate; empty for most.
+        metrics: metrics on the validation rows.
+        best_epoch: best epoch of the current stage so far.
+        logs: values that the loss logs, such as gate shares; empty for most losses.
     """
 
     run: int
@@ -46,14 +46,14 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What the selection rows, or held-out folds, chose for a head.
+class Choices:
+    """Values chosen for a head on the validation rows or on held-out folds.
 
     Attributes:
-        epochs: the kept epoch of each stage of gradient steps, 1 for the stage's first; none for heads without steps.
-        power: strength of the second stage; None where it has none.
-        tau: strength of the post-hoc shift, whether tuned or given; 0 where there is none.
-        temperature: an automatic one that selection rows had a part in, 1 where they were too few; else None.
+        epochs: kept epoch of each stage of gradient steps, counted from 1 in each stage; empty for closed-form heads.
+        power: strength of the second stage, or None if it has no strength.
+        tau: strength of the post-hoc prior adjustment, tuned or given; 0 if there is no adjustment.
+        temperature: automatic temperature if validation rows were used to fit it (1 if they were too few), else None.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -66,19 +66,18 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run ended with a head.
+    """The end of a run that produced a head.
 
     Attributes:
-        run: place of the run.
-        head: the head of the best epoch of the last stage, or the solution.
-        reason: why it ended.
-        epoch: the epoch that was kept; 0 where there are no epochs.
+        run: index of the run.
+        head: head of the best epoch of the last stage, or the closed-form solution.
+        reason: why the run ended.
+        epoch: the kept epoch, or 0 for a closed-form head.
         seconds: wall time of the run.
-        gradient_norm: the solver's certificate; None for stepped runs.
-        together: heads that were trained as one stack; its wall time is that of each of them.
-        chosen: what was chosen for it.
-        held_out: what is said of the selection rows by layers that did not see them, where these are fitted to such
-            rows; else None.
+        gradient_norm: gradient norm that the solver reached, or None for gradient-trained heads.
+        stack_size: number of heads trained in the same stack; all of them report its wall time.
+        chosen: values chosen for the head.
+        held_out: cross-fitted predictions for the validation rows if post-hoc layers were fitted to them, else None.
     """
 
     run: int
@@ -87,18 +86,18 @@ class Finished:
     epoch: int
     seconds: float
     gradient_norm: float | None = None
-    together: int = 1
-    chosen: Chosen = field(default_factory=Chosen)
+    stack_size: int = 1
+    chosen: Choices = field(default_factory=Choices)
     held_out: CrossFitted | None = None
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A run ended without a head.
+    """The end of a run that produced no head.
 
     Attributes:
-        run: place of the run.
-        message: why, and what to do.
+        run: index of the run.
+        message: the cause and how to fix it.
     """
 
     run: int
@@ -107,11 +106,11 @@ class Failed:
 
 @dataclass(frozen=True)
 class Noted:
-    """Something that a person should know of a run that goes on.
+    """A note for the user about a run that continues.
 
     Attributes:
-        run: place of the run.
-        message: a sentence.
+        run: index of the run.
+        message: one sentence.
     """
 
     run: int

@@ -1,4 +1,4 @@
-"""From a fitted module to a TrainedHead: priors, post-hoc shift, calibration and decisions."""
+"""Turns a fitted module into a TrainedHead with priors, prior adjustment, calibration and decisions."""
 
 from dataclasses import replace
 
@@ -12,11 +12,11 @@ from frostbench.heads.posthoc.pipeline import Layers
 from frostbench.heads.posthoc.spec import TAUS
 from frostbench.heads.trained import Calibration, Priors, TrainedHead
 from frostbench.training.checks.posthoc import fitted_to, posthoc_parts, select_folds
-from frostbench.training.engine.events import Chosen, Failed, Finished, Reason
+from frostbench.training.engine.events import Choices, Failed, Finished, Reason
 from frostbench.training.engine.run_context import RunContext
 from frostbench.training.losses.class_statistics import ClassStatistics
 from frostbench.training.losses.loss import LossSpec
-from frostbench.training.metrics.classification import all_metrics, preference
+from frostbench.training.metrics.classification import Preference, all_metrics, preference
 from frostbench.training.spec.stage import metric_of_strengths
 
 
@@ -31,97 +31,95 @@ def finished(
     power: float | None = None,
     gradient_norm: float | None = None,
 ) -> Finished | Failed:
-    """The end of a run: its head with priors, its post-hoc shift, and calibration and decisions where asked for.
+    """Return the end of a run: its head with priors, prior adjustment, and any configured calibration and decisions.
 
-    It has failed where these cannot be fitted, as with a precision that is not to be had.
+    The run fails if these cannot be fitted, for instance because a requested precision is out of reach.
 
     Args:
         context: the run, with its trained head.
-        statistics: that the classifier was trained by, which are not the first stage's after a second.
-        carried: log of the prior [C+] that the trained logits carry.
+        statistics: class statistics that the classifier was trained with; a second stage may have its own.
+        carried: log of the prior [C+] contained in the trained logits.
         reason: why training ended.
-        epoch: the epoch that was kept, counted over both stages.
-        epochs: the same for each stage of gradient steps.
-        power: strength of the second stage, where it has one.
-        gradient_norm: the solver's certificate.
+        epoch: the kept epoch, counted over both stages.
+        epochs: the kept epoch of each stage of gradient steps.
+        power: strength of the second stage, if it has one.
+        gradient_norm: gradient norm that the solver reached.
     """
-    run = context.run
     head = context.head.float().cpu().eval()
-    plain = _with_shift(context, head, statistics, carried, 0.0)
-    tau = (
-        tuned_tau(context, plain, carried, statistics)
-        if run.posthoc.adjustment.rule == "tuned"
-        else run.posthoc.adjustment.tau
-    )
+    strength = _adjustment_strength(context, head, statistics, carried)
     try:
-        whole, held_out = _with_layers(context, _with_shift(context, head, statistics, carried, tau))
+        fitted, held_out = _with_layers(context, _with_adjustment(context, head, statistics, carried, strength))
     except ValueError as error:
         return Failed(context.number, str(error))
-    is_shared = isinstance(run.posthoc.calibration, AutoTemperature) and held_out is not None
-    chosen = Chosen(epochs, power, tau, whole.temperature if is_shared else None)
+    is_shared = isinstance(context.run.posthoc.calibration, AutoTemperature) and held_out is not None
+    chosen = Choices(epochs, power, strength, fitted.temperature if is_shared else None)
     return Finished(
-        context.number, whole, reason, epoch, context.seconds, gradient_norm, chosen=chosen, held_out=held_out
+        context.number, fitted, reason, epoch, context.seconds, gradient_norm, chosen=chosen, held_out=held_out
     )
 
 
-def _with_shift(
-    context: RunContext, head: Head, statistics: ClassStatistics, carried: Tensor, tau: float
+def _with_adjustment(
+    context: RunContext, head: Head, statistics: ClassStatistics, carried: Tensor, strength: float
 ) -> TrainedHead:
-    """The head with tau times the prior in its logits [C+] taken off."""
-    shift = tau * carried
+    """Return the head with strength times the prior in its logits [C+] subtracted."""
+    shift = strength * carried
     priors = Priors(
         counts=context.rows.counts.cpu(),
-        raw=_spread(statistics.log_prior_raw, statistics),
-        effective=_spread(statistics.log_prior_effective, statistics),
-        implied=_spread(carried - shift, statistics),
+        raw=_over_all_classes(statistics.log_prior_raw, statistics),
+        effective=_over_all_classes(statistics.log_prior_effective, statistics),
+        implied=_over_all_classes(carried - shift, statistics),
     )
     full_shift = torch.zeros(len(context.data.class_names), dtype=torch.float32)
     full_shift[statistics.present.cpu()] = shift.float().cpu()
-    views = {name: how for one in context.run.tta for name, how in context.data.averaged[one].items()}
+    views = {name: how for view_set in context.run.tta for name, how in context.data.averaged[view_set].items()}
     names = context.data.class_names
     return TrainedHead(context.run.head, head, context.rows.columns, names, priors, full_shift, views=views)
 
 
-def tuned_tau(context: RunContext, head: TrainedHead, carried: Tensor, statistics: ClassStatistics) -> float:
-    """The strength of the post-hoc adjustment with the best early_stop.metric of the selection rows.
+def _adjustment_strength(context: RunContext, head: Head, statistics: ClassStatistics, carried: Tensor) -> float:
+    """Return the strength of the post-hoc prior adjustment, as given or tuned on the validation rows.
 
-    Of equals the one with the lowest NLL is taken, and then the least.
+    A tuned strength has the best early_stop.metric; ties go to the lowest NLL, then to the lowest strength.
 
     Raises:
-        ValueError: there are no selection rows, or none of a class that the metric counts.
+        ValueError: there are no validation rows, or none of a class that the metric counts.
     """
-    select, metric = context.data.select, context.run.train.early_stop.metric
-    logits = head.logits(select.seen_by(head.reads))
+    adjustment = context.run.posthoc.adjustment
+    if adjustment.rule != "tuned":
+        return adjustment.tau
+    select, name = context.data.select, metric_of_strengths(context.run.train.early_stop.metric)
+    plain = _with_adjustment(context, head, statistics, carried, 0.0)
+    logits = plain.logits(select.seen_by(plain.reads))
     full = torch.zeros(logits.shape[1], dtype=logits.dtype)
     full[statistics.present.cpu()] = carried.to(logits.dtype).cpu()
-    name = metric_of_strengths(metric)
-    values = []
-    for tau in TAUS:
-        log_p = (logits - tau * full).log_softmax(1)
-        found = all_metrics(log_p, select.labels.cpu(), context.rows.counts.cpu(), context.background)
-        values.append(preference(found, name))
-    return TAUS[max(range(len(TAUS)), key=values.__getitem__)]
+
+    def value(strength: float) -> Preference:
+        log_p = (logits - strength * full).log_softmax(1)
+        metrics = all_metrics(log_p, select.labels.cpu(), context.rows.counts.cpu(), context.background)
+        return preference(metrics, name)
+
+    return max(TAUS, key=value)
 
 
 def log_prior_in_logits(loss: LossSpec, statistics: ClassStatistics) -> Tensor:
-    """Log of the prior [C+] that trained logits carry: what the loss saw, less what training added for it."""
+    """Return the log of the prior [C+] that trained logits contain: the loss's prior minus its logit adjustment."""
     adjustment = loss.logit_adjustment
     if adjustment.tau == 0:
         return statistics.log_prior_effective
     return (statistics.log_prior_effective - adjustment.tau * statistics.log_prior(adjustment.prior)).log_softmax(0)
 
 
-def _spread(log_prior: Tensor, statistics: ClassStatistics) -> Tensor:
-    """A prior [C] over all classes from its log over the present ones [C+]."""
+def _over_all_classes(log_prior: Tensor, statistics: ClassStatistics) -> Tensor:
+    """Return the prior [C] over all classes from its log over the present ones [C+]."""
     prior = torch.zeros(len(statistics.counts), dtype=torch.float64)
     prior[statistics.present.cpu()] = log_prior.softmax(0).cpu()
     return prior
 
 
 def _with_layers(context: RunContext, head: TrainedHead) -> tuple[TrainedHead, CrossFitted | None]:
-    """The head under the prior it is meant for, with its layers fitted to rows of trained classes.
+    """Return the head for its deployment prior, with post-hoc layers fitted to rows of trained classes.
 
-    Beside it what layers that did not see them say of the selection rows, where it is these that they are fitted to.
+    If the layers are fitted to validation rows, cross-fitted predictions for these rows are returned as well.
     """
     spec = context.run.posthoc
     prior = spec.deployed(head.class_names, head.priors.present)
@@ -137,8 +135,8 @@ def _with_layers(context: RunContext, head: TrainedHead) -> tuple[TrainedHead, C
     known = concatenated(rows).known()
     if len(known.labels) == 0 and not spec.needs_rows:
         return moved, None
-    whole = moved.fitted_to(known, prior)
+    fitted = moved.fitted_to(known, prior)
     if parts[-1] is not data.select:
-        return whole, None
+        return fitted, None
     also = rows[0] if len(rows) > 1 else None
-    return whole, cross_fitted(moved.layers, rows[-1].logits, rows[-1].labels, select_folds(data), prior, also)
+    return fitted, cross_fitted(moved.layers, rows[-1].logits, rows[-1].labels, select_folds(data), prior, also)

@@ -1,4 +1,4 @@
-"""Which runs are trained together."""
+"""Which runs are trained together in one stack."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ from frostbench.training.spec.stage import EarlyStop
 
 
 def skeleton_of(run: RunSpec) -> str:
-    """What runs have in common that can be trained as one stack.
+    """Return the key that all runs of one stack share.
 
-    Runs of one stack may differ in swept numbers, class weights, the seed beside order_seed, which epoch is kept and
-    what is done after training.
+    Runs of one stack may differ in swept numbers, class weights, seed (with the same order_seed), early stopping and
+    everything after training.
     """
     loss = run.train.loss.model_copy(update={"class_weight": NoWeight()})
     train = run.train.model_copy(update={"loss": loss, "early_stop": EarlyStop()})
@@ -25,15 +25,15 @@ def skeleton_of(run: RunSpec) -> str:
 
 
 def stacks(run: RunSpec) -> bool:
-    """Whether a run can be trained in a stack at all; losses and heads from outside may say that they cannot."""
+    """Return whether a run can be trained in a stack; external losses and heads may opt out."""
     point = run.train.loss.point
     return run.head.classifier.stacks and not (isinstance(point, ExternalLoss) and not point.stacks)
 
 
 def grouped(runs: Sequence[RunSpec], data: Data) -> list[list[int]]:
-    """Places of runs, those together that are trained as one stack; groups in the order of their first run."""
+    """Group run indices into stacks, ordered by the first run of each stack."""
     groups: dict[tuple[str, tuple[str, ...], int], list[int]] = {}
-    for place, run in enumerate(runs):
-        alone = 0 if stacks(run) else place + 1
-        groups.setdefault((skeleton_of(run), columns_of(run, data), alone), []).append(place)
+    for index, run in enumerate(runs):
+        alone = 0 if stacks(run) else index + 1
+        groups.setdefault((skeleton_of(run), columns_of(run, data), alone), []).append(index)
     return list(groups.values())

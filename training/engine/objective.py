@@ -1,4 +1,4 @@
-"""The scalar that a stage of gradient steps minimises, for one head; `training/engine/stack.py` lifts it over many."""
+"""Training objective of one head in a stage of gradient steps; `training/engine/stack.py` vectorises it over heads."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ from frostbench.training.spec.stage import StageSpec
 
 
 def statistics_at(statistics: ClassStatistics, spec: StageSpec, progress: float) -> ClassStatistics:
-    """The statistics at a progress from 0 to 1, where the sampler or the class weights change in training."""
+    """Return the statistics at a progress from 0 to 1; the sampler or the class weights may change during training."""
     if isinstance(spec.sampler, Shuffled) and spec.sampler.draw == "progressive":
         statistics = statistics.under_sampler(shares_of(spec.sampler, statistics.counts.cpu(), progress))
     if not isinstance(spec.loss.weight_schedule, ConstantSchedule):
@@ -34,13 +34,13 @@ def statistics_at(statistics: ClassStatistics, spec: StageSpec, progress: float)
 
 
 class Objective(nn.Module):
-    """The scalar that a stage minimises for one head, whose trainable parts are its submodules.
+    """Training objective of one head, with everything trainable as submodules.
 
     Attributes:
-        core: what stays: the body and the classifier.
-        parts: those of the loss's methods, which are thrown away.
-        views: rows of each image, one after another in a batch; 1 where rows are drawn one by one.
-        affine: mean and scale [D] that preprocessed vectors divided by their units; None before they were measured.
+        core: the body and the classifier, which are kept after training.
+        parts: parts of the loss's methods, which are discarded after training.
+        views: number of consecutive rows in a batch that show the same image; 1 if rows are drawn independently.
+        affine: mean and scale [D] that map preprocessed vectors back to their units, or None before `measure`.
     """
 
     def __init__(
@@ -62,19 +62,19 @@ class Objective(nn.Module):
 
     @property
     def decayed(self) -> frozenset[str]:
-        """Names of the parameters that weight decay shrinks.
+        """Names of the parameters with weight decay.
 
-        Vectors (biases, norms) are not: a decayed output bias would undo a prior. Nor are the weights of cosine
-        classifiers, whose length plays no part.
+        Vectors (biases, norms) have none, because a decayed output bias would undo a prior. Neither have the weights
+        of cosine classifiers, whose norm has no effect.
         """
         cosine = [f"{name}.weight" for name, module in self.named_modules() if isinstance(module, CosineLayer)]
         return frozenset(name for name, p in self.named_parameters() if p.ndim > 1 and name not in cosine)
 
     @torch.no_grad()
     def measure(self, rows: TrainRows) -> None:
-        """Take the statistics of training rows that augmentation needs; they are those of all heads of a stack.
+        """Compute the statistics of the training rows that augmentation needs, once for all heads of a stack.
 
-        Rows that were made up are in no statistic.
+        Synthetic rows are excluded.
         """
         self.affine = mean, scale = rows.preprocess.in_units
         if not self.spec.augment.is_neutral:
@@ -84,12 +84,12 @@ class Objective(nn.Module):
             self.cached = Cached(mean, scale, ranges_in(cached, rows.table_rows))
 
     def prepare(self, rows: TrainRows, measured: "Objective") -> None:
-        """Take the statistics that the first head of a stack measured, and what the methods start from."""
+        """Copy the statistics measured by the first head of a stack, and initialise the parts of the methods."""
         self.channels, self.cached, self.affine = measured.channels, measured.cached, measured.affine
         self.parts.prepare(self.spec.loss, rows, self.statistics, self.core, measured.parts)
 
     def draw(self, x: Tensor, labels: Tensor, generator: torch.Generator) -> Draws:
-        """The random numbers of a step with features x [N, D] and labels [N], drawn where these are."""
+        """Draw the random numbers of a step with features x [N, D] and labels [N], on their device."""
         spec, shape = self.spec, (len(x), x.shape[-1])
         return Draws(
             () if isinstance(spec.frofa, NoFrofa) else spec.frofa.draw(shape, generator, x.dtype),
@@ -100,20 +100,20 @@ class Objective(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, labels: Tensor, index: Tensor, draws: Draws, per_head: PerHead, moment: PerStep
+        self, x: Tensor, labels: Tensor, index: Tensor, draws: Draws, per_head: PerHead, per_step: PerStep
     ) -> tuple[Tensor, Updates]:
-        """The objective of features x [N, D], labels [N] and row numbers [N], and its buffers after the step."""
-        spec, classifier = self._lifted(per_head.numbers)
+        """Return the objective for features x [N, D], labels [N] and row indices [N], and the updated buffers."""
+        spec, classifier = self._with_numbers(per_head.numbers)
         statistics = replace(self.statistics, weight=per_head.weight, log_prior_effective=per_head.log_prior)
-        statistics = statistics_at(statistics, self.spec, moment.progress)
+        statistics = statistics_at(statistics, self.spec, per_step.progress)
         seen = self._augmented(spec, x, draws)
-        hidden, branches = self._hidden(seen, labels, draws, moment)
+        hidden, branches = self._hidden(seen, labels, draws, per_step)
         mix = draws.mix if draws.mix else None
         plain = self.core.body(seen, draws.dropped) if mix and "unmixed" in self.parts.needs else hidden
         step = StepContext(
             core=self.core,
             statistics=statistics,
-            progress=moment.progress,
+            progress=per_step.progress,
             labels=labels,
             label_index=statistics.position[labels],
             index=index,
@@ -132,23 +132,23 @@ class Objective(nn.Module):
     def _value(
         self, spec: StageSpec, classifier: ClassifierSpec, step: StepContext, draws: Draws
     ) -> tuple[Tensor, Updates]:
-        """The objective of a step whose logits are not divided by class temperatures yet, and buffers after it."""
-        class_temperatures, updates = self.parts.class_temperatures(spec.loss, step)
-        if class_temperatures is not None:
-            step = replace(step, logits=divided(step.logits, class_temperatures))
+        """Return the objective of a step before class temperatures are applied, and the updated buffers."""
+        temperatures, updates = self.parts.class_temperatures(spec.loss, step)
+        if temperatures is not None:
+            step = replace(step, logits=divided(step.logits, temperatures))
         effects = self.parts.effects(spec.loss, step, draws.of_parts)
-        margin = self._margin(classifier, step.progress, class_temperatures)
+        margin = self._margin(classifier, step.progress, temperatures)
         point = effects.wrapped(spec.loss.point)
         mean = branched_objective(spec.loss, step.logits, step.branches, step.statistics, step.progress, margin, point)
         value = effects.with_terms(spec.loss.point_weight * mean)
         updates = {f"parts.{name}": buffer for name, buffer in (updates | effects.finished()).items()}
-        if class_temperatures is not self.core.tau:
-            updates["core.tau"] = cast(Tensor, class_temperatures)
+        if temperatures is not self.core.tau:
+            updates |= {"core.tau": cast(Tensor, temperatures)}
         return value, updates
 
     @property
     def decay_rows(self) -> dict[str, Tensor]:
-        """Factors [C, 1] on the weight decay of the classifier's rows, by name, where a method has some."""
+        """Weight-decay factors [C, 1] of the classifier's rows by parameter name; empty if no method has any."""
         factors = self.parts.decay_factors()
         if factors is None:
             return {}
@@ -156,38 +156,36 @@ class Objective(nn.Module):
 
     @property
     def rates(self) -> dict[str, float]:
-        """Factors on the learning rates of parameters that have their own, by name."""
+        """Learning-rate factors by parameter name, for parameters with a rate of their own."""
         return {f"parts.{name}": factor for name, factor in self.parts.rates.items()}
 
     @property
     def row_buffers(self) -> dict[str, Literal["set", "add"]]:
-        """How an update changes each buffer with an entry for every training row, by name."""
+        """How a step updates each buffer with one entry per training row, by name."""
         return {f"parts.{name}": how for name, how in self.parts.row_buffers.items()}
 
-    def _lifted(self, numbers: Mapping[str, Tensor]) -> tuple[StageSpec, ClassifierSpec]:
-        """The specs with a head's own numbers in place."""
+    def _with_numbers(self, numbers: Mapping[str, Tensor]) -> tuple[StageSpec, ClassifierSpec]:
+        """Return the specs with a head's own numbers."""
         if not numbers:
             return self.spec, self.classifier
         within: dict[str, dict[str, Tensor]] = {"train": {}, "classifier": {}}
         for path, number in numbers.items():
-            place, _, rest = path.partition(".")
-            within[place][rest] = number
+            spec, _, rest = path.partition(".")
+            within[spec][rest] = number
         return with_numbers(self.spec, within["train"]), with_numbers(self.classifier, within["classifier"])
 
-    def _margin(self, classifier: ClassifierSpec, progress: float, class_temperatures: Tensor | None) -> Margin | None:
-        """Return the classifier's margin on logits already divided by class temperatures [C], or None without one."""
+    def _margin(self, classifier: ClassifierSpec, progress: float, temperatures: Tensor | None) -> Margin | None:
+        """Return the classifier's margin, or None if it has none; its logits are already divided by temperatures."""
         if not classifier.has_margin:
             return None
         counts, scale = self.statistics.counts[self.statistics.present], cast(Tensor, self.core.classifier.scale)
-        if class_temperatures is None:
-            return lambda logits, label_index: classifier.margined(logits, label_index, counts, scale, progress)
-        divisor = of_present(class_temperatures, self.statistics)
-        return lambda logits, label_index: (
-            classifier.margined(logits * divisor, label_index, counts, scale, progress) / divisor
-        )
+        if temperatures is None:
+            return lambda logits, own: classifier.margined(logits, own, counts, scale, progress)
+        of_class = of_present(temperatures, self.statistics)
+        return lambda logits, own: classifier.margined(logits * of_class, own, counts, scale, progress) / of_class
 
     def _augmented(self, spec: StageSpec, x: Tensor, draws: Draws) -> Tensor:
-        """Features x [N, D] changed at random; what acts on cached vectors is done as if before preprocessing."""
+        """Augment features x [N, D]; FroFA acts on the vectors as they were cached, before preprocessing."""
         if draws.frofa and self.cached is not None and not isinstance(spec.frofa, NoFrofa):
             mean, scale, ranges = self.cached
             x = (spec.frofa(x * scale + mean, ranges, draws.frofa) - mean) / scale

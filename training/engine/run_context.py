@@ -1,4 +1,4 @@
-"""What stays fixed through one run."""
+"""Everything that stays fixed during one run."""
 
 import copy
 import time
@@ -19,19 +19,19 @@ from frostbench.training.run import RunSpec
 
 @dataclass(frozen=True)
 class RunContext:
-    """What stays fixed through one run.
+    """Everything that stays fixed during one run.
 
     Attributes:
-        number: place of the run in the list given to fit.
-        run: its spec.
-        data: what it is trained on.
-        rows: the training rows as it sees them.
+        number: index of the run in the list given to fit.
+        run: spec of the run.
+        data: data that it is trained on.
+        rows: preprocessed training rows.
         background: indices of its background classes.
-        statistics: of the training rows.
-        temperatures: [C] that divide the logits from the start; None where none do.
-        head: what is trained.
-        start: draws first weights, on the CPU.
-        began: when it began, by time.perf_counter.
+        statistics: class statistics of the training rows.
+        temperatures: initial class temperatures [C], or None if no method has any.
+        head: the head to train.
+        start: CPU generator of the initial weights.
+        began: start time by time.perf_counter.
     """
 
     number: int
@@ -47,11 +47,11 @@ class RunContext:
 
     @property
     def seconds(self) -> float:
-        """Wall time since it began."""
+        """Wall time since the run began."""
         return time.perf_counter() - self.began
 
     def with_classifier(self, classifier: Closed) -> "RunContext":
-        """The same with another classifier in its spec, which takes all rows as they are, whatever the sampler."""
+        """Return a copy with another classifier in the spec and the statistics of the rows without the sampler."""
         head = self.run.head.model_copy(update={"classifier": classifier})
         return replace(self, run=self.run.model_copy(update={"head": head}), statistics=self.statistics.unsampled())
 
@@ -74,13 +74,13 @@ def _run_context(number: int, run: RunSpec, data: Data, rows: TrainRows) -> RunC
 
 @torch.no_grad()
 def _temperatures(run: RunSpec, rows: TrainRows, statistics: ClassStatistics) -> Tensor | None:
-    """The class temperatures [C] that divide the logits from the start; None where no method has any."""
-    each = (method.resolved().first_temperatures(rows, statistics) for method in run.train.loss.methods.values())
-    return next((found for found in each if found is not None), None)
+    """Return the initial class temperatures [C], or None if no method has any."""
+    candidates = (method.resolved().first_temperatures(rows, statistics) for method in run.train.loss.methods.values())
+    return next((temperatures for temperatures in candidates if temperatures is not None), None)
 
 
 def _untrained(run: RunSpec, rows: TrainRows, classes: int, start: torch.Generator) -> Head:
-    """The head of a run before training; a classifier that is fitted to rows is still missing."""
+    """Return the head before training; a classifier that does not minimise a loss is a placeholder."""
     spec, preprocess = run.head, copy.deepcopy(rows.preprocess)
     body = spec.body.build(rows.x.shape[-1], start)
     if not spec.classifier.minimises_loss:

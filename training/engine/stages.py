@@ -1,4 +1,4 @@
-"""The stages of gradient steps: whole heads, and then perhaps their classifiers alone."""
+"""Construction of the stages of gradient steps: the first trains heads, a second one only their classifiers."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,18 +27,18 @@ from frostbench.training.spec.stage import EarlyStop, StageSpec
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage of gradient steps does to the heads of a stack.
+    """One stage of gradient steps for the heads of a stack.
 
     Attributes:
-        contexts: the runs.
-        early_stops: which epoch each keeps.
-        floors: the least recall of frequent classes that an epoch of each must have to be kept; None asks for none.
-        stack: their heads.
-        rows: the training rows, made-up ones included.
-        batches: draws the row numbers of one pass, batch by batch, at a progress from 0 to 1.
-        order: draws what the heads share beside the rows, on the CPU.
-        schedule: the course of the learning rate.
-        epochs: the most passes.
+        contexts: contexts of the runs.
+        early_stops: rule of each run that chooses the kept epoch.
+        floors: minimum recall of many-shot classes for an epoch of each run to be kept, or None for no minimum.
+        stack: the heads.
+        rows: the training rows, including synthetic ones.
+        batches: draws the row indices of one pass, batch by batch, at a progress from 0 to 1.
+        order: CPU generator of everything else that the heads share.
+        schedule: learning-rate schedule.
+        epochs: maximum number of passes.
     """
 
     contexts: Sequence[RunContext]
@@ -52,45 +52,45 @@ class Stage:
     epochs: int
 
     @property
-    def ripe(self) -> int:
-        """The pass after which the rate has risen in full and all that comes in late acts; patience counts from there.
+    def patience_start(self) -> int:
+        """Number of the pass from which patience counts: after the warm-up and once all schedules are in full effect.
 
-        Deferred class weights would never act if patience ended training before, and steps of a warm-up are short.
+        Otherwise patience could end training before deferred class weights start, or during the small warm-up steps.
         """
         start = max(self.stack.objectives[0].spec.full_from, self.schedule.warmup)
         return math.ceil(round(start * self.epochs, 9))
 
-    def stretched(self, patience: int) -> int:
-        """Passes for a patience in epochs of the schedule, where min_steps asks for more of them: as many more."""
+    def scaled_patience(self, patience: int) -> int:
+        """Return the patience in passes, scaled up by the same factor as the epochs if min_steps raises them."""
         return math.ceil(patience * self.epochs / self.schedule.epochs)
 
 
 def first_stage(contexts: Sequence[RunContext]) -> Stage:
-    """The stage that trains whole heads."""
-    one, x = contexts[0], contexts[0].rows.x
+    """Build the stage that trains body and classifier."""
+    first, x = contexts[0], contexts[0].rows.x
     with torch.no_grad():
-        select = one.head.preprocess(one.data.select.features(one.rows.columns))
+        select = first.head.preprocess(first.data.select.features(first.rows.columns))
     objectives = []
     for context in contexts:
-        _place(context)
-        # A copy, for temperatures may move with training.
-        class_temperatures = None if context.temperatures is None else context.temperatures.clone()
-        core = Core(context.head.body, context.head.classifier, class_temperatures)
+        _initialise_from_rows(context)
+        # Copied because temperatures may change during training.
+        temperatures = None if context.temperatures is None else context.temperatures.clone()
+        core = Core(context.head.body, context.head.classifier, temperatures)
         objectives.append(_objective(context.run.train, context, core, context.statistics))
-    objectives[0].measure(one.rows)
+    objectives[0].measure(first.rows)
     for objective in objectives:
-        objective.prepare(one.rows, objectives[0])
+        objective.prepare(first.rows, objectives[0])
     return _stage(contexts, objectives, Features(x, select, True), 1, [None] * len(contexts))
 
 
 @torch.no_grad()
-def _place(context: RunContext) -> None:
-    """Start a classifier from the training rows, where its spec says how."""
+def _initialise_from_rows(context: RunContext) -> None:
+    """Initialise a cosine classifier from the training rows as its spec defines."""
     classifier: Classifier = context.run.head.classifier
     if classifier.is_cosine:
         head = context.head
         x = context.rows.x
-        # A start that reads more than labels was refused for streamed rows (frostbench.training.checks.streaming).
+        # Streamed rows allow only initialisations that need no features (frostbench.training.checks.streaming).
         hidden = head.body(x) if isinstance(x, Tensor) else torch.empty(0, head.body.width)
         rows = context.rows.for_classifier(hidden, context.statistics, context.data.class_names)
         classifier.start(head.classifier, rows, context.start)
@@ -98,13 +98,13 @@ def _place(context: RunContext) -> None:
 
 @torch.no_grad()
 def second_stage(contexts: Sequence[RunContext], recalls: Sequence[float | None]) -> Stage:
-    """The stage that trains classifiers, or factors on their logits, with all before them frozen.
+    """Build the stage that trains classifiers, or factors on their logits, with everything before them frozen.
 
-    A fresh classifier takes the place of the old one in its head.
+    A classifier that is trained from scratch replaces the old one in its head.
 
     Args:
-        contexts: the runs, with their heads as the first stage left them.
-        recalls: of frequent classes, by these heads; None where no class is frequent.
+        contexts: the runs, with the heads of the first stage.
+        recalls: recall of many-shot classes of each head, or None if there are no such classes.
     """
     fronts, select, objectives = [], [], []
     for context in contexts:
@@ -113,68 +113,68 @@ def second_stage(contexts: Sequence[RunContext], recalls: Sequence[float | None]
         fronts.append(front)
         select.append(front(head.preprocess(context.data.select.features(rows.columns))))
         if second.starts_anew:
-            _renew(context)
+            _replace_classifier(context)
         core = second.core(head, len(context.data.class_names))
         spec, statistics = second.stage_spec(context.run.train), second.statistics(context.statistics)
         objectives.append(_objective(spec, context, core, statistics))
     features = Features(fronted(contexts[0].rows.x, fronts), torch.stack(select), False)
-    floors = [stepped_second(s.run).floor(recall) for s, recall in zip(contexts, recalls, strict=True)]
+    floors = [stepped_second(c.run).floor(recall) for c, recall in zip(contexts, recalls, strict=True)]
     return _stage(contexts, objectives, features, 2, floors)
 
 
-def _renew(context: RunContext) -> None:
-    """Put an untrained classifier in the place of a head's."""
+def _replace_classifier(context: RunContext) -> None:
+    """Replace the classifier of a head by an untrained one."""
     head, spec = context.head, context.run.head.classifier
     built = spec.build(head.body.width, len(context.data.class_names), context.start)
     head.classifier = built.to(context.rows.x.device, context.rows.x.dtype)
-    _place(context)
+    _initialise_from_rows(context)
 
 
 def stepped_second(run: RunSpec) -> SteppedStage:
-    """The second stage of a run, which takes gradient steps.
+    """Return the second stage of a run, which must take gradient steps.
 
     Raises:
         TypeError: it takes none.
     """
     if not isinstance(run.second, SteppedStage):
-        raise TypeError(f"second stage {run.second.kind} takes no gradient steps.")
+        raise TypeError(f"Second stage {run.second.kind} takes no gradient steps.")
     return run.second
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """What a sampler draws: rows, or images whose views come together.
+class _SamplingUnits:
+    """Units that a sampler draws: single rows, or images with all their views.
 
     Attributes:
-        rows: [U, V] row numbers of the views of each, one where rows are drawn.
-        labels: [U].
+        rows: row indices [U, V] of the views of each unit; V is 1 for single rows.
+        labels: labels [U].
     """
 
     rows: Tensor
     labels: Tensor
 
     @classmethod
-    def of(cls, spec: StageSpec, rows: TrainRows) -> "_Drawn":
-        """What the sampler of a stage draws of rows."""
+    def of(cls, spec: StageSpec, rows: TrainRows) -> "_SamplingUnits":
+        """Return the units that the sampler of a stage draws from rows."""
         labels = rows.labels.cpu()
         if spec.views == "together" and rows.images is not None:
-            found = rows_of_images(rows.images.cpu())
-            return cls(found, labels[found[:, 0]])
+            views = rows_of_images(rows.images.cpu())
+            return cls(views, labels[views[:, 0]])
         return cls(torch.arange(len(labels))[:, None], labels)
 
     @property
     def views(self) -> int:
-        """Rows of each."""
+        """Number of rows of each unit."""
         return self.rows.shape[1]
 
     def batches(self, spec: StageSpec, order: torch.Generator, progress: float) -> list[Tensor]:
-        """Row numbers of the batches of one pass at a progress from 0 to 1."""
+        """Draw the row indices of the batches of one pass at a progress from 0 to 1."""
         size = max(1, spec.schedule.batch_size // self.views)
-        return [self.rows[each].flatten() for each in batches_of(spec.sampler, self.labels, size, order, progress)]
+        return [self.rows[units].flatten() for units in batches_of(spec.sampler, self.labels, size, order, progress)]
 
 
-def _judged(early_stop: EarlyStop, context: RunContext) -> EarlyStop:
-    """How epochs are chosen on the selection rows that there are."""
+def _with_resolved_metric(early_stop: EarlyStop, context: RunContext) -> EarlyStop:
+    """Return the rule with metric auto replaced by what it means on the validation rows."""
     metric = epochs_metric(early_stop.metric, context.data.select.labels, context.background)
     return early_stop.model_copy(update={"metric": metric})
 
@@ -188,22 +188,22 @@ def _stage(
     contexts: Sequence[RunContext],
     objectives: Sequence[Objective],
     features: Features,
-    place: int,
+    number: int,
     floors: Sequence[float | None],
 ) -> Stage:
-    """The stage of runs that share all but their numbers."""
-    one, spec = contexts[0], objectives[0].spec
+    """Build stage 1 or 2 of runs that differ only in their numbers."""
+    first, spec = contexts[0], objectives[0].spec
     device = features.train.device
-    order = generator(one.run.order, "order", place)
-    noises = [generator(s.run.seed, "noise", place, device) for s in contexts]
-    drawn = _Drawn.of(spec, one.rows)
+    order = generator(first.run.order, "order", number)
+    noises = [generator(c.run.seed, "noise", number, device) for c in contexts]
+    units = _SamplingUnits.of(spec, first.rows)
     for objective in objectives:
-        objective.views = drawn.views
+        objective.views = units.views
 
     def batches(progress: float) -> Sequence[Tensor]:
-        return [rows.to(device) for rows in drawn.batches(spec, order, progress)]
+        return [rows.to(device) for rows in units.batches(spec, order, progress)]
 
-    early_stops = [_judged(o.spec.early_stop, s) for o, s in zip(objectives, contexts, strict=True)]
+    early_stops = [_with_resolved_metric(o.spec.early_stop, c) for o, c in zip(objectives, contexts, strict=True)]
     stack = Stack(objectives, noises, features)
-    epochs = spec.epochs_for(one.rows.table_rows)
-    return Stage(contexts, early_stops, floors, stack, one.rows, batches, order, spec.schedule, epochs)
+    epochs = spec.epochs_for(first.rows.table_rows)
+    return Stage(contexts, early_stops, floors, stack, first.rows, batches, order, spec.schedule, epochs)

@@ -1,4 +1,4 @@
-"""What a step of an objective is given beside its rows: random numbers, numbers of a head's own, and its moment."""
+"""Inputs of a training step besides its rows: random numbers, values per head and values per step."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from frostbench.training.losses.scores import Branch
 
 
 class Draws(NamedTuple):
-    """The random numbers of one step; what a stage does not use is empty."""
+    """Random numbers of one step; those that a stage does not use are empty."""
 
     frofa: FrofaDraw | tuple[()]
     augment: AugmentDraw | tuple[()]
@@ -24,12 +24,12 @@ class Draws(NamedTuple):
 
 
 class PerHead(NamedTuple):
-    """What a head has for itself in a stack, beside its parameters.
+    """Values of one head in a stack, besides its parameters.
 
     Attributes:
-        numbers: swept numbers by dotted path, 0-d; empty where the specs' own hold.
-        weight: [C+] class weights.
-        log_prior: [C+] log of the prior that the loss sees.
+        numbers: swept numbers by dotted path, 0-d; empty if the numbers of the specs apply.
+        weight: class weights [C+].
+        log_prior: log [C+] of the prior that the loss sees.
     """
 
     numbers: Mapping[str, Tensor]
@@ -38,7 +38,7 @@ class PerHead(NamedTuple):
 
 
 class Cached(NamedTuple):
-    """How preprocessed vectors were cached, in units: as x * scale + mean, within ranges over the training rows."""
+    """Map from preprocessed vectors to cached ones in units, x * scale + mean, and the ranges of the training rows."""
 
     mean: Tensor
     scale: Tensor
@@ -46,13 +46,13 @@ class Cached(NamedTuple):
 
 
 class PerStep(NamedTuple):
-    """What the heads of a stack share in one step.
+    """Values that the heads of a stack share in one step.
 
     Attributes:
         layer: blocks before a mixing.
-        progress: from 0 to 1.
-        partners: [B] classes that share the labels of the step's rows; None where no label is shared.
-        shares: [B] of each label that is the row's own; None likewise.
+        progress: progress of the stage, from 0 to 1.
+        partners: second class [B] of each row's label, or None if no row has a mixed label.
+        shares: share [B] of each row's own class in its label, or None if no row has a mixed label.
     """
 
     layer: int
@@ -61,7 +61,7 @@ class PerStep(NamedTuple):
     shares: Tensor | None = None
 
     def branches(self, labels: Tensor) -> tuple[Branch, ...]:
-        """The labels [B] of rows that are not mixed in the step, with their shares: two where views share them."""
+        """Return the labels [B] of rows without mixup, with their shares; a second branch holds the partner classes."""
         if self.partners is None or self.shares is None:
             return (Branch(labels, torch.ones_like(labels)),)
         return Branch(labels, self.shares), Branch(self.partners, 1 - self.shares)

@@ -1,4 +1,4 @@
-"""What heads of a stack have in common, and what each has for itself."""
+"""Tensors with a leading dimension of K heads, and what the heads of a stack share."""
 
 import copy
 from collections.abc import Sequence
@@ -14,35 +14,35 @@ from frostbench.training.engine.step_inputs import PerHead
 
 
 def lifted_numbers(objective: Objective) -> dict[str, float]:
-    """The swept numbers that a step reads, by dotted path; learning rates and the like are the optimiser's."""
+    """Return the swept numbers that an objective reads, by dotted path; those of the optimiser are excluded."""
     outside = ("train.optim.", "train.mixup.alpha", "train.ema")
-    found = {f"train.{path}": number for path, number in numbers(objective.spec).items()}
-    found |= {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
-    return {path: number for path, number in found.items() if not path.startswith(outside)}
+    swept = {f"train.{path}": number for path, number in numbers(objective.spec).items()}
+    swept |= {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
+    return {path: number for path, number in swept.items() if not path.startswith(outside)}
 
 
-def own_of(objectives: Sequence[Objective]) -> PerHead:
-    """What the heads have for themselves, [K, ...]; numbers that are the same for all stay in the specs."""
-    each = [lifted_numbers(o) for o in objectives]
+def per_head_of(objectives: Sequence[Objective]) -> PerHead:
+    """Stack the per-head values into [K, ...]; numbers that are equal for all heads stay in the specs."""
+    numbers_of_heads = [lifted_numbers(o) for o in objectives]
     like = next(objectives[0].parameters())
-    differing = [path for path in each[0] if len({found[path] for found in each}) > 1]
-    lifted = {path: like.new_tensor([found[path] for found in each]) for path in differing}
+    differing = [path for path in numbers_of_heads[0] if len({head[path] for head in numbers_of_heads}) > 1]
+    lifted = {path: like.new_tensor([head[path] for head in numbers_of_heads]) for path in differing}
     statistics = [o.statistics for o in objectives]
     weight = torch.stack([f.weight for f in statistics])
     return PerHead(lifted, weight, torch.stack([f.log_prior_effective for f in statistics]))
 
 
 def first(per_head: PerHead) -> PerHead:
-    """What the first of several heads has for itself, whose numbers are those of its specs."""
+    """Return the values of the first head, whose numbers are those of its specs."""
     return PerHead({}, per_head.weight[0], per_head.log_prior[0])
 
 
 def sources_of(
     objectives: Sequence[Objective], noises: Sequence[torch.Generator]
 ) -> tuple[list[torch.Generator], list[int]]:
-    """Generators to draw from, and which of them each head uses: heads with the same draws share one.
+    """Return the distinct generators and the index of the one that each head uses.
 
-    A generator that starts in the same state, asked for the same things, gives the same numbers.
+    Heads share a generator if theirs start in the same state and draw the same things.
     """
     keys = [(g.initial_seed(), o.spec.mixup.alpha) for o, g in zip(objectives, noises, strict=True)]
     distinct = list(dict.fromkeys(keys))
@@ -50,7 +50,7 @@ def sources_of(
 
 
 def wide_copy(objective: Objective) -> Objective:
-    """A copy that stands for all heads; its own parameters are never read."""
+    """Copy an objective as the template of all heads; its own parameters are never read."""
     template = copy.deepcopy(objective)
     for module in template.modules():
         if isinstance(module, Dense):
@@ -59,7 +59,7 @@ def wide_copy(objective: Objective) -> Objective:
 
 
 def leading(items: Sequence[Any]) -> Any:
-    """Trees of the same shape as one whose tensors lead with a dimension for the items."""
+    """Stack trees of the same structure into one, whose tensors have a leading dimension of the items."""
     first = items[0]
     if isinstance(first, Tensor):
         return torch.stack(list(items))

@@ -248,7 +248,7 @@ class FedlasPart(LossPart[Fedlas]):
             return
         rows = setup.rows
         affine = rows.preprocess.in_units
-        norms = torch.cat([method.confidence(as_cached(p, affine), p).double() for p in rows.pieces(made_up=True)])
+        norms = torch.cat([method.confidence(as_cached(p, affine), p).double() for p in rows.pieces(synthetic=True)])
         self.norms = torch.stack([norms.mean(), norms.std()]).to(self.norms)
 
     def draw(self, method: Fedlas, rows: int, generator: torch.Generator) -> Any:

@@ -1,6 +1,6 @@
-"""Calibration errors over bins: the gap between confidence [N] and being right [N], in equal or equally full bins.
+"""Calibration errors over bins: gaps between confidence [N] and correctness [N], in equal-width or equal-mass bins.
 
-Rows may have weights [N, B], such as how often each came up in B resamples; every value is then one for each of them.
+Rows may have weights [N, B], such as their counts in B bootstrap resamples; every value then has shape [B].
 """
 
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def one_each(rows: int, weights: Floats | None) -> Floats:
-    """Weights [N, B]; where none are given each row counts once, and B is 1.
+def checked_weights(rows: int, weights: Floats | None) -> Floats:
+    """Return the weights [N, B], or ones [N, 1] if there are none.
 
     Raises:
         ValueError: there are no rows.
     """
     if rows == 0:
-        raise ValueError("calibration is measured on one row or more, however: none came. Check the split.")
+        raise ValueError("Calibration metrics need at least one row, got none. Check the split.")
     return np.ones((rows, 1)) if weights is None else weights
 
 
 def bin_of(values: Floats, bins: int = ECE_BINS) -> Ints:
-    """Number of the equal bin of [0, 1] that holds each value, closed on the right; the first also holds 0.
+    """Return the index of each value's equal-width bin of [0, 1], closed on the right; the first bin also holds 0.
 
     >>> bin_of(np.array([0.0, 0.25, 0.26, 1.0]), bins=4)
     array([0, 0, 1, 3])
@@ -37,24 +37,24 @@ def bin_of(values: Floats, bins: int = ECE_BINS) -> Ints:
     return np.clip(np.ceil(values * bins).astype(np.int64) - 1, 0, bins - 1)
 
 
-def sums_by(place: Ints, places: int, weights: Floats) -> Floats:
-    """Sums [places, B] of weights [N, B] by the place of each row [N]."""
-    return np.asarray(placed(place, places) @ weights)
+def sums_by(index: Ints, count: int, weights: Floats) -> Floats:
+    """Sum weights [N, B] by the group index of each row [N] into [count, B]."""
+    return np.asarray(group_matrix(index, count) @ weights)
 
 
-def placed(place: Ints, places: int) -> Any:
-    """Sparse [places, N] that sums the rows of an array by their place [N]."""
-    rows = len(place)
-    return coo_array((np.ones(rows), (place, np.arange(rows))), shape=(places, rows)).tocsr()
+def group_matrix(index: Ints, count: int) -> Any:
+    """Return the sparse matrix [count, N] that sums the rows of an array by their group index [N]."""
+    rows = len(index)
+    return coo_array((np.ones(rows), (index, np.arange(rows))), shape=(count, rows)).tocsr()
 
 
 @dataclass(frozen=True)
 class BinSums:
-    """What falls into each of M bins of confidence, for each of B weightings of the rows.
+    """Sums over the rows in each of M confidence bins, for B weightings of the rows.
 
     Attributes:
-        rows: [M, B] rows.
-        gaps: [M, B] sums of confidence less 1 where the prediction was right, and less 0 where it was wrong.
+        rows: [M, B] number of rows.
+        gaps: [M, B] sum of confidence minus correctness (1 or 0).
     """
 
     rows: Floats
@@ -62,68 +62,68 @@ class BinSums:
 
     @classmethod
     def of(cls, confidences: Floats, right: Bools, bins: int = ECE_BINS, weights: Floats | None = None) -> "BinSums":
-        """Sort rows into equal bins, closed on the right.
+        """Sort rows into equal-width bins, closed on the right.
 
         Raises:
             ValueError: there are no rows.
         """
-        each, place = one_each(len(confidences), weights), bin_of(confidences, bins)
-        return cls(sums_by(place, bins, each), sums_by(place, bins, each * (confidences - right)[:, None]))
+        weights, index = checked_weights(len(confidences), weights), bin_of(confidences, bins)
+        return cls(sums_by(index, bins, weights), sums_by(index, bins, weights * (confidences - right)[:, None]))
 
     @property
     def total(self) -> Floats:
-        """[B] all rows."""
+        """Number [B] of all rows."""
         return np.asarray(self.rows.sum(0))
 
     @property
     def ece(self) -> Floats:
-        """Expected calibration error [B]: the mean size of the gap. Naeini et al., AAAI 2015."""
+        """Expected calibration error [B]: the mean absolute gap. Naeini et al., AAAI 2015."""
         return np.asarray(np.abs(self.gaps).sum(0) / self.total)
 
     @property
     def over(self) -> Floats:
-        """The part of the ECE [B] that lies in bins with more confidence than accuracy."""
+        """The part of the ECE [B] from bins whose confidence exceeds their accuracy."""
         return np.asarray(np.maximum(self.gaps, 0).sum(0) / self.total)
 
     @property
     def under(self) -> Floats:
-        """The part of the ECE [B] that lies in bins with less confidence than accuracy; both parts sum to it."""
+        """The part of the ECE [B] from bins whose accuracy exceeds their confidence; both parts sum to the ECE."""
         return np.asarray(np.maximum(-self.gaps, 0).sum(0) / self.total)
 
     @property
     def mce(self) -> Floats:
-        """Maximum calibration error [B]: the largest gap of a bin that has rows. Naeini et al., AAAI 2015."""
+        """Maximum calibration error [B]: the largest mean gap of a non-empty bin. Naeini et al., AAAI 2015."""
         return np.asarray(np.abs(self._means).max(0))
 
     @property
     def rmsce(self) -> Floats:
-        """Root of the mean squared gap [B]. Hendrycks et al., "Deep anomaly detection …", ICLR 2019, appendix."""
+        """Root mean squared gap [B]. Hendrycks et al., "Deep anomaly detection …", ICLR 2019, appendix."""
         return np.asarray(np.sqrt((self.rows * self._means**2).sum(0) / self.total))
 
     @property
     def _means(self) -> Floats:
-        """[M, B] mean gap of each bin, 0 where it has no rows."""
+        """Mean gap [M, B] of each bin; 0 for empty bins."""
         return np.divide(self.gaps, self.rows, out=np.zeros_like(self.gaps), where=self.rows > 0)
 
 
 def adaptive_ece(confidences: Floats, right: Bools, bins: int = ECE_BINS, weights: Floats | None = None) -> Floats:
-    """ECE [B] over bins of equally many rows, ordered by confidence and, among equal ones, by place.
+    """Compute the ECE [B] over equal-mass bins, with rows sorted by confidence (stable for ties).
 
     Nguyen and O'Connor, "Posterior calibration and exploratory analysis for natural language processing models", EMNLP
-    2015. Of n rows the first n mod M bins have one row more than the others; where there are fewer rows than bins, the
-    rest of the bins stays empty.
+    2015. Of n rows the first n mod M bins have one row more than the others; with fewer rows than bins, the remaining
+    bins are empty.
 
-    A row with a whole weight stands for that many copies, which may fall into two bins. They share one gap, so the sum
-    of gaps up to a border between copies is linear between those up to whole rows.
+    A row with an integer weight stands for that many copies, which may fall into two bins. The copies share one gap,
+    so the cumulative gap at a border between copies is interpolated linearly.
 
     Raises:
         ValueError: there are no rows.
     """
     order = np.argsort(confidences, kind="stable")
-    each = one_each(len(confidences), weights)[order]
-    start = np.zeros((1, each.shape[1]))
-    rows = np.concatenate([start, each.cumsum(0)])
-    gaps = np.concatenate([start, (each * (confidences - right)[order][:, None]).cumsum(0)])
+    weights = checked_weights(len(confidences), weights)[order]
+    start = np.zeros((1, weights.shape[1]))
+    rows = np.concatenate([start, weights.cumsum(0)])
+    gaps = np.concatenate([start, (weights * (confidences - right)[order][:, None]).cumsum(0)])
     total = rows[-1]
     number = np.arange(bins + 1)[:, None]
     borders = number * (total // bins) + np.minimum(number, total % bins)
@@ -132,18 +132,18 @@ def adaptive_ece(confidences: Floats, right: Bools, bins: int = ECE_BINS, weight
 
 
 def official_adaptive_ece(confidences: Floats, right: Bools, bins: int = ECE_BINS) -> float:
-    """Adaptive ECE as papers of losses for calibration computed it: only to set a figure beside theirs.
+    """Compute the adaptive ECE as papers on calibration losses do, only for comparison with their figures.
 
-    Bin edges are interpolated between sorted confidences, the first is the lowest confidence, and a bin holds what lies
-    above its lower edge. So the row with the lowest confidence is in no bin, and among ties bins may be empty: with few
-    rows the value differs much from `adaptive_ece`.
+    Bin edges are interpolated between sorted confidences, starting at the lowest one, and bins are open on the left.
+    So the row with the lowest confidence is in no bin, and ties may leave bins empty: with few rows the value differs
+    considerably from `adaptive_ece`.
 
     Raises:
         ValueError: there are no rows.
     """
-    one_each(rows := len(confidences), None)
+    checked_weights(rows := len(confidences), None)
     edges = np.interp(np.linspace(0, rows, bins + 1), np.arange(rows), np.sort(confidences))
-    place = np.searchsorted(edges, confidences, side="left") - 1
-    inside = place >= 0
-    gaps = np.bincount(place[inside], (confidences - right)[inside], minlength=bins)
+    index = np.searchsorted(edges, confidences, side="left") - 1
+    inside = index >= 0
+    gaps = np.bincount(index[inside], (confidences - right)[inside], minlength=bins)
     return float(np.abs(gaps).sum() / rows)

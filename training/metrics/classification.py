@@ -1,4 +1,4 @@
-"""Metrics: pure functions of log-probabilities [N, C], or of predicted classes [N], and labels [N]."""
+"""Classification metrics of log-probabilities [N, C] or predicted classes [N] against labels [N]."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,18 +11,18 @@ from frostbench.training.metrics.counts import class_sets, f1, precision, recall
 
 ECE_BINS = 15
 METRIC_DECIMALS, NLL_DECIMALS = 9, 6
-"""Decimals to which a metric, and the NLL that decides where it ties, are compared where something is chosen."""
+"""Decimals to which metrics, and the NLL that breaks ties, are compared when something is chosen."""
 
 
 @dataclass(frozen=True)
 class PerClass:
-    """One value per class, each [C]; precision, recall and F1 are 0 where their denominator is.
+    """Metrics per class, each [C]; precision, recall and F1 are 0 if their denominator is 0.
 
     Attributes:
-        support: rows of the class.
-        predicted: rows predicted as the class.
-        precision: right among the predicted.
-        recall: right among the rows of the class.
+        support: number of rows of the class.
+        predicted: number of rows predicted as the class.
+        precision: share of the predicted rows that are correct.
+        recall: share of the rows of the class that are correct.
         f1: harmonic mean of precision and recall.
     """
 
@@ -34,7 +34,7 @@ class PerClass:
 
 
 def confusion(labels: Tensor, predicted: Tensor, classes: int) -> Tensor:
-    """Counts [C, C] int64: row is the label, column the prediction.
+    """Return the confusion matrix [C, C] int64, with labels as rows and predictions as columns.
 
     >>> confusion(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), 2)
     tensor([[1, 0],
@@ -44,7 +44,7 @@ def confusion(labels: Tensor, predicted: Tensor, classes: int) -> Tensor:
 
 
 def per_class(table: Tensor) -> PerClass:
-    """Precision, recall and F1 of each class from a confusion matrix [C, C]."""
+    """Compute precision, recall and F1 of each class from a confusion matrix [C, C]."""
     right, support, predicted = table.diagonal().double(), table.sum(1), table.sum(0)
     scores = precision(right, predicted), recall(right, support), f1(right, support, predicted)
     return PerClass(support, predicted, *scores)
@@ -53,53 +53,53 @@ def per_class(table: Tensor) -> PerClass:
 def decision_metrics(
     labels: Tensor, predicted: Tensor, train_counts: Tensor, background: Sequence[int] = ()
 ) -> dict[str, float | None]:
-    """Metrics of predicted classes [N] against labels [N]; None where a metric has no class to average.
+    """Compute metrics of predicted classes [N] against labels [N]; None if a metric has no class to average over.
 
-    Foreground metrics average over the foreground classes with rows, on all rows, so that a background row that is
-    taken for a foreground class counts against that class. `macro_f1_fg_all` also averages over foreground classes
-    that have training rows only.
+    Foreground metrics average over the foreground classes with rows, but are computed on all rows, so that a
+    background row predicted as a foreground class lowers the precision of that class. `macro_f1_fg_all` also includes
+    foreground classes that have only training rows.
 
     Args:
         labels: class indices [N].
         predicted: class indices [N].
-        train_counts: training rows per class [C]; they decide which classes are many, medium and few.
-        background: class indices left out of the foreground.
+        train_counts: training rows per class [C], which define the many-, medium- and few-shot classes.
+        background: class indices excluded from the foreground.
 
     Raises:
         ValueError: there are no rows.
     """
     if len(labels) == 0:
-        raise ValueError("metrics need at least one row, however: none came. Check the split.")
+        raise ValueError("Metrics need at least one row, got none. Check the split.")
     classes = len(train_counts)
-    each = per_class(confusion(labels, predicted, classes))
-    chosen = class_sets(each.support, train_counts, background)
-    fg, seen = chosen["fg"], chosen["seen"]
-    weight = each.support * fg
+    scores = per_class(confusion(labels, predicted, classes))
+    sets = class_sets(scores.support, train_counts, background)
+    fg, seen = sets["fg"], sets["seen"]
+    weight = scores.support * fg
     return {
-        "macro_f1_fg": _mean(each.f1, fg),
-        "macro_f1_fg_all": _mean(each.f1, chosen["fg_known"]),
-        "weighted_f1_fg": float((each.f1 * weight).sum() / weight.sum()) if fg.any() else None,
-        "macro_precision_fg": _mean(each.precision, fg),
-        "macro_recall_fg": _mean(each.recall, fg),
+        "macro_f1_fg": _mean(scores.f1, fg),
+        "macro_f1_fg_all": _mean(scores.f1, sets["fg_known"]),
+        "weighted_f1_fg": float((scores.f1 * weight).sum() / weight.sum()) if fg.any() else None,
+        "macro_precision_fg": _mean(scores.precision, fg),
+        "macro_recall_fg": _mean(scores.recall, fg),
         "accuracy": float((labels == predicted).double().mean()),
-        "balanced_accuracy": _mean(each.recall, seen),
-        "recall_many": _mean(each.recall, chosen["many"]),
-        "recall_medium": _mean(each.recall, chosen["medium"]),
-        "recall_few": _mean(each.recall, chosen["few"]),
+        "balanced_accuracy": _mean(scores.recall, seen),
+        "recall_many": _mean(scores.recall, sets["many"]),
+        "recall_medium": _mean(scores.recall, sets["medium"]),
+        "recall_few": _mean(scores.recall, sets["few"]),
         "n_fg_evaluated": float(fg.sum()),
     }
 
 
 def probability_metrics(log_p: Tensor, labels: Tensor, predicted: Tensor | None = None) -> dict[str, float | None]:
-    """NLL, Brier score and ECE of log-probabilities [N, C] against labels [N].
+    """Compute NLL, Brier score and ECE of log-probabilities [N, C] against labels [N].
 
-    Rows whose class has probability 0 because it was never trained have no finite likelihood: the NLL leaves them
-    out and `n_untrained` counts them.
+    Rows of untrained classes have probability 0 and no finite likelihood: the NLL excludes them, and `n_untrained`
+    counts them.
     """
-    own = log_p.double().gather(1, labels[:, None]).squeeze(1)
-    finite = own.isfinite()
+    label_log_p = log_p.double().gather(1, labels[:, None]).squeeze(1)
+    finite = label_log_p.isfinite()
     return {
-        "nll": float(-own[finite].mean()) if finite.any() else None,
+        "nll": float(-label_log_p[finite].mean()) if finite.any() else None,
         "brier": float(brier(log_p, labels).mean()),
         "ece": expected_calibration_error(*confidence(log_p, labels, predicted)),
         "n_untrained": float((~finite).sum()),
@@ -107,32 +107,32 @@ def probability_metrics(log_p: Tensor, labels: Tensor, predicted: Tensor | None 
 
 
 def brier(log_p: Tensor, labels: Tensor) -> Tensor:
-    """Brier score of each row [N]: squared distance of the probabilities [N, C] to the one-hot label.
+    """Compute the Brier score of each row [N]: squared distance of the probabilities [N, C] to the one-hot label.
 
     Brier, "Verification of forecasts expressed in terms of probability", 1950; from 0 to 2.
     """
     p = log_p.double().exp()
-    own = p.gather(1, labels[:, None]).squeeze(1)
-    return p.square().sum(1) - own.square() + (1 - own).square()
+    label_p = p.gather(1, labels[:, None]).squeeze(1)
+    return p.square().sum(1) - label_p.square() + (1 - label_p).square()
 
 
 def confidence(log_p: Tensor, labels: Tensor, predicted: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Confidence [N] of the predicted class and whether it is right [N], both float64.
+    """Return the confidence [N] of the predicted class and whether it is correct [N], both float64.
 
-    The class with the largest probability is predicted where no other classes [N] came.
+    Without predicted classes [N], the most probable class is predicted.
     """
-    chosen = log_p.argmax(1) if predicted is None else predicted
-    own = log_p.double().gather(1, chosen[:, None]).squeeze(1)
-    return own.exp(), (chosen == labels).double()
+    predicted = log_p.argmax(1) if predicted is None else predicted
+    predicted_log_p = log_p.double().gather(1, predicted[:, None]).squeeze(1)
+    return predicted_log_p.exp(), (predicted == labels).double()
 
 
 def confidence_bin(confidences: Tensor, bins: int = ECE_BINS) -> Tensor:
-    """Index [N] of the equal-width bin, closed on the right, that holds each confidence [N]."""
+    """Return the index [N] of each confidence's equal-width bin, closed on the right."""
     return ((confidences * bins).ceil().long() - 1).clamp(0, bins - 1)
 
 
 def expected_calibration_error(confidences: Tensor, right: Tensor, bins: int = ECE_BINS) -> float:
-    """Mean gap of confidence [N] and accuracy, over equal-width bins closed on the right, weighted by their rows.
+    """Compute the row-weighted mean gap between confidence [N] and accuracy over equal-width bins closed on the right.
 
     Naeini et al., "Obtaining well calibrated probabilities using Bayesian binning", AAAI 2015.
 
@@ -152,41 +152,41 @@ def all_metrics(
     background: Sequence[int] = (),
     predicted: Tensor | None = None,
 ) -> dict[str, float | None]:
-    """Decision and probability metrics of log-probabilities [N, C] against labels [N].
+    """Compute decision and probability metrics of log-probabilities [N, C] against labels [N].
 
-    The class with the largest probability is predicted where no other classes [N] came.
+    Without predicted classes [N], the most probable class is predicted.
     """
-    chosen = log_p.argmax(1) if predicted is None else predicted
-    decided = decision_metrics(labels, chosen, train_counts, background)
-    return decided | probability_metrics(log_p, labels, predicted)
+    predicted = log_p.argmax(1) if predicted is None else predicted
+    decisions = decision_metrics(labels, predicted, train_counts, background)
+    return decisions | probability_metrics(log_p, labels, predicted)
 
 
 def to_raise(metrics: Mapping[str, float | None], name: str) -> float:
-    """The metric that decides, as a number to be raised.
+    """Return a metric as a number for which higher is better.
 
     Raises:
-        ValueError: no row belongs to a class that it counts.
+        ValueError: no row belongs to a class that the metric counts.
     """
-    found = metrics[name]
-    if found is None:
+    value = metrics[name]
+    if value is None:
         raise ValueError(
-            f"choices are made by {name} of the selection rows, however: none of them belongs to a class it counts. "
-            "Choose another train.early_stop.metric, or a split with more selection rows."
+            f"Choices by {name} need validation rows of a class that it counts, but there are none. Choose another "
+            "train.early_stop.metric, or a split with more validation rows."
         )
-    return -found if name == "nll" else found
+    return -value if name == "nll" else value
 
 
 Preference = tuple[float, float]
-"""What decides between epochs or settings, to be raised: the metric, and where it ties minus the NLL."""
+"""Sort key of epochs or settings, higher is better: the metric, with the negative NLL as tie-breaker."""
 NOTHING: Preference = (-math.inf, -math.inf)
-"""What everything is preferred to."""
+"""The lowest preference."""
 
 
 def preference(metrics: Mapping[str, float | None], name: str) -> Preference:
-    """What decides where choices are made by the metric of that name: of those that tie, the one of lower NLL wins.
+    """Return the preference of these metrics for choices by the metric of this name, with the NLL as tie-breaker.
 
-    A head may be right about every row long before its probabilities are any good; the first epoch at which it is
-    would be kept, were the NLL not asked.
+    A head may predict every row correctly long before its probabilities are good; without the tie-breaker, the first
+    such epoch would be kept.
 
     >>> late, early = {"accuracy": 1.0, "nll": 0.1}, {"accuracy": 1.0, "nll": 3.0}
     >>> preference(late, "accuracy") > preference(early, "accuracy")
@@ -199,8 +199,8 @@ def preference(metrics: Mapping[str, float | None], name: str) -> Preference:
 
 
 def preferred(value: float, nll: float | None) -> Preference:
-    """The preference for a value to be raised with that NLL, None where no row has a finite one."""
-    # Means of the same shares in another order differ by rounding, and an NLL may creep down for ever: no difference.
+    """Return the preference of a value, higher is better, with this NLL; None if no row has a finite NLL."""
+    # Rounded because means summed in another order differ slightly, and because an NLL may decrease forever.
     return round(value, METRIC_DECIMALS), -math.inf if nll is None or math.isnan(nll) else round(-nll, NLL_DECIMALS)
 
 

@@ -1,7 +1,7 @@
-"""Precision, recall and F1 from counts, and the classes that means run over: one definition for every array library.
+"""Precision, recall and F1 from counts, and the sets of classes to average over, for tensors and numpy arrays.
 
-Metrics of one table (`classification`), of all heads of a stack (`engine.selection`) and of bootstrap resamples
-(`benchmarks.comparison.metrics`) use it, with tensors or with numpy arrays of any shape.
+Used for the metrics of one table (`classification`), of all heads of a stack (`engine.selection`) and of bootstrap
+resamples (`benchmarks.comparison.metrics`).
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ Array = TypeVar("Array", bound=Any)
 MANY_ABOVE = 100
 """Classes with more training rows than this are many-shot (Kang et al., ICLR 2020)."""
 FEW_BELOW = 20
-"""Classes with fewer training rows than this, but some, are few-shot; the rest are medium-shot."""
+"""Classes with fewer training rows than this, but at least one, are few-shot; the rest are medium-shot."""
 
 
 def shot_of(count: int) -> Literal["absent", "few", "medium", "many"]:
-    """Name how many training rows a class has, as papers on long-tailed recognition do.
+    """Return the shot group of a class with this many training rows, as in papers on long-tailed recognition.
 
     >>> [shot_of(count) for count in (0, 19, 20, 100, 101)]
     ['absent', 'few', 'medium', 'medium', 'many']
@@ -27,34 +27,34 @@ def shot_of(count: int) -> Literal["absent", "few", "medium", "many"]:
 
 
 def precision(right: Array, predicted: Array) -> Array:
-    """Share of the predicted rows that are right; 0 where none was predicted."""
-    found: Array = right / predicted.clip(min=1)
-    return found
+    """Return the share of predicted rows that are correct; 0 if there are none."""
+    score: Array = right / predicted.clip(min=1)
+    return score
 
 
 def recall(right: Array, support: Array) -> Array:
-    """Share of the rows of a class that are right; 0 where it has none."""
-    found: Array = right / support.clip(min=1)
-    return found
+    """Return the share of the rows of a class that are correct; 0 if there are none."""
+    score: Array = right / support.clip(min=1)
+    return score
 
 
 def f1(right: Array, support: Array, predicted: Array) -> Array:
-    """Harmonic mean of precision and recall; 0 where a class has neither rows nor predictions."""
-    found: Array = 2 * right / (support + predicted).clip(min=1)
-    return found
+    """Return the harmonic mean of precision and recall; 0 if a class has neither rows nor predictions."""
+    score: Array = 2 * right / (support + predicted).clip(min=1)
+    return score
 
 
 def class_sets(support: Any, train_counts: Any, background: Sequence[int] = ()) -> dict[str, Any]:
-    """Return which classes [C] each mean over classes runs over.
+    """Return the sets of classes [C] that means over classes run over.
 
     Args:
-        support: [C] rows of each class.
-        train_counts: [C] training rows of each class.
-        background: class indices left out of the foreground.
+        support: rows per class [C].
+        train_counts: training rows per class [C].
+        background: class indices excluded from the foreground.
 
     Returns:
-        Masks [C]: `seen` have rows; `fg` are those in the foreground; `fg_known` also have foreground classes with
-        training rows alone; `many`, `medium` and `few` are seen classes by their training rows.
+        Masks [C]: `seen` are classes with rows; `fg` are seen foreground classes; `fg_known` also includes foreground
+        classes with only training rows; `many`, `medium` and `few` are seen classes by their training rows.
     """
     seen, trained = support > 0, train_counts > 0
     foreground = train_counts >= 0
@@ -62,5 +62,5 @@ def class_sets(support: Any, train_counts: Any, background: Sequence[int] = ()) 
     many, few = train_counts > MANY_ABOVE, trained & (train_counts < FEW_BELOW)
     medium = (train_counts >= FEW_BELOW) & ~many
     known = foreground & (seen | trained)
-    own = {"seen": seen, "fg": foreground & seen, "fg_known": known}
-    return own | {"many": seen & many, "medium": seen & medium, "few": seen & few}
+    sets = {"seen": seen, "fg": foreground & seen, "fg_known": known}
+    return sets | {"many": seen & many, "medium": seen & medium, "few": seen & few}

@@ -1,4 +1,4 @@
-"""Telling rows of known classes from others: four scores of logits [N, C], and the area under the ROC curve.
+"""Out-of-distribution detection: four scores of logits [N, C], and the area under the ROC curve.
 
 Each score is higher for rows of known classes: Hendrycks and Gimpel, "A baseline for detecting misclassified and
 out-of-distribution examples", ICLR 2017 (msp, and entropy); Hendrycks et al., "Scaling out-of-distribution detection
@@ -14,11 +14,11 @@ from frostbench.training.metrics.bins import Floats, Ints, sums_by
 
 SCORES = ("msp", "neg_entropy", "max_logit", "energy")
 OF_PROBABILITIES = ("msp", "neg_entropy")
-"""Scores that need probabilities alone, as an average of several heads has them."""
+"""Scores that need only probabilities, which also exist for an average of several heads."""
 
 
 def scores(logits: Tensor) -> dict[str, Floats]:
-    """Each score [N] of logits [N, C], which may be divided by a temperature before; -inf for untrained classes.
+    """Compute each score [N] of logits [N, C], with any temperature already applied; -inf for untrained classes.
 
     >>> found = scores(torch.tensor([[3.0, 0.0, 0.0]]))
     >>> [round(float(found[name][0]), 4) for name in SCORES]
@@ -37,10 +37,10 @@ def scores(logits: Tensor) -> dict[str, Floats]:
 
 
 def auroc(known: Floats, other: Floats) -> float:
-    """Chance that a row of a known class [N] scores above another row [M], half of it where they are equal.
+    """Return the probability that a row of a known class [N] scores above another row [M]; ties count half.
 
     Raises:
-        ValueError: one of the two has no rows.
+        ValueError: one of the two sets has no rows.
     """
     _check(known, other)
     is_known = np.repeat([1, 0], [len(known), len(other)])
@@ -48,23 +48,22 @@ def auroc(known: Floats, other: Floats) -> float:
 
 
 def resampled_auroc(known: Floats, other: Floats, known_weights: Floats, other_weights: Floats) -> Floats:
-    """The same [B] under weights [N, B] and [M, B] of the rows of both.
+    """Return the AUROC [B] for weights [N, B] and [M, B] of the rows of both sets.
 
     Raises:
-        ValueError: one of the two has no rows.
+        ValueError: one of the two sets has no rows.
     """
     _check(known, other)
-    values, place = np.unique(np.concatenate([known, other]), return_inverse=True)
-    inside: Ints = place[: len(known)]
-    own = sums_by(inside, len(values), known_weights)
-    others = sums_by(place[len(known) :], len(values), other_weights)
-    below = others.cumsum(0) - others / 2
-    return np.asarray((own * below).sum(0) / (own.sum(0) * others.sum(0)))
+    values, index = np.unique(np.concatenate([known, other]), return_inverse=True)
+    index_of_known: Ints = index[: len(known)]
+    inside = sums_by(index_of_known, len(values), known_weights)
+    outside = sums_by(index[len(known) :], len(values), other_weights)
+    below = outside.cumsum(0) - outside / 2
+    return np.asarray((inside * below).sum(0) / (inside.sum(0) * outside.sum(0)))
 
 
 def _check(known: Floats, other: Floats) -> None:
     if min(len(known), len(other)) == 0:
         raise ValueError(
-            f"two sets of rows are told apart, however: {len(known)} rows of known classes and {len(other)} others "
-            "came. Give both some."
+            f"AUROC needs rows of known classes and other rows, got {len(known)} and {len(other)}. Provide both."
         )

@@ -16,7 +16,7 @@ from frostbench.benchmarks.runs.tuning_notes import SETTLED
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.outputs.places import OutputError
 from frostbench.embedcache.splits.making import SplitSpec
-from frostbench.training.engine.events import Chosen
+from frostbench.training.engine.events import Choices
 
 
 def benches(folder):
@@ -203,7 +203,7 @@ class TestNotes:
     def test_a_reverted_second_stage_is_reported(self, store):
         def reverted(name, run):
             kept = (0 if name == "calibrated" and run.seed > 0 else 3,)
-            return replace(run, chosen=Chosen(run.chosen.epochs + kept))
+            return replace(run, chosen=Choices(run.chosen.epochs + kept))
 
         (found,) = [note for note in self.notes(store, reverted) if "second stage" in note]
         assert found == (

@@ -18,7 +18,7 @@ from frostbench.embedcache.splits.making import load_or_make_split
 from frostbench.embedcache.table import read_table
 from frostbench.heads.posthoc.spec import NoCalibration, fit_temperature
 from frostbench.training.data.part import Data
-from frostbench.training.engine.events import Chosen, Failed, Finished
+from frostbench.training.engine.events import Choices, Failed, Finished
 from frostbench.training.engine.fit import fit
 from frostbench.training.run import RunSpec
 from frostbench.training.spec.stage import EarlyStop
@@ -119,7 +119,7 @@ def test_what_was_chosen_is_what_the_runs_had(ran):
 def test_epochs_stay_those_of_the_training_rows(ran):
     _, _, done = ran
     run = RunSpec.model_validate(done["stepped"].full_spec)
-    found = repeated(run, Chosen((3,)), 142)
+    found = repeated(run, Choices((3,)), 142)
     # 40 steps of 5 batches are 8 epochs; 186 rows alone would have made it 7.
     assert (found.epochs_for(142), found.epochs_for(186), run.epochs_for(186)) == (8, 8, 7)
     assert found.train.early_stop.epoch == 3
@@ -128,8 +128,8 @@ def test_epochs_stay_those_of_the_training_rows(ran):
 def test_a_second_stage_of_which_nothing_was_kept_is_left_out(ran):
     _, _, done = ran
     run = RunSpec.model_validate(done["crt"].full_spec)
-    assert repeated(run, Chosen((3, 2)), 142).second == run.second.model_copy(update={"epoch": 2})
-    assert repeated(run, Chosen((3, 0)), 142).second.kind == "none"
+    assert repeated(run, Choices((3, 2)), 142).second == run.second.model_copy(update={"epoch": 2})
+    assert repeated(run, Choices((3, 0)), 142).second.kind == "none"
 
 
 def test_the_temperature_is_fitted_anew_on_calibration_rows(ran):

@@ -109,7 +109,7 @@ def test_one_damaged_record_does_not_stop_a_bench(cache):
 
 def test_an_impossible_row_is_named_before_the_first_epoch(cache, fits):
     bench = bench_of(cache, toggles={"other vectors": {"columns": ["cls"]}})
-    with pytest.raises(ValueError, match=r"row 'other vectors': .*\['cls'\] came and the table has \['toy'\]"):
+    with pytest.raises(ValueError, match=r"row 'other vectors': .*got \['cls'\], but the table has \['toy'\]"):
         list(run_bench(bench))
     assert fits == []
 

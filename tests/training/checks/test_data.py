@@ -175,7 +175,7 @@ def test_a_vote_of_more_rows_than_there_are_is_told():
 
 def test_the_metric_counts_a_class_of_the_selection_rows():
     data = data_of()
-    words = "choices are made by recall_few of the selection rows, however: none of them belongs to a class it counts"
+    words = "Choices by recall_few need validation rows of a class that it counts, but there are none"
     many = replace(data, train=part(63))
     check_data([run_of({"train.early_stop.metric": "recall_few"})], data)
     refused({"train.early_stop.metric": "recall_few"}, many, words)
@@ -184,7 +184,7 @@ def test_the_metric_counts_a_class_of_the_selection_rows():
     tuned = {"head.classifier.kind": "ridge", "posthoc.adjustment.rule": "tuned"}
     refused(tuned | {"train.early_stop.metric": "recall_few"}, many, words)
     unseen = replace(data, train=part(12, classes=2), select=Part({"avg": torch.zeros(1, 8)}, torch.tensor([2])))
-    refused({"train.early_stop.metric": "nll"}, unseen, "choices are made by nll")
+    refused({"train.early_stop.metric": "nll"}, unseen, "Choices by nll need validation rows")
 
 
 def test_calibration_rows_hold_a_trained_class():

@@ -1,4 +1,4 @@
-"""24 rows of four classes, and their folds."""
+"""Fixtures: 24 rows of four classes, and their folds."""
 
 import pytest
 import torch
@@ -19,6 +19,6 @@ def data():
 
 @pytest.fixture
 def folds():
-    """Two repeats of three folds, each with two rows of a class."""
+    """Return two repeats of three folds, each with two rows of a class."""
     row = torch.arange(CLASSES * EACH)
     return torch.stack([row % FOLDS, row // 2 % FOLDS])

@@ -19,8 +19,8 @@ def test_a_stopped_group_gives_nothing_and_finished_ones_stay(data, folds):
     for event in cross_validate([solved, stepped], data, folds, stop):
         events.append(event)
     assert [event.run for event in events if isinstance(event, CrossValidated)] == [0]
-    asked = iter([False] * 12)
-    cut = list(cross_validate([stepped], data, folds, lambda: next(asked, True)))
+    stops = iter([False] * 12)
+    cut = list(cross_validate([stepped], data, folds, lambda: next(stops, True)))
     assert 0 < len([event for event in cut if isinstance(event, FoldFitted)]) < 6
     assert not [event for event in cut if isinstance(event, CrossValidated | Failed)]
 
@@ -31,14 +31,14 @@ def test_a_run_that_fails_in_a_fold_leaves_the_others_alone(data, folds):
     events = list(cross_validate([steep, calm], data, folds))
     (failed,) = [event for event in events if isinstance(event, Failed)]
     assert failed.run == 0
-    assert failed.message.startswith("fold 1 of repeat 1: training must keep a finite loss")
-    assert [(event.run, event.together) for event in events if isinstance(event, CrossValidated)] == [(1, 2)]
+    assert failed.message.startswith("fold 1 of repeat 1: the training loss must stay finite")
+    assert [(event.run, event.stack_size) for event in events if isinstance(event, CrossValidated)] == [(1, 2)]
 
 
 def test_what_cannot_be_cross_validated_is_refused(data, folds):
-    with pytest.raises(ValueError, match=r"folds \[R, N\] number each of the 24 training rows"):
+    with pytest.raises(ValueError, match=r"Folds must number each of the 24 training rows, .* got shape \[2, 23\]"):
         list(cross_validate([run()], data, folds[:, 1:]))
-    with pytest.raises(ValueError, match="two numbers or more"):
+    with pytest.raises(ValueError, match="at least two folds in each repeat"):
         list(cross_validate([run()], data, torch.zeros(1, 24, dtype=torch.int64)))
     with pytest.raises(ValueError, match="columns"):
         check_runs([run(columns=["cls"])], data)

@@ -1,4 +1,4 @@
-"""Heads trained on rows that stay on disk are those trained on the same rows in memory, in the same order."""
+"""Heads trained on rows from disk equal those trained on the same rows in memory, in the same order."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ MLP = {"kind": "mlp", "hidden": [6], "dropout": 0.3}
 
 
 class Stored:
-    """Rows of an array, and which of them were read."""
+    """A stored column that records which rows were read."""
 
     def __init__(self, x: np.ndarray) -> None:
         self.x, self.read_rows = x, []
@@ -42,7 +42,7 @@ class Stored:
 
 
 def part(counts: list[int], seed: int) -> Part:
-    """Rows as float16 in memory, class after class, in two columns."""
+    """Return rows as float16 in memory, class by class, in two columns."""
     labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     centres = 2 * torch.randn(len(counts), 8, generator=torch.Generator().manual_seed(0))
     x = centres[labels] + 2 * torch.randn(len(labels), 8, generator=torch.Generator().manual_seed(seed))
@@ -59,7 +59,7 @@ def data() -> Data:
 
 
 def run_of(*changes: dict, sampler: dict | None = None, epochs: int = 2) -> RunSpec:
-    """A run of few epochs on both columns with a buffer."""
+    """Return a run of few epochs on both columns with a buffer."""
     train = {"schedule": {"epochs": epochs, "min_steps": 0, "batch_size": 20}, "sampler": SAMPLER | (sampler or {})}
     tree: dict = {"columns": ["a", "b"], "train": train}
     for change in changes:
@@ -78,9 +78,9 @@ def assert_same_heads(runs: list[RunSpec], data: Data, atol: float) -> None:
     there, streamed_epochs = heads_of(runs, replace(data, train=on_disk(data.train)))
     assert here.keys() == there.keys() == set(range(len(runs)))
     for number in here:
-        own, other = here[number].head, there[number].head
-        assert own.temperature == pytest.approx(other.temperature, abs=1e-4)
-        for (name, a), (_, b) in zip(own.head.state_dict().items(), other.head.state_dict().items(), strict=True):
+        ours, other = here[number].head, there[number].head
+        assert ours.temperature == pytest.approx(other.temperature, abs=1e-4)
+        for (name, a), (_, b) in zip(ours.head.state_dict().items(), other.head.state_dict().items(), strict=True):
             assert torch.allclose(a, b, rtol=0, atol=atol), name
     assert [(e.run, e.epoch, e.best_epoch) for e in epochs] == [(e.run, e.epoch, e.best_epoch) for e in streamed_epochs]
 
@@ -136,7 +136,7 @@ def test_the_order_of_a_pass_is_that_of_the_draw_sorted_by_buffers() -> None:
     assert len({row // 10 for row in expected[:30]}) == 3
 
 
-def test_without_a_buffer_the_order_is_what_it_was() -> None:
+def test_without_a_buffer_the_order_is_a_random_permutation() -> None:
     labels = torch.arange(100) % 3
     found = torch.cat(batches_of(Shuffled(), labels, 7, torch.Generator().manual_seed(3), 0.0))
     assert torch.equal(found, torch.randperm(100, generator=torch.Generator().manual_seed(3)))
@@ -152,7 +152,7 @@ def test_a_pass_reads_each_block_once_however_batches_cross_buffers() -> None:
         for batch in batches_of(sampler, table.labels, 16, generator, 0.0):
             x = torch.from_numpy(np.concatenate([table.stored[n].x[batch.numpy()] for n in "ab"], 1)).float()
             assert torch.equal(rows[batch], affine(x))
-        # What the buffer still held from the pass before is not read again.
+        # Blocks that are still in the buffer from the previous pass are not read again.
         read = table.stored["a"].read_rows
         assert len(read) == len(set(read))
         assert 7 <= len(read) <= 10
@@ -177,14 +177,14 @@ def test_moments_and_ranges_of_pieces_are_those_of_all_rows() -> None:
     np.testing.assert_allclose(mean.numpy(), x.numpy().astype(float).mean(0), rtol=1e-13)
     np.testing.assert_allclose(spread.numpy(), x.numpy().astype(float).std(0), rtol=1e-9)
     for rows in (1, 3, 5000):
-        pieces, whole = ranges_in(x[:rows].split(777), rows), ranges_of(x[:rows])
-        assert torch.equal(pieces.low, whole.low)
-        assert torch.equal(pieces.high, whole.high)
+        pieces, full = ranges_in(x[:rows].split(777), rows), ranges_of(x[:rows])
+        assert torch.equal(pieces.low, full.low)
+        assert torch.equal(pieces.high, full.high)
     outside = int(0.001 * 4999)
     assert torch.equal(ranges_of(x).low, x.kthvalue(1 + outside, dim=0).values)
 
 
-def test_the_buffer_is_all_that_is_held() -> None:
+def test_only_the_buffer_is_in_memory() -> None:
     table = on_disk(part([700, 300], 1))
     _, rows = streamed(table, ("a", "b"), Standardise(), Shuffled(buffer_rows=250, block_rows=100))
     assert isinstance(rows, StreamedRows)
@@ -234,31 +234,31 @@ def test_vectors_that_are_not_finite_are_found_with_their_row(data: Data) -> Non
         list(fit([run_of()], replace(data, train=table)))
 
 
-def test_all_rows_of_a_stored_part_are_not_handed_out(data: Data) -> None:
+def test_all_rows_of_a_stored_part_cannot_be_read_at_once(data: Data) -> None:
     table = on_disk(data.train)
-    with pytest.raises(ValueError, match="rows that stay on disk are read some at a time, however: all 180"):
+    with pytest.raises(ValueError, match="Rows on disk are read block by block, but all 180"):
         table.features(("a",))
-    with pytest.raises(ValueError, match=r"however: \['c'\] came and the table has \['a', 'b'\]"):
+    with pytest.raises(ValueError, match=r"got \['c'\], but the table has \['a', 'b'\]"):
         next(table.pieces(("c",), 10))
 
 
 def test_memory_counts_the_buffer_in_place_of_the_rows(data: Data) -> None:
     run, there = run_of(), replace(data, train=on_disk(data.train))
-    held = (3 + 8) * 16
+    in_memory = (3 + 8) * 16
     assert need_of(run, data).rows == 3 * 4 * (180 + 120) * 8
-    assert need_of(run, there).rows == 3 * 4 * (held // 3 + 1 + 120) * 8
+    assert need_of(run, there).rows == 3 * 4 * (in_memory // 3 + 1 + 120) * 8
     assert need_of(run, there).head == need_of(run, data).head
-    with pytest.raises(ValueError, match=r"with a smaller train\.sampler\.buffer_rows, train\.schedule"):
+    with pytest.raises(ValueError, match=r"a smaller train\.sampler\.buffer_rows, train\.schedule"):
         parts_that_fit([0], [run], there, 2**10)
 
 
-def test_a_stopped_stream_goes_on_from_its_checkpoint(data: Data, tmp_path: Path) -> None:
+def test_a_stopped_stream_resumes_from_its_checkpoint(data: Data, tmp_path: Path) -> None:
     there, run = replace(data, train=on_disk(data.train)), run_of({"head": {"body": MLP}}, epochs=4)
-    (whole,) = [e for e in fit([run], there) if isinstance(e, Finished)]
-    kept, asked = Checkpoints(tmp_path, 0.0), iter([False, True])
-    list(fit([run], there, lambda: next(asked, True), kept))
+    (full,) = [e for e in fit([run], there) if isinstance(e, Finished)]
+    kept, stops = Checkpoints(tmp_path, 0.0), iter([False, True])
+    list(fit([run], there, lambda: next(stops, True), kept))
     (resumed,) = [e for e in fit([run], there, checkpoints=kept) if isinstance(e, Finished)]
-    for a, b in zip(whole.head.head.parameters(), resumed.head.head.parameters(), strict=True):
+    for a, b in zip(full.head.head.parameters(), resumed.head.head.parameters(), strict=True):
         assert torch.equal(a, b)
 
 

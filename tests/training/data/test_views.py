@@ -1,4 +1,4 @@
-"""Several views of an image: as samples, together in a batch, averaged, and drawn to one another."""
+"""Several views of an image: as samples, together in a batch, averaged, and with a consistency term."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ VIEWS = 3
 
 
 def run(train=None, **changes):
-    """A linear head on a few epochs."""
+    """Return a run of a linear head for a few epochs."""
     base = {"schedule": {"epochs": 4, "min_steps": 0, "batch_size": 24}, "optim": {"kind": "adamw", "lr": 0.01}}
     return RunSpec.model_validate({"train": base | (train or {})} | changes)
 
@@ -37,7 +37,7 @@ def images_of(counts, seed, spread=1.0):
 
 @pytest.fixture
 def viewed():
-    """46 images with three views each in mixed order, and one row for each image that selects."""
+    """Return 46 images with three views each in random order, and one row for each validation image."""
     x, labels = images_of(COUNTS, 1)
     generator = torch.Generator().manual_seed(2)
     order = torch.randperm(len(labels) * VIEWS, generator=generator)
@@ -53,7 +53,7 @@ def ended(spec, data):
 
 class TestBatches:
     def steps(self, monkeypatch, spec, data):
-        """The row numbers of each step."""
+        """Return the row indices of each step."""
         found = []
         step = "frostbench.training.engine.stack.Stack.step"
         plain = Stack.step
@@ -96,7 +96,7 @@ class TestAverages:
         assert torch.equal(a.head.head.classifier.weight, b.head.head.classifier.weight)
         assert torch.equal(a.head.priors.counts, b.head.priors.counts)
 
-    def test_solved_heads_take_the_means_too(self, viewed):
+    def test_closed_form_heads_use_the_means_too(self, viewed):
         x = {"head": {"classifier": {"kind": "ncm"}}}
         means = averaged(viewed.train.columns["avg"], viewed.train.images)
         labels = viewed.train.labels[rows_of_first_views(viewed.train.images)]
@@ -118,7 +118,7 @@ def test_counts_and_weights_are_of_images(viewed, views):
     assert ended(spec, viewed).head.priors.counts.tolist() == COUNTS.tolist()
 
 
-def test_rows_that_are_made_up_are_images_of_their_own(viewed):
+def test_synthetic_rows_are_images_of_their_own(viewed):
     loss = {"class_weight": {"kind": "effective", "beta": 0.9}}
     spec = run({"oversample": {"kind": "gaussian"}, "loss": loss})
     rows = train_rows(spec, viewed)
@@ -143,7 +143,7 @@ class TestConsistency:
         assert Consistency()(sure[[0, 0, 1, 1]], 2).item() == pytest.approx(0, abs=1e-12)
 
     def test_the_objective_of_a_step_has_it_added(self, viewed):
-        """One step over everything, whose objective is that before it."""
+        """One step over all rows, whose objective is computed before it."""
         schedule = {"schedule": {"epochs": 1, "min_steps": 0, "batch_size": 46 * VIEWS}, "views": "together"}
         head = {"head": {"body": {"kind": "mlp", "hidden": [8], "dropout": 0}}}
         values = []
@@ -193,14 +193,14 @@ def test_a_stack_is_a_loop(viewed, train):
     if "loss" in train:
         runs.append(run(train | {"loss": {"consistency": {"weight": 4.0}}}))
     stacked = [e for e in fit(runs, exact) if isinstance(e, Finished)]
-    assert [e.together for e in stacked] == [len(runs)] * len(runs)
+    assert [e.stack_size for e in stacked] == [len(runs)] * len(runs)
     for end in stacked:
         alone = ended(runs[end.run], exact).head.head.classifier.weight
         assert (end.head.head.classifier.weight - alone).abs().max() < 1e-6
 
 
 def test_supcon_finds_the_other_views_where_an_image_is_alone_in_its_class(viewed):
-    """One image a class, so that only its other views can be positives; drawn one by one most rows have none."""
+    """With one image per class, only its other views are positives; most rows have none if drawn one by one."""
     one = rows_of_first_views(viewed.train.labels)
     keep = torch.isin(viewed.train.images, viewed.train.images[one])
     part = viewed.train
@@ -218,16 +218,16 @@ def test_supcon_finds_the_other_views_where_an_image_is_alone_in_its_class(viewe
 
 
 @pytest.mark.parametrize(
-    ("change", "images", "told"),
+    ("change", "images", "message"),
     [
         ({"views": "together"}, None, "train.views=together needs the image"),
         ({"views": "averaged"}, None, "train.views=averaged needs the image"),
-        ({"views": "together"}, "uneven", "from 2 to 4 views"),
+        ({"views": "together"}, "uneven", "got 2 to 4 views"),
         ({"views": "together"}, "single", "each image has one row"),
         ({"loss": {"consistency": {"weight": 1}}}, "even", "set train.views=together"),
     ],
 )
-def test_what_cannot_be_is_refused(viewed, change, images, told):
+def test_impossible_options_are_refused(viewed, change, images, message):
     part = viewed.train
     uneven = part.images.clone()
     first = (uneven == 0).nonzero()[0]
@@ -235,7 +235,7 @@ def test_what_cannot_be_is_refused(viewed, change, images, told):
     single = torch.arange(len(part))
     chosen = {"even": part.images, "uneven": uneven, "single": single, None: None}[images]
     data = replace(viewed, train=Part(part.columns, part.labels, images=chosen))
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         list(fit([run(change)], data))
 
 
@@ -249,7 +249,7 @@ def test_views_of_one_image_have_one_label(viewed):
     images = torch.zeros_like(viewed.train.labels)
     with pytest.raises(ValueError, match="some image has two"):
         Part(viewed.train.columns, viewed.train.labels, images=images)
-    with pytest.raises(ValueError, match="names the image of each"):
+    with pytest.raises(ValueError, match="Images must be one int64 index for each"):
         Part(viewed.train.columns, viewed.train.labels, images=images[:3])
 
 

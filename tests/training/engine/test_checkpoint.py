@@ -1,4 +1,4 @@
-"""A stack that was cut off goes on from its checkpoint to the same heads."""
+"""An interrupted stack resumes from its checkpoint and gives the same heads."""
 
 import os
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def data() -> Data:
 
 
 def crashed(events: Iterator[Event], epochs: int) -> list[Event]:
-    """What came until the run had told so many epochs, and was killed."""
+    """Return the events of a run that is killed after this many epochs."""
     seen = []
     for event in events:
         seen.append(event)
@@ -59,15 +59,15 @@ def test_it_ends_with_the_same_heads_and_curves(
     tmp_path: Path, data: Data, rates: tuple[float, ...], second: dict[str, object]
 ) -> None:
     runs = [run(lr, seed=i, second=second) for i, lr in enumerate(rates)]
-    whole = list(fit(runs, data))
+    full = list(fit(runs, data))
     keep = Checkpoints(tmp_path, seconds=0)
     crashed(fit(runs, data, checkpoints=keep), epochs=3 * len(runs) + 1)
     assert list(tmp_path.glob("*.pt"))
     again = list(fit(runs, data, checkpoints=keep))
-    assert heads(again).keys() == heads(whole).keys()
-    assert all(same(heads(again)[i], heads(whole)[i]) for i in heads(whole))
-    told = lambda events, i: [(e.epoch, e.loss) for e in events if isinstance(e, Epoch) and e.run == i]  # noqa: E731
-    assert all(told(again, i) == told(whole, i) for i in range(len(runs)))
+    assert heads(again).keys() == heads(full).keys()
+    assert all(same(heads(again)[i], heads(full)[i]) for i in heads(full))
+    losses = lambda events, i: [(e.epoch, e.loss) for e in events if isinstance(e, Epoch) and e.run == i]  # noqa: E731
+    assert all(losses(again, i) == losses(full, i) for i in range(len(runs)))
     assert not list(tmp_path.iterdir())
 
 
@@ -83,40 +83,40 @@ REMEMBERING = {
 
 @pytest.mark.parametrize("rates", [(0.01,), (0.01, 0.02)])
 @pytest.mark.parametrize("loss", REMEMBERING.values(), ids=REMEMBERING)
-def test_what_a_loss_remembers_goes_on_too(
+def test_the_state_of_a_loss_is_restored_too(
     tmp_path: Path, data: Data, rates: tuple[float, ...], loss: dict[str, object]
 ) -> None:
     runs = [run(lr, loss, seed=i) for i, lr in enumerate(rates)]
-    whole = list(fit(runs, data))
+    full = list(fit(runs, data))
     keep = Checkpoints(tmp_path, seconds=0)
     crashed(fit(runs, data, checkpoints=keep), epochs=3 * len(runs) + 1)
     assert list(tmp_path.glob("*.pt"))
     again = list(fit(runs, data, checkpoints=keep))
-    assert all(same(heads(again)[i], heads(whole)[i]) for i in heads(whole))
-    told = lambda events: [(e.run, e.epoch, e.loss, e.logs) for e in events if isinstance(e, Epoch)]  # noqa: E731
-    assert sorted(told(again), key=lambda t: t[:2]) == sorted(told(whole), key=lambda t: t[:2])
+    assert all(same(heads(again)[i], heads(full)[i]) for i in heads(full))
+    epochs = lambda events: [(e.run, e.epoch, e.loss, e.logs) for e in events if isinstance(e, Epoch)]  # noqa: E731
+    assert sorted(epochs(again), key=lambda e: e[:2]) == sorted(epochs(full), key=lambda e: e[:2])
 
 
-def test_it_goes_on_without_heads_that_have_finished_since(tmp_path: Path, data: Data) -> None:
+def test_it_resumes_without_heads_that_have_finished_since(tmp_path: Path, data: Data) -> None:
     runs = [run(lr, seed=i) for i, lr in enumerate((0.01, 0.02, 0.05))]
-    whole = list(fit(runs, data))
+    full = list(fit(runs, data))
     keep = Checkpoints(tmp_path, seconds=0)
     crashed(fit(runs, data, checkpoints=keep), epochs=7)
     again = list(fit([runs[2], runs[0]], data, checkpoints=keep))
     assert [e.epoch for e in again if isinstance(e, Epoch) and e.run == 0][:2] == [1, 2]
-    assert same(heads(again)[0], heads(whole)[2])
-    assert same(heads(again)[1], heads(whole)[0])
+    assert same(heads(again)[0], heads(full)[2])
+    assert same(heads(again)[1], heads(full)[0])
 
 
 def test_a_stop_keeps_the_checkpoint(tmp_path: Path, data: Data) -> None:
     keep = Checkpoints(tmp_path, seconds=0)
-    answers = iter([False, False, True, True, True])
-    list(fit([run(0.01)], data, stop=lambda: next(answers), checkpoints=keep))
+    stops = iter([False, False, True, True, True])
+    list(fit([run(0.01)], data, stop=lambda: next(stops), checkpoints=keep))
     again = list(fit([run(0.01)], data, checkpoints=keep))
     assert same(heads(again)[0], heads(list(fit([run(0.01)], data)))[0])
 
 
-def test_a_checkpoint_of_other_runs_is_left_alone(tmp_path: Path, data: Data) -> None:
+def test_a_checkpoint_of_other_runs_is_ignored(tmp_path: Path, data: Data) -> None:
     keep = Checkpoints(tmp_path, seconds=0)
     crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
     again = list(fit([run(0.03)], data, checkpoints=keep))
@@ -128,15 +128,15 @@ def test_nothing_is_written_before_its_time(tmp_path: Path, data: Data) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_a_head_goes_on_alone_from_the_checkpoint_of_a_stack(tmp_path: Path, data: Data) -> None:
+def test_a_head_resumes_alone_from_the_checkpoint_of_a_stack(tmp_path: Path, data: Data) -> None:
     runs = [run(lr, seed=i) for i, lr in enumerate((0.01, 0.02))]
-    whole = list(fit(runs, data))
+    full = list(fit(runs, data))
     keep = Checkpoints(tmp_path, seconds=0)
     crashed(fit(runs, data, checkpoints=keep), epochs=5)
     again = list(fit([runs[1]], data, checkpoints=keep))
     assert [e.epoch for e in again if isinstance(e, Epoch)][:2] == [1, 2]
     for name, value in heads(again)[0].items():
-        torch.testing.assert_close(value, heads(whole)[1][name], rtol=0, atol=1e-5)
+        torch.testing.assert_close(value, heads(full)[1][name], rtol=0, atol=1e-5)
 
 
 def notes(events: list[Event]) -> list[str]:
@@ -144,15 +144,15 @@ def notes(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("length", [0, 1, 40, 92, 500, -1])
-def test_a_file_that_was_cut_short_is_left_out_with_a_word(tmp_path: Path, data: Data, length: int) -> None:
-    whole, keep = list(fit([run(0.01)], data)), Checkpoints(tmp_path, seconds=0)
+def test_a_truncated_file_is_ignored_with_a_note(tmp_path: Path, data: Data, length: int) -> None:
+    full, keep = list(fit([run(0.01)], data)), Checkpoints(tmp_path, seconds=0)
     crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
     [file] = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:length])
     again = list(fit([run(0.01)], data, checkpoints=keep))
-    [told] = notes(again)
-    assert f"however: {file} is cut short or damaged. It is left out, and training starts anew." in told
-    assert same(heads(again)[0], heads(whole)[0])
+    [note] = notes(again)
+    assert f"checkpoint {file} is truncated or damaged: it is ignored and training starts" in note
+    assert same(heads(again)[0], heads(full)[0])
     assert not list(tmp_path.iterdir())
 
 
@@ -166,27 +166,27 @@ def test_any_flipped_bit_is_noticed(tmp_path: Path, data: Data) -> None:
     assert notes(crashed(fit([run(0.01)], data, checkpoints=keep), epochs=1)) == []
 
 
-def test_a_file_of_an_earlier_format_is_left_out(tmp_path: Path, data: Data) -> None:
+def test_a_file_of_an_earlier_format_is_ignored(tmp_path: Path, data: Data) -> None:
     keep = Checkpoints(tmp_path, seconds=0)
     crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
     [file] = tmp_path.iterdir()
     older = file.read_bytes().replace(f"checkpoint {FORMAT}\n".encode(), f"checkpoint {FORMAT - 1}\n".encode(), 1)
     file.write_bytes(older)
-    [told] = notes(list(fit([run(0.01)], data, checkpoints=keep)))
-    assert "was written by another version" in told
+    [note] = notes(list(fit([run(0.01)], data, checkpoints=keep)))
+    assert "was written by another version" in note
     torch.save({"format": 3, "heads": []}, file)
-    [told] = notes(list(fit([run(0.01)], data, checkpoints=keep)))
-    assert "was written by another version" in told
+    [note] = notes(list(fit([run(0.01)], data, checkpoints=keep)))
+    assert "was written by another version" in note
 
 
-def test_two_processes_on_one_stack_do_not_meet(tmp_path: Path, data: Data) -> None:
-    keep, whole = Checkpoints(tmp_path, seconds=0), list(fit([run(0.01)], data))
+def test_two_processes_on_one_stack_do_not_disturb_each_other(tmp_path: Path, data: Data) -> None:
+    keep, full = Checkpoints(tmp_path, seconds=0), list(fit([run(0.01)], data))
     both = [fit([run(0.01)], data, checkpoints=keep) for _ in range(2)]
     seen: list[list[Event]] = [[], []]
     for pair in zip_longest(*both):
-        for own, event in zip(seen, pair, strict=True):
-            own += [event] if event is not None else []
-    assert all(same(heads(own)[0], heads(whole)[0]) for own in seen)
+        for events, event in zip(seen, pair, strict=True):
+            events += [event] if event is not None else []
+    assert all(same(heads(events)[0], heads(full)[0]) for events in seen)
 
 
 def test_what_killed_processes_left_is_removed_after_a_while(tmp_path: Path, data: Data) -> None:
@@ -201,17 +201,17 @@ def test_what_killed_processes_left_is_removed_after_a_while(tmp_path: Path, dat
     assert list(tmp_path.iterdir()) == [new]
 
 
-def test_a_full_disk_leaves_the_checkpoint_that_was_there(tmp_path: Path, data: Data, monkeypatch) -> None:
+def test_a_full_disk_leaves_the_existing_checkpoint(tmp_path: Path, data: Data, monkeypatch) -> None:
     keep = Checkpoints(tmp_path, seconds=0)
     crashed(fit([run(0.01)], data, checkpoints=keep), epochs=3)
     [file] = tmp_path.iterdir()
     before = file.read_bytes()
 
-    def full(path: Path, content: object) -> None:
+    def no_space(path: Path, content: object) -> None:
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("frostbench.training.engine.checkpoint._write", full)
+    monkeypatch.setattr("frostbench.training.engine.checkpoint._write", no_space)
     with pytest.raises(OSError, match="No space left"):
         list(fit([run(0.01)], data, checkpoints=keep))
     assert [(path, path.read_bytes()) for path in tmp_path.iterdir()] == [(file, before)]

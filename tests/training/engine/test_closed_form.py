@@ -1,4 +1,4 @@
-"""Classifiers without gradient steps."""
+"""Closed-form classifiers."""
 
 import pytest
 import torch
@@ -14,22 +14,22 @@ ROWS = data()
 
 def ends(*runs):
     found = {event.run: event for event in fit(runs, ROWS) if isinstance(event, Finished)}
-    return [found[place] for place in range(len(runs))]
+    return [found[index] for index in range(len(runs))]
 
 
-def test_a_path_of_strengths_is_solved_as_each_alone():
+def test_several_strengths_are_solved_as_each_alone():
     cs = (0.01, 1.0, 100.0)
-    # What a gradient of 1e-6 leaves open of the probabilities is more than rounding where the penalty is weak.
+    # With a weak penalty, a gradient of 1e-6 leaves the probabilities less exact than rounding would.
     solved = {"kind": "logreg", "tolerance": 1e-9}
     runs = [RunSpec.model_validate({"head": {"classifier": solved | {"c": c}}}) for c in cs]
-    for together, spec in zip(ends(*runs), runs, strict=True):
+    for stacked, spec in zip(ends(*runs), runs, strict=True):
         (alone,) = ends(spec)
-        assert together.gradient_norm <= 1e-9
-        found, wanted = (e.head.logits(ROWS.select.columns).log_softmax(1)[:, :4] for e in (together, alone))
+        assert stacked.gradient_norm <= 1e-9
+        found, wanted = (e.head.logits(ROWS.select.columns).log_softmax(1)[:, :4] for e in (stacked, alone))
         assert (found - wanted).abs().max() < 1e-3
 
 
-def test_a_solver_that_gives_up_says_so():
+def test_a_solver_that_does_not_converge_reports_it():
     (end,) = ends(RunSpec.model_validate({"head": {"classifier": {"kind": "logreg", "max_iterations": 1}}}))
     assert end.reason == "not_converged"
     assert end.gradient_norm > 1e-6
@@ -67,5 +67,5 @@ def test_logistic_regression_with_weights_equals_scikit_learn_with_class_weights
     assert unit.tolist() == pytest.approx([x.var(0, correction=0).sum().sqrt().item() / (2 * 8**0.5)] * 8)
     theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit((x / unit).numpy(), labels, sample_weight=weight)
     ours = end.head.logits(long_tail.select.columns).softmax(1).numpy()
-    judged = (long_tail.select.columns["avg"].double() / unit).numpy()
-    assert ours == pytest.approx(theirs.predict_proba(judged), abs=1e-4)
+    x_select = (long_tail.select.columns["avg"].double() / unit).numpy()
+    assert ours == pytest.approx(theirs.predict_proba(x_select), abs=1e-4)

@@ -1,4 +1,4 @@
-"""Every method on a CUDA device: the same kind of head as on the CPU, and the same one twice."""
+"""Every method on a CUDA device gives a head similar to that on the CPU, and the same one twice."""
 
 import pytest
 import torch
@@ -68,7 +68,7 @@ def test_a_device_gives_a_head_like_the_cpu_and_the_same_one_again(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_stack_on_a_device_equals_a_loop_there(name):
-    """Every option, as three heads that differ in all that they may within a stack; in float64, where sums agree."""
+    """Every option, with three heads that differ in all values that may differ; in float64, where sums agree."""
     rows = with_features(data(), lambda x: x.cuda())
     rows = Data(*(_moved(part) for part in (rows.train, rows.select, rows.calibrate)), rows.class_names)
     runs = three(CASES[name])

@@ -1,4 +1,4 @@
-"""What is said of a run that has ended: training that was not done, and probabilities that are far off."""
+"""Notes on a finished run: training that ended too early, and probabilities far from the accuracy."""
 
 import pytest
 import torch
@@ -20,13 +20,13 @@ def losses(tree):
 
 @pytest.mark.parametrize(("lr", "falls"), [(3e-3, True), (0.3, False)])
 @pytest.mark.parametrize("shape", ["cosine", "constant"])
-def test_a_loss_that_still_falls_is_told_whatever_the_course_of_the_rate(lr, falls, shape):
+def test_a_loss_that_still_falls_is_noted_for_every_schedule(lr, falls, shape):
     tree = {"train": {"optim": {"lr": lr, "weight_decay": 0.1}, "schedule": {"shape": shape}}}
     run, found = losses(tree)
     assert bool(falling_notes(run, found, 40)) == falls
 
 
-def test_nothing_is_told_of_heads_that_ended_before_or_took_no_steps():
+def test_heads_that_ended_early_or_took_no_steps_get_no_note():
     steep = [1 - k / 100 for k in range(50)]
     assert falling_notes(RunSpec(), steep, 50)
     assert falling_notes(RunSpec(), steep, 30) == ()
@@ -34,12 +34,12 @@ def test_nothing_is_told_of_heads_that_ended_before_or_took_no_steps():
     assert falling_notes(solved, [], 0) == falling_notes(solved, steep, 50) == ()
 
 
-def test_confidence_far_from_accuracy_is_told_in_both_directions_and_noise_is_not():
+def test_confidence_far_from_accuracy_is_noted_in_both_directions_and_noise_is_not():
     right = torch.arange(400) % 4 > 0
     assert sureness_notes([0.75] * 400, right.tolist()) == sureness_notes([0.68] * 400, right.tolist()) == ()
     assert "far too sure" in sureness_notes([0.95] * 400, right.tolist())[0]
     assert "far too unsure" in sureness_notes([0.4] * 400, right.tolist())[0]
-    # Of eight rows a gap of .2 is noise.
+    # With eight rows, a gap of .2 is noise.
     assert sureness_notes([0.95] * 8, [True] * 6 + [False] * 2) == ()
     assert sureness_notes([], []) == ()
 

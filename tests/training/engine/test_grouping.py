@@ -1,4 +1,4 @@
-"""Which runs are trained as one stack, and which are not."""
+"""Which runs are trained in one stack."""
 
 from dataclasses import replace
 
@@ -95,7 +95,7 @@ def test_twins_end_alike():
 
 
 def test_rows_are_the_same_for_all_that_share_a_stack():
-    """Made-up rows come from the seed of the order, so heads of other seeds see the same ones."""
+    """Synthetic rows depend on order_seed, so heads with other seeds see the same ones."""
     from frostbench.training.data.train_rows import train_rows
 
     over = train(oversample={"kind": "gaussian"})

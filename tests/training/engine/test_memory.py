@@ -1,4 +1,4 @@
-"""Memory is predicted before a stack is trained."""
+"""The memory of a stack is estimated before it is trained."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def test_an_mlp_counts_its_hidden_layers() -> None:
     assert need_of(run, data(100)).head == 4 * (6 * parameters + 8 * 8 * (7 + 3) + 4 * (4 * 3 + 7))
 
 
-def test_terms_count_the_pairs_of_a_batch_of_the_size_that_comes() -> None:
+def test_terms_count_the_pairs_of_a_batch() -> None:
     def head(loss: dict[str, object]) -> int:
         sampler = {"kind": "pxk", "classes": 3, "rows": 5}
         tree = {"head": {"body": {"kind": "mlp", "hidden": [7]}}, "train": {"sampler": sampler, "loss": loss}}
@@ -43,7 +43,7 @@ def test_terms_count_the_pairs_of_a_batch_of_the_size_that_comes() -> None:
     assert head({"bcl": {"weight": 1} | none}) - head({}) == 4 * 8 * 15 * (15 + 3)
 
 
-def test_what_a_loss_remembers_of_rows_is_counted() -> None:
+def test_values_that_a_loss_stores_per_row_are_counted() -> None:
     def head(rows: int, loss: dict[str, object]) -> int:
         return need_of(
             RunSpec.model_validate({"train": {"loss": loss, "schedule": {"batch_size": 8}}}), data(rows)
@@ -83,17 +83,17 @@ def test_views_that_a_run_names_are_rows_like_others() -> None:
     assert need_of(plain, with_views) == need_of(plain, data(100))
 
 
-def test_too_little_memory_is_told_with_figures() -> None:
-    with pytest.raises(ValueError, match=r"its rows take 0\.11 GiB and each head .* of 0\.06 GiB free 80% are used"):
+def test_too_little_memory_is_refused_with_figures() -> None:
+    with pytest.raises(ValueError, match=r"80% of the 0\.06 GiB of free memory, but the rows need 0\.11 GiB and"):
         parts_that_fit([0], [RunSpec()], data(1_000_000), 2**26)
 
 
-def test_free_memory_has_room_for_no_head() -> None:
+def test_free_memory_may_be_too_small_for_any_head() -> None:
     assert Need(rows=100, head=30).heads_within(100) == 0
 
 
 @pytest.mark.parametrize(("second", "width"), [("crt", 7), ("lws", 3)])
-def test_a_second_stage_counts_what_it_reads_of_all_rows(second: str, width: int) -> None:
+def test_a_second_stage_counts_its_inputs_for_all_rows(second: str, width: int) -> None:
     plain = RunSpec.model_validate({"head": {"body": {"kind": "mlp", "hidden": [7]}}})
     run = RunSpec.model_validate(plain.model_dump() | {"second": {"kind": second}})
     assert need_of(run, data(100)).head - need_of(plain, data(100)).head == 4 * 2 * (100 + 4) * width

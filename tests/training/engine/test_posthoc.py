@@ -1,4 +1,4 @@
-"""Calibration and decisions in training: which rows they are fitted to, and for which prior."""
+"""Calibration and decisions after training: which rows they are fitted to, and for which class prior."""
 
 import math
 from dataclasses import replace
@@ -35,7 +35,7 @@ FITTED = {
 
 
 AUTO = {}
-"""What is done where nothing is chosen."""
+"""The default calibration."""
 
 
 def run(posthoc, **fields):
@@ -48,7 +48,7 @@ def finished(data, posthoc, **fields):
 
 
 def spoiled(part):
-    """Other rows with other labels."""
+    """Return other rows with other labels."""
     return Part({"avg": part.columns["avg"].flip(0) + 1}, (part.labels + 1) % 4)
 
 
@@ -75,7 +75,7 @@ def test_layers_are_fitted_to_calibration_rows_and_no_others(long_tail, kind):
 
 
 @pytest.mark.parametrize("kind", FITTED)
-def test_on_selection_rows_they_are_fitted_to_all_and_judged_by_cross_fitting(long_tail, kind):
+def test_on_selection_rows_they_are_fitted_to_all_and_evaluated_by_cross_fitting(long_tail, kind):
     spec = FITTED[kind] | {"rows": "select"}
     groups = torch.arange(120) // 2
     grouped = replace(long_tail.select, groups=groups)
@@ -106,7 +106,7 @@ def test_a_prior_for_deployment_is_what_the_head_carries(long_tail):
 
 @pytest.mark.parametrize("kind", FITTED)
 def test_layers_are_fitted_for_the_prior_of_the_deployment(long_tail, kind):
-    """Calibration rows are 30 of each class, so weights differ under a prior of 1 : 2 : 3 : 4."""
+    """There are 30 calibration rows of each class, so their weights differ for a prior of 1 : 2 : 3 : 4."""
     shares = {"ash": 1, "beech": 2, "cedar": 3, "elm": 4}
     head = finished(long_tail, FITTED[kind] | {"deploy_prior": shares}).head
     prior = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
@@ -118,7 +118,7 @@ def test_layers_are_fitted_for_the_prior_of_the_deployment(long_tail, kind):
 
 
 def test_metrics_of_thresholds_are_those_of_the_evaluation(long_tail):
-    """What coordinate ascent raises is the macro F1 that a run is judged by, background left out."""
+    """Coordinate ascent maximises the macro F1 that a run is evaluated with, without the background."""
     head = finished(long_tail, {}).head
     part = long_tail.calibrate
     log_p = head.log_probabilities(part.columns).double()
@@ -139,7 +139,7 @@ def test_metrics_of_thresholds_are_those_of_the_evaluation(long_tail):
 
 
 @pytest.mark.parametrize(
-    ("posthoc", "told"),
+    ("posthoc", "message"),
     [
         ({"deploy_prior": {"ash": 1, "beech": 1}}, r"\['cedar', 'elm'\] are missing and \[\] are no classes"),
         ({"deploy_prior": EVEN | {"fir": 1}}, r"\[\] are missing and \['fir'\] are no classes"),
@@ -150,9 +150,9 @@ def test_metrics_of_thresholds_are_those_of_the_evaluation(long_tail):
         (FITTED["wanted"], "fitted on calibration rows, however: there are none"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused_before_training(long_tail, posthoc, told):
+def test_what_cannot_be_fitted_is_refused_before_training(long_tail, posthoc, message):
     nothing = Part({"avg": torch.zeros(0, 8)}, torch.zeros(0, dtype=torch.int64))
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         check_data([run(posthoc)], replace(long_tail, calibrate=nothing, select=nothing))
 
 
@@ -180,7 +180,7 @@ def test_a_run_whose_decisions_cannot_be_had_fails_alone(long_tail, classifier):
     short = {"schedule": {"epochs": 2, "min_steps": 0}}
     tree = {"head": {"classifier": {"kind": classifier}}, "train": short}
     never = {"shift": {"kind": "wanted", "metric": "precision", "targets": {"ash": 1, "elm": 1}}}
-    # Every vector comes with each label, so that no class is right in more than a quarter.
+    # Every vector occurs with each label, so no class can have a precision above a quarter.
     alike = long_tail.calibrate.columns["avg"].repeat_interleave(4, 0)
     data = replace(long_tail, calibrate=Part({"avg": alike}, torch.arange(480) % 4))
     events = list(fit([RunSpec.model_validate(tree | {"posthoc": never}), RunSpec.model_validate(tree)], data))
@@ -190,10 +190,10 @@ def test_a_run_whose_decisions_cannot_be_had_fails_alone(long_tail, classifier):
     assert [event.run for event in events if isinstance(event, Finished)] == [1]
 
 
-def test_few_rows_are_told():
+def test_few_rows_are_noted():
     labels = torch.arange(5).repeat_interleave(torch.tensor([40, 30, 20, 12, 4]))
-    told = posthoc_notes(run({"calibration": {"kind": "matrix", "size": "any"}}), labels[labels > 2])
-    assert told[0].startswith("posthoc.calibration.kind=matrix is fitted to 16 rows; below about 1000")
+    notes = posthoc_notes(run({"calibration": {"kind": "matrix", "size": "any"}}), labels[labels > 2])
+    assert notes[0].startswith("posthoc.calibration.kind=matrix is fitted to 16 rows; below about 1000")
     assert len(posthoc_notes(run({"calibration": {"kind": "matrix", "size": "any"}}), torch.arange(5))) == 2
     assert posthoc_notes(run(FITTED["thresholds"]), labels) == (
         "thresholds of 2 of 5 classes rest on fewer than 20 rows, and go less than half of the way",
@@ -209,10 +209,10 @@ class TestCrossValidation:
         return end, folds[0]
 
     @pytest.mark.parametrize("kind", FITTED)
-    def test_layers_are_fitted_to_held_out_rows_and_judged_by_those_of_other_folds(self, long_tail, kind):
+    def test_layers_are_fitted_to_held_out_rows_and_evaluated_with_those_of_other_folds(self, long_tail, kind):
         posthoc = FITTED[kind] | {"rows": "calibrate"}
         end, folds = self.ended(long_tail, posthoc)
-        logits, labels = end.answers.logits, long_tail.train.labels
+        logits, labels = end.predictions.logits, long_tail.train.labels
         layers = Layers.of(PosthocSpec.model_validate(posthoc), long_tail.class_names)
         whole = layers.fitted_to(Calibration(logits, labels))
         head = end.finished.head
@@ -220,8 +220,8 @@ class TestCrossValidation:
         assert torch.equal(head.log_probabilities(x), whole.log_probabilities(head.logits(x)))
         assert head.layers.bias is None or torch.equal(head.layers.bias, whole.bias)
         wanted = cross_fitted(layers, logits, labels, folds)
-        assert torch.equal(end.answers.log_p, wanted.log_p)
-        assert torch.equal(end.answers.predicted, wanted.predicted)
+        assert torch.equal(end.predictions.log_p, wanted.log_p)
+        assert torch.equal(end.predictions.predicted, wanted.predicted)
 
     def test_a_prior_for_deployment_moves_head_and_held_out_rows(self, long_tail):
         posthoc = {"calibration": {"kind": "temperature"}}
@@ -231,18 +231,18 @@ class TestCrossValidation:
         for fold in range(3):
             held = folds == fold
             share = torch.bincount(labels[~held]).double() / (~held).sum()
-            moved = (plain.answers.logits[held] - share.log()).log_softmax(1)
-            assert torch.allclose(end.answers.logits[held].log_softmax(1), moved.float(), atol=1e-5)
+            moved = (plain.predictions.logits[held] - share.log()).log_softmax(1)
+            assert torch.allclose(end.predictions.logits[held].log_softmax(1), moved.float(), atol=1e-5)
         weight = (0.25 / (torch.bincount(labels) / 180))[labels]
-        assert end.finished.head.temperature == pytest.approx(fit_temperature(end.answers.logits, labels, weight))
+        assert end.finished.head.temperature == pytest.approx(fit_temperature(end.predictions.logits, labels, weight))
         assert end.finished.head.priors.implied.tolist() == pytest.approx([0.25] * 4)
 
 
 class TestAutomaticTemperature:
-    """What a run carries that states no calibration."""
+    """The calibration of a run that does not choose one."""
 
     def most_probable(self, logits, labels):
-        """The temperature by brute force, with log T a standard normal number."""
+        """Return the temperature by brute force, with a standard normal prior on log T."""
         grid = torch.linspace(-3, 3, 60_001, dtype=torch.float64)
         exact = logits.double()
         own = exact.gather(1, labels[:, None]).squeeze(1)
@@ -259,7 +259,7 @@ class TestAutomaticTemperature:
         moved = finished(replace(long_tail, select=spoiled(long_tail.select)), AUTO)
         assert moved.head.temperature == end.head.temperature
 
-    def test_with_fewer_the_selection_rows_take_part_and_are_judged_cross_fitted(self, long_tail):
+    def test_with_fewer_the_selection_rows_are_used_too_and_evaluated_by_cross_fitting(self, long_tail):
         few = replace(long_tail, calibrate=first_rows(long_tail.calibrate, 12))
         end = finished(few, AUTO)
         logits = {role: end.head.logits(getattr(few, role).columns) for role in ("calibrate", "select")}

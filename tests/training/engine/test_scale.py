@@ -1,4 +1,4 @@
-"""The scale of vectors decides nothing: every option of a run gives the same head for them times any factor."""
+"""The scale of vectors has no effect: every option gives the same head for vectors times any factor."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ EXACT = (2.0**-13, 2.0**13)
 """Powers of two change no digit of a vector."""
 
 
-def said(rows, run):
+def predicted(rows, run):
     (end,) = trained([run], rows)
     return end.head.log_probabilities(rows.select.columns).exp()
 
@@ -29,26 +29,26 @@ def times(factor, rows=ROWS):
     return with_features(rows, lambda x: factor * x)
 
 
-@pytest.mark.parametrize(("place", "name"), list(enumerate(CASES)), ids=str)
-def test_a_power_of_two_changes_no_bit(place, name):
-    """By turns a small and a large one."""
-    factor = EXACT[place % 2]
+@pytest.mark.parametrize(("index", "name"), list(enumerate(CASES)), ids=str)
+def test_a_power_of_two_changes_no_bit(index, name):
+    """A small and a large factor in turn."""
+    factor = EXACT[index % 2]
     wanted = of(name)[0].head.log_probabilities(ROWS.select.columns).exp()
-    assert torch.equal(said(times(factor), CASES[name]), wanted)
+    assert torch.equal(predicted(times(factor), CASES[name]), wanted)
 
 
-@pytest.mark.parametrize(("place", "name"), list(enumerate(CASES)), ids=str)
-def test_another_factor_changes_what_rounding_does(place, name):
-    """By turns a small and a large one."""
+@pytest.mark.parametrize(("index", "name"), list(enumerate(CASES)), ids=str)
+def test_another_factor_changes_what_rounding_does(index, name):
+    """A small and a large factor in turn."""
     exact = data(torch.float64)
-    found, wanted = (said(rows, CASES[name]) for rows in (times(FACTORS[place % 2], exact), exact))
+    found, wanted = (predicted(rows, CASES[name]) for rows in (times(FACTORS[index % 2], exact), exact))
     assert (found - wanted).abs().max() < 1e-4
 
 
 @pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("name", ["head", "head.body=mlp", "head.classifier=logreg", "everything"])
 def test_in_single_precision_neither(name, factor):
-    assert (said(times(factor), CASES[name]) - said(ROWS, CASES[name])).abs().max() < 1e-4
+    assert (predicted(times(factor), CASES[name]) - predicted(ROWS, CASES[name])).abs().max() < 1e-4
 
 
 @pytest.mark.parametrize("factor", EXACT)
@@ -56,14 +56,14 @@ def test_nor_in_cross_validation(factor):
     columns = {name: x[:70] for name, x in ROWS.train.columns.items()}
     rows = replace(ROWS, train=Part(columns, ROWS.train.labels[:70]))
     folds = (torch.arange(70) % 2)[None]
-    asked = crossval_run(posthoc={"calibration": {"kind": "temperature"}})
-    first, second = (list(cross_validate([asked], each, folds))[-1] for each in (rows, times(factor, rows)))
-    assert torch.equal(first.answers.log_p, second.answers.log_p)
+    run = crossval_run(posthoc={"calibration": {"kind": "temperature"}})
+    first, second = (list(cross_validate([run], each, folds))[-1] for each in (rows, times(factor, rows)))
+    assert torch.equal(first.predictions.log_p, second.predictions.log_p)
     assert first.finished.chosen == second.finished.chosen
 
 
 def two(first, second, dtype=torch.float32):
-    """The vectors as two columns with a factor each."""
+    """Return the vectors as two columns, each times a factor."""
     rows = data(dtype)
     parts = {}
     for role in ("train", "select", "calibrate"):
@@ -76,7 +76,7 @@ def two(first, second, dtype=torch.float32):
 @pytest.mark.parametrize("tree", [{}, MLP, {"head": {"classifier": {"kind": "knn"}}}], ids=["linear", "mlp", "knn"])
 def test_columns_have_a_unit_each_so_that_none_drowns_the_other(tree):
     run = RunSpec.model_validate(merged(BASE, tree, {"columns": ["a", "b"]}))
-    assert torch.equal(said(two(2.0**-10, 2.0**10), run), said(two(1, 1), run))
+    assert torch.equal(predicted(two(2.0**-10, 2.0**10), run), predicted(two(1, 1), run))
     x = train_rows(run, two(1e-3, 1e3)).x.double()
     for part in (x[:, :8], x[:, 8:]):
         assert part.std(0, correction=0).norm().item() == pytest.approx((2 * DIM**0.5) / 2**0.5, rel=1e-5)
@@ -105,7 +105,7 @@ class TestUnits:
     X = torch.tensor([[1.0, 10], [3, 10], [5, 10]])
 
     def test_the_vectors(self):
-        """Deviations are the root of 8/3, and 0; so is the length."""
+        """The standard deviations are sqrt(8/3) and 0, and so is the length."""
         found = Standardise().build(self.X)
         assert found.unit.tolist() == pytest.approx([(8 / 3) ** 0.5 / 8**0.5] * 2)
         assert torch.allclose(found(self.X) * found.unit, self.X)
@@ -130,7 +130,7 @@ class TestUnits:
         assert Standardise().build(x).unit.tolist() == [wanted] * x.shape[1]
 
     def test_rounding_is_no_deviation(self):
-        """In single precision rows that differ in the last digit alone are all alike."""
+        """In single precision, rows that differ only in the last digit are all alike."""
         x = torch.full((50, 4), 1000.0)
         x[::2] += 6e-5
         assert Standardise().build(x).unit.tolist() == pytest.approx([2000 / 4] * 4)

@@ -1,4 +1,4 @@
-"""A stack of heads equals a loop over them: the whole catalogue, with heads that differ in all that they may."""
+"""A stack of heads equals a loop over them, for the full catalogue and heads that differ in all allowed values."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from frostbench.training.engine.events import Epoch
 from frostbench.training.engine.fit import never
 from frostbench.training.engine.grouping import grouped
 from frostbench.training.engine.run_context import run_contexts
-from frostbench.training.engine.stage_loop import Ended, run_stage
+from frostbench.training.engine.stage_loop import StageFinished, run_stage
 from frostbench.training.engine.stages import first_stage, second_stage
 from frostbench.training.run import RunSpec
 from frostbench.training.second_stage.crt import Crt
@@ -25,7 +25,7 @@ EXACT, SINGLE = data(torch.float64), data(torch.float32)
 
 
 def traces(runs, rows):
-    """What happened to each run in its stages of gradient steps: losses, reasons, epochs kept, and parameters."""
+    """Return losses, reasons, kept epochs and parameters of each run in its stages of gradient steps."""
     contexts = run_contexts(range(len(runs)), runs, rows)
     found = [{"losses": [], "ends": [], "tensors": []} for _ in runs]
     ended = _followed(found, first_stage(contexts), [0] * len(runs))
@@ -40,10 +40,10 @@ def _followed(found, stage, done):
     for event in run_stage(stage, done, never):
         if isinstance(event, Epoch):
             found[event.run]["losses"].append(event.loss)
-        if isinstance(event, Ended):
-            told = found[event.context.number]
-            told["ends"].append((event.reason, event.epoch, event.last))
-            told["tensors"] += [p.detach().clone() for p in event.core.state_dict().values()]
+        if isinstance(event, StageFinished):
+            trace = found[event.context.number]
+            trace["ends"].append((event.reason, event.epoch, event.last))
+            trace["tensors"] += [p.detach().clone() for p in event.core.state_dict().values()]
             ended.append(event)
     return sorted(ended, key=lambda event: event.context.number)
 
@@ -52,7 +52,7 @@ def assert_same(stacked, alone, rtol):
     assert stacked["ends"] == alone["ends"]
     assert stacked["losses"] == pytest.approx(alone["losses"], rel=rtol, abs=rtol)
     for ours, theirs in zip(stacked["tensors"], alone["tensors"], strict=True):
-        # Relative to the largest number of a tensor, for one near 0 is a difference of large ones.
+        # Relative to the largest number of a tensor, because numbers near 0 are differences of large ones.
         level = theirs.double().abs().max().clamp(min=1) if theirs.numel() else 1
         assert (ours.double() - theirs.double()).abs().max() <= rtol * level
 
@@ -86,26 +86,26 @@ def test_a_stack_on_several_views_equals_a_loop_in_float64(train):
         assert_same(stacked, traces([run], viewed)[0], 1e-9)
 
 
-@pytest.mark.parametrize(("place", "name"), list(enumerate(CASES)), ids=str)
-def test_a_stack_equals_a_loop_in_float32(place, name):
-    """By turns the first, second or third head, through the whole engine."""
+@pytest.mark.parametrize(("index", "name"), list(enumerate(CASES)), ids=str)
+def test_a_stack_equals_a_loop_in_float32(index, name):
+    """The first, second or third head in turn, through the full engine."""
     runs = three(CASES[name])
     assert grouped(runs, SINGLE) == [[0, 1, 2]]
-    stacked, (alone,) = trained(runs, SINGLE)[place % 3], trained([runs[place % 3]], SINGLE)
+    stacked, (alone,) = trained(runs, SINGLE)[index % 3], trained([runs[index % 3]], SINGLE)
     assert (stacked.reason, stacked.epoch) == (alone.reason, alone.epoch)
     found, wanted = (e.head.log_probabilities(SINGLE.select.columns)[:, :4].detach() for e in (stacked, alone))
     assert (found - wanted).abs().max() <= 1e-4 * wanted.abs().max()
 
 
 def test_the_heads_of_a_stack_do_differ():
-    """Else equality with a loop would show little."""
+    """Otherwise equality with a loop would show little."""
     first, second, third = traces(three(CASES["head.body=mlp"]), EXACT)
     for one, other in ((first, second), (first, third), (second, third)):
         assert abs(one["losses"][-1] - other["losses"][-1]) > 1e-2
 
 
 class TestCatalogue:
-    """The cases are all there is: a new kind, choice or number without one fails here."""
+    """The cases are complete: a new kind, choice or number without a case fails here."""
 
     def test_every_kind_and_choice_of_a_run_has_a_case(self):
         trees = [run.model_dump() for run in CASES.values()]

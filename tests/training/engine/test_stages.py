@@ -1,4 +1,4 @@
-"""The options of a stage, seen from outside: what they change, and what they leave alone."""
+"""The effects of a stage's options on heads, and what they must not change."""
 
 import math
 from dataclasses import replace
@@ -48,7 +48,7 @@ def same(a, b):
 
 
 def plain_network(seed):
-    """An MLP of widths 8, 16, 8 and 4 classes as torch has it, with the first weights of a seed, in float64."""
+    """Return a torch MLP of widths 8, 16, 8 and 4 classes with the initial weights of a seed, in float64."""
     start = generator(seed, "start", 0)
     layers = [torch.nn.Linear(a, b) for a, b in ((8, 16), (16, 8), (8, 4))]
     with torch.no_grad():
@@ -61,7 +61,7 @@ def plain_network(seed):
 
 
 def test_a_neutral_run_is_the_plain_loop(long_tail):
-    """The loop written out with torch's layers and optimiser: what is drawn beside it would move the numbers."""
+    """The loop written with torch's layers and optimiser; any additional random draw would change the numbers."""
     spec = run({"early_stop": {"metric": "last"}})
     (end,) = finished(in_float64(long_tail), spec)
     x, labels = long_tail.train.columns["avg"].double(), long_tail.train.labels
@@ -92,7 +92,7 @@ def test_a_neutral_run_is_the_plain_loop(long_tail):
 
 
 def factor(progress):
-    """A warm-up over the first twentieth, then a cosine to 0."""
+    """Return the factor of a warm-up over the first twentieth, followed by a cosine to 0."""
     return progress / 0.05 if progress < 0.05 else 0.5 * (1 + math.cos(math.pi * (progress - 0.05) / 0.95))
 
 
@@ -120,13 +120,13 @@ def test_an_option_moves_the_head_and_only_its_numbers(long_tail, train):
 
 
 @pytest.mark.parametrize("train", [AUGMENT, MIXUP, SUPCON, AUGMENT | MIXUP | SUPCON], ids=str)
-def test_evaluation_sees_rows_as_they_are(long_tail, train):
+def test_evaluation_uses_unaugmented_rows(long_tail, train):
     events = list(fit([run(train)], long_tail))
     kept = events[-1]
-    told = next(e.metrics for e in events if isinstance(e, Epoch) and e.epoch == kept.epoch)
+    reported = next(e.metrics for e in events if isinstance(e, Epoch) and e.epoch == kept.epoch)
     predicted = kept.head.logits(long_tail.select.columns).argmax(1)
     found = decision_metrics(long_tail.select.labels, predicted, COUNTS)
-    assert {name: told[name] for name in found} == pytest.approx(found, abs=1e-12)
+    assert {name: reported[name] for name in found} == pytest.approx(found, abs=1e-12)
 
 
 def test_training_leaves_the_rows_and_the_global_random_state_alone(long_tail):
@@ -150,7 +150,7 @@ def test_all_options_together_stay_finite(long_tail):
 
 @pytest.mark.parametrize("mixup", [0.0, 1.0])
 def test_the_contrast_is_added_to_the_mean_and_sees_unmixed_rows(long_tail, mixup):
-    """One step of all but no length, with other coefficients and the same draws."""
+    """One step of almost zero length, with different coefficients and the same draws."""
     still = {
         "optim": {"kind": "adamw", "lr": 1e-12},
         "schedule": {"epochs": 1, "min_steps": 0, "batch_size": 512},
@@ -200,7 +200,7 @@ def test_supcon_lowers_the_contrast_of_the_hidden_rows(long_tail, projector):
     ],
     ids=["deferred", "ramp", "hardmine"],
 )
-def test_what_acts_late_leaves_the_first_half_of_training_alone(long_tail, late):
+def test_late_schedules_leave_the_first_half_of_training_alone(long_tail, late):
     plain, moved = (
         [e.loss for e in fit([run({"loss": loss})], long_tail) if isinstance(e, Epoch)] for loss in ({}, late)
     )

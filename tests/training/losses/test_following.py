@@ -11,7 +11,7 @@ from frostbench.training.crossval.crossval import check_runs
 from frostbench.training.engine.events import Finished
 from frostbench.training.engine.fit import fit, never
 from frostbench.training.engine.run_context import run_contexts
-from frostbench.training.engine.stage_loop import Ended, run_stage
+from frostbench.training.engine.stage_loop import StageFinished, run_stage
 from frostbench.training.engine.stages import first_stage
 from frostbench.training.losses.adafocal import AdaFocal
 from frostbench.training.losses.crl import Crl, right
@@ -72,7 +72,7 @@ def test_powers_move_by_the_selection_rows_after_each_epoch():
     rows = data(torch.float32)
     run = run_of({"train.loss.point": {"kind": "adafocal", "bins": 2}, "train.schedule.epochs": 1})
     (stage,) = [first_stage(run_contexts([0], [run], rows))]
-    core = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, Ended))
+    core = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, StageFinished))
     with torch.no_grad():
         logits = core(stage.contexts[0].head.preprocess(rows.select.columns["x"]))[:, :4]
     sure, best = logits.softmax(1).max(1)
@@ -85,7 +85,7 @@ def test_powers_move_by_the_selection_rows_after_each_epoch():
 
 
 def test_adafocal_is_not_cross_validated():
-    with pytest.raises(ValueError, match="adafocal follows the calibration of held-out rows"):
+    with pytest.raises(ValueError, match="adafocal follows the calibration of validation rows during training"):
         check_runs([run_of({"train.loss.point.kind": "adafocal"})], data())
 
 
@@ -105,7 +105,7 @@ def test_history_counts_visits_and_hits_of_each_row():
     rows = data(torch.float32)
     run = run_of({"train.loss.crl.weight": 0.5, "train.optim.lr": 1e-9, "train.schedule.epochs": 3})
     stage = first_stage(run_contexts([0], [run], rows))
-    core = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, Ended))
+    core = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, StageFinished))
     state = stage.stack.objectives[0].parts.crl
     assert state.visits.tolist() == [3] * 71
     with torch.no_grad():

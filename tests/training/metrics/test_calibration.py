@@ -1,4 +1,4 @@
-"""Values of a worked example, invariances, and other libraries where they agree with the definitions and where not."""
+"""Calibration metrics: a worked example, invariances, and agreement and differences with other libraries."""
 
 import numpy as np
 import pytest
@@ -100,7 +100,7 @@ def test_the_official_adaptive_ece_drops_the_row_with_the_lowest_confidence(bins
     )
 
 
-def test_bins_are_those_of_the_other_ece():
+def test_bins_equal_those_of_classification():
     sure = np.array([0.0, 0.25, 0.25 + 1e-12, 0.5, 1.0, 0.6, 1 / 15, 2 / 15])
     for bins in (4, 15):
         assert bin_of(sure, bins).tolist() == confidence_bin(torch.from_numpy(sure), bins).tolist()
@@ -108,7 +108,7 @@ def test_bins_are_those_of_the_other_ece():
     assert bin_of(sure, 4).tolist() == np.clip(np.searchsorted(edges, sure, side="left") - 1, 0, 3).tolist()
 
 
-def test_metrics_that_an_evaluation_has_too_are_the_same():
+def test_metrics_shared_with_classification_are_equal():
     log_p, labels = random_rows()
     log_p[:, 4] = -torch.inf
     there, here = all_metrics(log_p, labels, torch.full((5,), 9)), calibration_metrics(log_p, labels)
@@ -132,7 +132,7 @@ def test_the_order_of_rows_and_of_classes_does_not_matter():
     assert calibration_metrics(log_p[:, classes], back[labels]) == pytest.approx(first, abs=1e-12)
 
 
-def test_a_weight_is_as_many_copies():
+def test_an_integer_weight_equals_that_many_copies():
     log_p, labels = random_rows(rows=60)
     counts = np.random.default_rng(1).integers(0, 4, (60, 7))
     counts[:, 0] = 1
@@ -146,7 +146,7 @@ def test_a_weight_is_as_many_copies():
 
 def test_classes_absent_from_labels_count_in_class_wise_ece():
     p = torch.tensor([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1]], dtype=torch.float64)
-    # Class 2 has no row: its probabilities lie in bins 0.2 and 0.1, and belong to nothing.
+    # Class 2 has no row: its probabilities lie in bins 0.2 and 0.1, whose frequencies are 0.
     found = Judged.of(p.log(), torch.tensor([0, 1])).classes.sums().ece[:, 0]
     assert found == pytest.approx([(0.5 + 0.6) / 2, (0.7 - 0.3) / 2, (0.2 + 0.1) / 2], abs=1e-12)
     assert calibration_metrics(p.log(), torch.tensor([0, 1]))["cece"] == pytest.approx(found.mean())
@@ -182,7 +182,7 @@ def test_a_head_that_is_sure_and_wrong():
     assert (found["nll"], found["ece_under"], found["brier"]) == (None, 0.0, 2.0)
 
 
-def test_a_head_that_always_says_the_shares_of_the_classes_is_calibrated():
+def test_a_head_that_always_predicts_the_class_shares_is_calibrated():
     labels = torch.tensor([0] * 6 + [1] * 3 + [2])
     log_p = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).log().expand(10, 3)
     found = calibration_metrics(log_p, labels)
@@ -199,7 +199,7 @@ def test_nan_has_no_metrics():
 
 
 def test_no_rows_are_refused():
-    with pytest.raises(ValueError, match="one row or more, however: none came"):
+    with pytest.raises(ValueError, match="need at least one row, got none"):
         calibration_metrics(torch.zeros(0, 3), torch.zeros(0, dtype=torch.long))
 
 
@@ -235,7 +235,7 @@ class TestOtherLibraries:
         assert BinSums.of(EDGES, RIGHT, 4).ece == pytest.approx([0.36], abs=1e-12)
 
     def test_netcal_takes_labels_of_two_classes_for_a_binary_problem(self):
-        """Whatever the number of classes: of two it measures the second class's probability, of more it raises."""
+        """For two classes it measures the probability of the second class; for more it raises."""
         labels = torch.tensor([0, 1, 0, 1, 0, 1, 0, 1, 0, 1])
         with pytest.raises(RuntimeError, match="binary classification"):
             netcal.ECE(15).measure(P.numpy(), labels.numpy())

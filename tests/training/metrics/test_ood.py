@@ -9,8 +9,8 @@ OTHER = torch.tensor([[1.5, 1.4, 1.3], [0.6, 0.1, 0]])
 
 
 def test_the_worked_example_has_its_values():
-    own, others = scores(KNOWN), scores(OTHER)
-    found = {name: auroc(own[name], others[name]) for name in SCORES}
+    inside, outside = scores(KNOWN), scores(OTHER)
+    found = {name: auroc(inside[name], outside[name]) for name in SCORES}
     assert found == pytest.approx({"msp": 5 / 6, "neg_entropy": 1.0, "max_logit": 5 / 6, "energy": 5 / 6})
 
 
@@ -47,7 +47,7 @@ def test_weights_are_copies():
 
 
 def test_an_empty_side_is_refused():
-    with pytest.raises(ValueError, match="3 rows of known classes and 0 others came"):
+    with pytest.raises(ValueError, match="rows of known classes and other rows, got 3 and 0"):
         auroc(np.zeros(3), np.zeros(0))
-    with pytest.raises(ValueError, match="0 rows of known classes"):
+    with pytest.raises(ValueError, match="got 0 and 2"):
         resampled_auroc(np.zeros(0), np.zeros(2), np.zeros((0, 1)), np.zeros((2, 1)))

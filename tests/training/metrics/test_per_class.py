@@ -1,4 +1,4 @@
-"""The parts of the Brier score against a calculation by hand, row by row."""
+"""The parts of the Brier score compared with a row-by-row calculation."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def score_of(parts):
 
 
 def by_hand(p, own, bins):
-    """The five parts of one class from its rows, one bin after the other."""
+    """Compute the five parts of one class from its rows, bin by bin."""
     place = np.clip(np.ceil(p * bins) - 1, 0, bins - 1)
     base, parts = own.mean(), np.zeros(5)
     parts[2] = base * (1 - base)
@@ -52,13 +52,13 @@ def test_parts_sum_to_the_score_exactly(bins):
     assert score_of(ClassBins(p, labels, bins).sums().brier_parts) == pytest.approx([score], abs=1e-12)
 
 
-def test_where_all_probabilities_of_a_bin_are_one_the_old_three_parts_suffice():
+def test_if_all_probabilities_of_a_bin_are_equal_three_parts_suffice():
     p = np.repeat([[0.2, 0.8], [0.6, 0.4]], 5, axis=0)
     labels = np.array([1, 1, 1, 0, 1, 0, 0, 1, 0, 1])
     parts = ClassBins(p, labels).sums().brier_parts
     assert parts["within_variance"] == pytest.approx([0.0], abs=1e-12)
     assert parts["within_covariance"] == pytest.approx([0.0], abs=1e-12)
-    # Rates are 0.8 and 0.4, so only the calibration of neither group is off.
+    # The class frequencies are 0.8 and 0.4, so both groups are calibrated.
     assert parts["reliability"] == pytest.approx([0.0], abs=1e-12)
     assert parts["resolution"] == pytest.approx([2 * 0.2**2], abs=1e-12)
     assert parts["uncertainty"] == pytest.approx([2 * 0.4 * 0.6], abs=1e-12)
@@ -82,4 +82,4 @@ def test_the_first_bin_holds_what_the_others_leave():
             here = place[:, k] == b
             assert sums.rows[k, b] == pytest.approx(weights[here].sum(0), abs=1e-9)
             assert sums.p[k, b] == pytest.approx(p[here, k] @ weights[here], abs=1e-9)
-            assert sums.own[k, b] == pytest.approx((labels[here] == k) @ weights[here], abs=1e-9)
+            assert sums.members[k, b] == pytest.approx((labels[here] == k) @ weights[here], abs=1e-9)

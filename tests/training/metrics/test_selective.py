@@ -66,7 +66,7 @@ def test_weights_are_copies():
 
 
 def test_no_rows_are_refused():
-    with pytest.raises(ValueError, match="one row or more"):
+    with pytest.raises(ValueError, match="need at least one row"):
         areas(np.zeros(0), np.zeros(0, dtype=bool))
-    with pytest.raises(ValueError, match="one row or more"):
+    with pytest.raises(ValueError, match="need at least one row"):
         risk_coverage(np.zeros(0), np.zeros(0, dtype=bool))

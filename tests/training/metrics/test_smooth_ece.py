@@ -1,7 +1,7 @@
-"""The fixed point against brute force, and against relplot.
+"""The fixed point compared with brute force and with relplot.
 
-relplot takes ten halvings from 1, so its sigma is up to 2^-10 above the fixed point, at which smECE_sigma is a little
-smaller; and it takes its integral over 200 points or more. Both stay below 1e-3 here.
+relplot bisects ten times from 1, so its sigma is up to 2^-10 above the fixed point, and smECE_sigma is slightly smaller
+there; it also integrates over only 200 points or more. Both errors stay below 1e-3 here.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def rows(count, exponent, seed=0):
 
 
 def by_quadrature(sure, right, mesh=4001):
-    """The definition with the reflected kernel written out: mirror images at -x, 2 - x, 2 + x …"""
+    """Evaluate the definition with the reflected kernel written out: mirror images at -x, 2 - x, 2 + x …"""
     at = np.linspace(0, 1, mesh)[:, None]
     images = np.concatenate([2 * m + sign * sure for m in range(-4, 5) for sign in (1, -1)])
     residuals = np.tile(right - sure, 18)
@@ -65,7 +65,7 @@ def test_weights_are_copies_and_their_scale_does_not_matter():
     assert smooth_ece(sure, right, 0.01 * weights) == pytest.approx(wanted, abs=2e-5)
 
 
-def test_smoothing_more_never_finds_more():
+def test_more_smoothing_never_increases_the_value():
     residuals = np.random.default_rng(0).normal(0, 1, (CELLS, 1))
     coefficients = dct(residuals / 100, axis=0, type=2, norm="ortho")
     found = [float(smoothed(coefficients, np.array([sigma]))[0]) for sigma in (0.0, 0.01, 0.05, 0.2, 1.0)]
@@ -76,5 +76,5 @@ def test_smoothing_more_never_finds_more():
 
 
 def test_no_rows_are_refused():
-    with pytest.raises(ValueError, match="one row or more"):
+    with pytest.raises(ValueError, match="need at least one row"):
         smooth_ece(np.zeros(0), np.zeros(0, dtype=bool))

@@ -278,7 +278,7 @@ def test_a_second_stage_that_diverges_at_once_names_its_learning_rate(long_tail,
     end = ended(long_tail, run({}))
     assert isinstance(end, Failed)
     assert "it diverged in epoch 7" in end.message
-    assert end.message.endswith("Lower second.lr, which is 0.001.")
+    assert end.message.endswith("Lower second.lr, now 0.001.")
 
 
 def test_a_run_that_ends_before_its_weights_act_carries_the_prior_of_the_rows(long_tail):

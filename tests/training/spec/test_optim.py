@@ -7,7 +7,7 @@ import torch
 from catalogue import data
 
 from frostbench.training.engine.ema import Average
-from frostbench.training.engine.optimisers import SMALL_HEAD, Apart, StackedOptimiser, optimiser_for
+from frostbench.training.engine.optimisers import SMALL_HEAD, SeparateOptimisers, StackedOptimiser, optimiser_for
 from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stages import first_stage
 from frostbench.training.run import RunSpec
@@ -33,7 +33,7 @@ def theirs(spec, parameters):
 
 
 DECAYED = frozenset({"layer.weight", "centers"})
-EITHER = pytest.mark.parametrize("optimiser", [StackedOptimiser, Apart])
+EITHER = pytest.mark.parametrize("optimiser", [StackedOptimiser, SeparateOptimisers])
 
 
 def random(*lead, seed):
@@ -103,8 +103,8 @@ def test_a_rate_of_0_moves_nothing(optimiser, specs):
 def test_many_small_heads_move_together_and_large_ones_or_one_alone_apart():
     small, large = {"w": torch.zeros(2, 8, 8)}, {"w": torch.zeros(2, SMALL_HEAD + 1, 1)}
     assert isinstance(optimiser_for(small, ADAMS[:2], frozenset()), StackedOptimiser)
-    assert isinstance(optimiser_for({"w": torch.zeros(1, 8, 8)}, ADAMS[:1], frozenset()), Apart)
-    assert isinstance(optimiser_for(large, ADAMS[:2], frozenset()), Apart)
+    assert isinstance(optimiser_for({"w": torch.zeros(1, 8, 8)}, ADAMS[:1], frozenset()), SeparateOptimisers)
+    assert isinstance(optimiser_for(large, ADAMS[:2], frozenset()), SeparateOptimisers)
 
 
 def test_averages_are_those_of_torch_swa_utils_with_a_decay_that_starts_small():
