@@ -26,6 +26,7 @@ from frostbench.heads.stepped.external import ExternalClassifier
 from frostbench.heads.stepped.ldam import Ldam
 from frostbench.heads.stepped.linear import Linear
 from frostbench.heads.stepped.prototype import Prototype
+from frostbench.heads.walk import kind_of
 
 Closed = LogisticRegression | Ridge | Lda | NearestMean | Mahalanobis | Neighbours | ZeroShot
 """Classifiers without gradient steps."""
@@ -44,8 +45,8 @@ def kinds_that(question: Callable[[type[Classifier]], bool]) -> str:
     >>> kinds_that(lambda kind: kind.is_linear)
     'linear'
     """
-    *first, last = [kind.model_fields["kind"].default for kind in CLASSIFIERS if question(kind)]
-    return f"{', '.join(first)} and {last}" if first else str(last)
+    *first, last = [str(kind_of(kind)) for kind in CLASSIFIERS if question(kind)]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 class HeadSpec(Spec):

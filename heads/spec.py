@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 from pydantic.fields import FieldInfo
 
+from frostbench.heads.walk import plain_path, walk
+
 Tier = Literal["core", "experimental"]
 SpecT = TypeVar("SpecT", bound="Spec")
 SWEPT: dict[str, JsonValue] = {"swept": True}
@@ -61,14 +63,7 @@ def numbers(spec: Spec) -> dict[str, float]:
     >>> numbers(Run())
     {'loss.tau': 0.5}
     """
-    found: dict[str, float] = {}
-    for name, field in type(spec).model_fields.items():
-        value = getattr(spec, name)
-        if isinstance(value, Spec):
-            found |= {f"{name}.{path}": number for path, number in numbers(value).items()}
-        elif value is not None and _is_swept(field):
-            found[name] = value
-    return found
+    return {plain_path(n.path): n.value for n in walk(spec) if n.value is not None and _is_swept(n.field)}
 
 
 def with_numbers(spec: SpecT, values: Mapping[str, Any]) -> SpecT:
@@ -117,6 +112,7 @@ def canonical(spec: BaseModel) -> dict[str, Any]:
     >>> canonical(Outer())
     {'inner': {'kind': 'inner', 'spec_version': 2}}
     """
+    # Not by `walk`: the result is a nested tree, which also enters lists and dicts.
     tree: dict[str, Any] = {}
     for name, field in type(spec).model_fields.items():
         value = getattr(spec, name)

@@ -1,21 +1,12 @@
 """What options are called: the titles of their fields, by dotted path."""
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-
-def variants(annotation: Any) -> list[type[BaseModel]]:
-    """Spec classes named in an annotation: a spec, a union of specs, or a tuple of those."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    args = get_args(annotation)
-    if get_origin(annotation) is Annotated:
-        args = args[:1]
-    return [] if get_origin(annotation) is Literal else [v for a in args for v in variants(a)]
+from frostbench.heads.walk import kind_of, plain_path, variants
 
 
 def title_of(name: str, field: FieldInfo) -> str:
@@ -62,12 +53,13 @@ def named(spec_type: type[BaseModel], path: str) -> str:
     >>> named(Optim, "lr"), named(Optim, "rate")
     ('Learning rate (lr)', 'rate')
     """
-    label, written = label_of(spec_type, path), re.sub("<[^>]*>", "", path)
+    label, written = label_of(spec_type, path), plain_path(path)
     return written if label == path else f"{label} ({written})"
 
 
 def _walked(kinds: Sequence[type[BaseModel]], parts: Sequence[str], tree: Mapping[str, Any]) -> str | None:
     """The title at the end of a path below one of several specs; None where no spec has such an option."""
+    # Not by `walk`: a path leads through one branch of each union, which the settings may have to choose.
     name, _, kind = parts[0].removesuffix(">").partition("<")
     for spec_type in kinds:
         field = spec_type.model_fields.get(name)
@@ -75,7 +67,7 @@ def _walked(kinds: Sequence[type[BaseModel]], parts: Sequence[str], tree: Mappin
             continue
         inner, below = variants(field.annotation), tree.get(name)
         below = below if isinstance(below, Mapping) else {}
-        meant = [v for v in inner if _kind(v) == (kind or below.get("kind"))] or inner
+        meant = [v for v in inner if kind_of(v) == (kind or below.get("kind"))] or inner
         rest = parts[1:]
         if not rest or not inner or rest == ["kind"]:
             return title_of(name, field)
@@ -83,7 +75,3 @@ def _walked(kinds: Sequence[type[BaseModel]], parts: Sequence[str], tree: Mappin
         if found is not None:
             return found
     return None
-
-
-def _kind(spec_type: type[BaseModel]) -> Any:
-    return spec_type.model_fields["kind"].default if "kind" in spec_type.model_fields else None
