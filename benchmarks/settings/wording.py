@@ -23,7 +23,7 @@ def told(error: ValidationError, spec_type: type[BaseModel]) -> str:
         came = repr(item.get("input"))
         came = came if len(came) <= 80 else f"{came[:77]}…"
         # Rules of our own that compare several options say themselves what came and what to do.
-        is_whole = ", however: " in rule
+        is_whole = rule.endswith(".")
         whole = rule if is_whole else f"{rule}, however: {came} came.{_hint(item, path, spec_type)}"
         lines.append(f"{named(spec_type, tagged) or 'settings'}: {whole}")
     return "\n".join(lines) + "\nSee `frostbench options`."

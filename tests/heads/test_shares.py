@@ -31,15 +31,15 @@ def test_shares_come_by_name_or_in_the_order_of_the_classes(prior):
         ({"ash": 1, "beech": 1}, r"\['cedar'\] are missing and \[\] are unknown"),
         ({"ash": 1, "beech": 1, "cedar": 1, "oak": 1}, r"\[\] are missing and \['oak'\] are unknown"),
         ({1: 1, "1": 1}, "are missing"),
-        ([1, 2], r"has 3 shares .* however: \[1, 2\] came"),
+        ([1, 2], r"must have 3 shares .* got \[1, 2\]"),
         ([1, 2, -1], "shares of at least 0"),
         ([1, 2, np.nan], "shares of at least 0"),
         ([1, 2, np.inf], "shares of at least 0"),
         ({"ash": 1, "beech": "a", "cedar": 1}, "shares of at least 0"),
         ({"ash": 1, "beech": None, "cedar": 1}, "shares of at least 0"),
         ([[1, 2, 3]], "shares of at least 0"),
-        ("trained", "'trained' came"),
-        (0.5, "0.5 came"),
+        ("trained", "got 'trained'"),
+        (0.5, "got 0.5"),
     ],
 )
 def test_what_is_no_prior_is_refused(prior, told):

@@ -76,7 +76,7 @@ def test_state_round_trip():
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(ValueError, match=r"5 does not divide 12. Take one of \[1, 2, 3, 4, 6, 12\]"):
+    with pytest.raises(ValueError, match=r"token width 12, got 5. Choose one of \[1, 2, 3, 4, 6, 12\]"):
         AttentionPool(heads=5).build(12, generator())
 
 

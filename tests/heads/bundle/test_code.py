@@ -72,7 +72,7 @@ def name_in_card(folder, sha256):
 def test_a_file_without_its_hash_is_refused(bundle, ran, sha256, plugins):
     name_in_card(bundle, sha256)
     for read in (load, load_head):
-        with pytest.raises(BundleError, match=r"named with its SHA-256, however: 'bundle/evil.py' came with"):
+        with pytest.raises(BundleError, match=r"with its SHA-256, got .* for 'bundle/evil.py'"):
             read(bundle, plugins)
     assert not ran.exists()
 
@@ -82,7 +82,7 @@ def test_a_file_that_nobody_named_is_not_run(bundle, ran, tmp_path):
     other.write_text(f"open({str(tmp_path / 'other ran')!r}, 'w').close()")
     for plugins in ((), [other]):
         for read in (load, load_head):
-            with pytest.raises(PluginError, match=r"runs only where its file is named.*bundle/evil.py"):
+            with pytest.raises(PluginError, match=r"runs only if you name its file.*bundle/evil.py"):
                 read(bundle, plugins)
     assert not ran.exists()
     assert not (tmp_path / "other ran").exists()
@@ -108,7 +108,7 @@ def test_members_of_an_ensemble_run_nothing_either(bundle, ran, tmp_path):
     card = json.loads((tmp_path / "two" / "ensemble.json").read_text())
     card["members"]["member-1"] = hashlib.sha256((bundle / "card.json").read_bytes()).hexdigest()
     (tmp_path / "two" / "ensemble.json").write_text(json.dumps(sealed(card)))
-    with pytest.raises(PluginError, match="runs only where its file is named"):
+    with pytest.raises(PluginError, match="runs only if you name its file"):
         load(tmp_path / "two")
     assert not ran.exists()
     load(tmp_path / "two", ["bundle/evil.py"])

@@ -89,7 +89,7 @@ def exported(folder):
 def test_a_head_that_gives_other_logits_is_noticed_by_the_canary(tmp_path, monkeypatch):
     folder = exported(tmp_path / "bundle")
     monkeypatch.setattr("frostbench.heads.head.Head.forward", lambda self, x: self.classifier(self.hidden(x)) + 1)
-    with pytest.raises(BundleError, match="must give the logits it was exported with"):
+    with pytest.raises(BundleError, match="must reproduce the logits of its export"):
         load(folder)
 
 
@@ -112,9 +112,9 @@ def flip_a_byte(folder):
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (flip_a_byte, r"head\.safetensors of .* was changed"),
-        (lambda folder: (folder / "canary.png").unlink(), r"canary\.png of .* cannot be read"),
-        (lambda folder: (folder / "head.safetensors").unlink(), r"head\.safetensors of .* cannot be read"),
+        (flip_a_byte, r"head\.safetensors in .* was modified"),
+        (lambda folder: (folder / "canary.png").unlink(), r"canary\.png in .* is missing"),
+        (lambda folder: (folder / "head.safetensors").unlink(), r"head\.safetensors in .* is missing"),
         (lambda folder: (folder / "card.json").write_text("{"), r"card\.json must be as"),
         (lambda folder: (folder / "card.json").write_text("[]"), "holds no JSON object"),
         (lambda folder: (folder / "card.json").write_text("[" * 100_000), "is nested too deeply"),
@@ -123,9 +123,9 @@ def flip_a_byte(folder):
         (change_card(sha256={"head.safetensors": "0" * 64, "/dev/zero": "0" * 64}), r"card\.json must be as"),
         (change_card(sha256={"../other": "0" * 64}), r"card\.json must be as"),
         (change_card(format_version=99), "has format 99"),
-        (change_card(class_names=["a", "b", "c", "d"]), "must fit its card"),
+        (change_card(class_names=["a", "b", "c", "d"]), "must match its card"),
         (change_card(columns=[]), r"card\.json must be as"),
-        (change_card(columns=["zz"]), "must fit its card"),
+        (change_card(columns=["zz"]), "must match its card"),
         (change_card(temperature=0), r"card\.json must be as"),
         (change_card(head={"classifier": {"kind": "forest"}}), r"card\.json must be as"),
     ],
@@ -153,7 +153,7 @@ def test_an_edited_card_is_refused(tmp_path, edit):
     folder = exported(tmp_path / "bundle")
     path = folder / "card.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | edit))
-    with pytest.raises(BundleError, match=r"card\.json of .* was changed\. Put the old file back"):
+    with pytest.raises(BundleError, match=r"card\.json in .* was modified\. Restore the file"):
         load(folder)
 
 
@@ -191,7 +191,7 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path, name, kind
         (folder / name).mkdir()
     else:
         (folder / name).symlink_to(tmp_path / "moved" if kind == "link" else "/dev/zero")
-    with pytest.raises(BundleError, match=rf"regular files of its own, however: {name} of .* is none"):
+    with pytest.raises(BundleError, match=rf"its own regular files, but {name} in .* is not one"):
         load(folder)
 
 
@@ -199,7 +199,7 @@ def test_a_file_of_another_size_is_not_read(tmp_path, monkeypatch):
     folder = exported(tmp_path / "bundle")
     with (folder / "head.safetensors").open("ab") as file:
         file.truncate(2**40)
-    with pytest.raises(BundleError, match=r"head\.safetensors of .* it has 1099511627776 bytes and not \d+"):
+    with pytest.raises(BundleError, match=r"head\.safetensors in .* it has 1099511627776 bytes instead of \d+"):
         load(folder)
 
 
@@ -221,7 +221,9 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path, name, value):
         load(folder)
         return
     told = (
-        "must give the logits" if (name, value) == ("canary.logits", -float("inf")) else f"be finite, and 1 of {name}"
+        "must reproduce the logits"
+        if (name, value) == ("canary.logits", -float("inf"))
+        else f"be finite, but 1 in {name}"
     )
     with pytest.raises(BundleError, match=told):
         load(folder)
@@ -240,7 +242,7 @@ def test_a_bundle_without_the_digest_is_read_with_a_note(tmp_path):
 
 
 def test_another_folder_is_refused(tmp_path):
-    with pytest.raises(BundleError, match=r"a bundle is a folder with card\.json"):
+    with pytest.raises(BundleError, match=r"A bundle must be a folder with card\.json"):
         load(tmp_path)
 
 
@@ -248,13 +250,13 @@ def test_vectors_of_another_recipe_are_refused_with_the_fields_that_differ():
     head = some_head()
     head.check_recipes(RECIPES)
     with pytest.raises(
-        ValueError, match=r"recipe 3f9a, however: the vectors are of recipe 77c1 \(size: head 224, vectors 384\)"
+        ValueError, match=r"recipe 3f9a, but the vectors have recipe 77c1 \(size: head 224, vectors 384\)"
     ):
         head.check_recipes({"avg": {"hash": "77c1", "model": "resnet", "size": 384}})
 
 
 def test_a_head_without_a_recipe_cannot_vouch_for_any_vectors():
-    with pytest.raises(ValueError, match="of recipe None, however: the vectors are of recipe 3f9a"):
+    with pytest.raises(ValueError, match="of recipe None, but the vectors have recipe 3f9a"):
         replace(some_head(), recipes={}).check_recipes(RECIPES)
 
 
@@ -306,5 +308,5 @@ class TestPrior:
 
     @pytest.mark.parametrize("prior", [[0.5, 0.5], [1.0, -0.1, 0.1], [0.0, 0.0, 0.0], [float("nan"), 1, 1]])
     def test_a_prior_that_is_none_is_refused(self, prior):
-        with pytest.raises(ValueError, match=r"a class prior has 3 shares|some class that was trained"):
+        with pytest.raises(ValueError, match=r"class prior must have 3 shares|at least one trained class"):
             some_head().prior_shift(torch.tensor(prior))

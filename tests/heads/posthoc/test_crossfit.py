@@ -71,7 +71,7 @@ def test_rows_of_untrained_classes_are_answered_and_not_fitted_to():
 def test_what_cannot_be_reached_without_a_fold_says_which():
     logits, labels = rows()
     folds = (labels != 2).long()
-    with pytest.raises(ValueError, match="without fold 1, on which it is judged: the recall of a class"):
+    with pytest.raises(ValueError, match="Without fold 1, which is evaluated: The recall of a class"):
         cross_fitted(layers_of(shift={"kind": "wanted", "targets": {"cedar": 0.9}}), logits, labels, folds)
 
 
@@ -89,5 +89,5 @@ def test_folds_keep_groups_whole_and_have_each_class():
 def test_there_are_as_many_folds_as_groups_and_two_at_least():
     assert folds_of(torch.tensor([0, 0, 1]), torch.tensor([4, 4, 9])).tolist() == [0, 0, 1]
     assert folds_of(torch.tensor([0, 1, 1]), None).tolist() == [0, 1, 2]
-    with pytest.raises(ValueError, match="parted by group, however: 1 groups came"):
+    with pytest.raises(ValueError, match="at least 2 groups of rows, got 1"):
         folds_of(torch.tensor([0, 1]), torch.tensor([3, 3]))

@@ -143,7 +143,7 @@ def test_a_class_that_was_ruled_out_cannot_come_back():
     head = head_with(KINDS["temperature"]).under(torch.tensor([0.5, 0.5, 0.0, 0.0]))
     assert (head.log_probabilities(X)[:, 2] == -torch.inf).all()
     assert (head.calibration.labels != 2).all()
-    with pytest.raises(ValueError, match=r"cannot come back, however: \['cedar'\] had share 0"):
+    with pytest.raises(ValueError, match=r"cannot return, but \['cedar'\] had share 0"):
         head.under(torch.tensor([0.2, 0.4, 0.4, 0.0]))
     again = head.under(torch.tensor([0.1, 0.9, 0.0, 0.0]))
     assert again.log_probabilities(X).exp().sum(1).tolist() == pytest.approx([1] * 50, abs=1e-5)
@@ -159,7 +159,7 @@ def test_logits_that_are_no_numbers_are_told_and_not_left_out():
     rows = Calibration(torch.tensor([[float("nan"), 0.0], [1.0, 0.0]]), torch.tensor([0, 1])).known()
     assert len(rows.labels) == 2
     spec = PosthocSpec.model_validate(KINDS["vector"])
-    with pytest.raises(ValueError, match="what follows training is fitted on finite logits, however: NaN"):
+    with pytest.raises(ValueError, match="The logits for calibration and decisions must be finite, got NaN"):
         Layers.of(spec, ("ash", "beech")).fitted_to(rows)
 
 
@@ -233,7 +233,7 @@ class TestFormats:
         card = json.loads(path.read_text())
         card["posthoc"] = PosthocSpec.model_validate(KINDS[kind]).model_dump(mode="json")
         path.write_text(json.dumps(sealed(card)))
-        with pytest.raises(BundleError, match="the tensors of a bundle must fit its card"):
+        with pytest.raises(BundleError, match="The tensors of a bundle must match its card"):
             load(tmp_path / "bundle")
 
     def test_the_card_says_what_was_asked_for(self, tmp_path):

@@ -52,12 +52,12 @@ def test_absent_classes_are_allowed_as_columns_and_refused_as_labels():
     logits, labels = overconfident()
     wider = torch.cat([logits, torch.full((len(logits), 1), -torch.inf, dtype=torch.float64)], 1)
     assert fit_temperature(wider, labels) == pytest.approx(fit_temperature(logits, labels), rel=1e-9)
-    with pytest.raises(ValueError, match="needs a class that was trained"):
+    with pytest.raises(ValueError, match="must belong to a trained class"):
         fit_temperature(wider, torch.full_like(labels, 4))
 
 
 def test_no_rows_is_refused():
-    with pytest.raises(ValueError, match="fitted on calibration rows, however: there are none"):
+    with pytest.raises(ValueError, match="Calibration rows are required for a temperature, got none"):
         fit_temperature(torch.zeros(0, 3), torch.zeros(0, dtype=torch.long))
 
 
@@ -75,7 +75,7 @@ def test_rows_without_an_optimum_end_at_a_bound_that_can_be_told():
 
 
 def test_nan_is_refused():
-    with pytest.raises(ValueError, match="fitted on finite logits, however: NaN"):
+    with pytest.raises(ValueError, match="must be finite, got NaN"):
         fit_temperature(torch.tensor([[float("nan"), 0.0]]), torch.tensor([0]))
 
 
@@ -100,5 +100,5 @@ def test_a_prior_for_deployment_names_every_trained_class():
     present = torch.tensor([True, True, False])
     assert spec.deployed(("ash", "beech", "cedar"), present).tolist() == [0.75, 0.25, 0]
     assert PosthocSpec().deployed(("ash", "beech", "cedar"), present) is None
-    with pytest.raises(ValueError, match=r"\['elm'\] are missing and \['cedar'\] are no classes"):
+    with pytest.raises(ValueError, match=r"\['elm'\] are missing and \['cedar'\] are not classes"):
         spec.deployed(("ash", "beech", "elm"), torch.ones(3, dtype=torch.bool))

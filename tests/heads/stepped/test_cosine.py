@@ -143,11 +143,11 @@ def test_it_starts_at_weights_from_a_file(tmp_path):
     spec.start(layer, rows, generator())
     assert layer.weight.tolist() == [[[1, 0]], [[0, 1]]]
     wide = spec.build(3, 2, generator())
-    with pytest.raises(ValueError, match="as wide as the classifier's input, 3, however: they are 2"):
+    with pytest.raises(ValueError, match="as wide as the classifier's input, 3, got 2"):
         spec.start(wide, rows, generator())
 
 
 @pytest.mark.parametrize("fields", [{"init": "weights"}, {"file": "text.npz"}, {"init": "class_means", "file": "a"}])
 def test_a_file_goes_with_weights(fields):
-    with pytest.raises(ValueError, match="a file is needed for init weights and for no other"):
+    with pytest.raises(ValueError, match="A file is required for init=weights and only there"):
         Cosine(**fields)

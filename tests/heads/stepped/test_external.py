@@ -121,12 +121,12 @@ def test_neither_reading_nor_building_a_spec_runs_its_file(tmp_path):
     path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
     spec = ExternalClassifier(file=str(path), name="Any")
     for use in (spec.inner, lambda: spec.build(3, 4, seeded()), lambda: spec.stacks, lambda: spec.has_margin):
-        with pytest.raises(PluginError, match=r"runs only where someone names its file.*give `--plugin FILE`"):
+        with pytest.raises(PluginError, match=r"runs only if you name its file.*pass `--plugin FILE`"):
             use()
     assert not (tmp_path / "ran").exists()
     assert run_plugin(path) == spec.sha256
     assert (tmp_path / "ran").exists()
-    with pytest.raises(PluginError, match=r"has \[\] and 'Any' was asked for"):
+    with pytest.raises(PluginError, match=r"defines \[\], got 'Any'"):
         spec.inner()
 
 
@@ -143,9 +143,9 @@ def test_a_changed_file_is_refused_and_one_that_was_run_stays(file, tmp_path):
     (tmp_path / "mine.py").write_text(HEAD.replace("default=2", "default=5"))
     assert old.build(5, 4, seeded())[0].out_features == 2
     new = ExternalClassifier(file=file, name="Low")
-    with pytest.raises(PluginError, match="named by nobody"):
+    with pytest.raises(PluginError, match="was not named"):
         new.build(5, 4, seeded())
-    with pytest.raises(PluginError, match=r"must be the file whose SHA-256 is 0000.*Restore that file"):
+    with pytest.raises(PluginError, match=r"must have the SHA-256 0000.*Restore that file"):
         run_plugin(file, "0" * 64)
     run_plugin(file)
     assert new.build(5, 4, seeded())[0].out_features == 5
@@ -154,18 +154,18 @@ def test_a_changed_file_is_refused_and_one_that_was_run_stays(file, tmp_path):
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"file": "gone.py"}, "a plugin is a .py file, however: 'gone.py' is none.*Put the file there"),
-        ({"file": ""}, "a plugin is a .py file, however: '' is none"),
-        ({"name": "Lo"}, "'Lo' was asked for. Name one of these"),
-        ({"name": "NoHead"}, "has the method build, however: NoHead of .* has none"),
+        ({"file": "gone.py"}, "must be a .py file, got 'gone.py', which is missing.*Put the file there"),
+        ({"file": ""}, "must be a .py file, got ''"),
+        ({"name": "Lo"}, "got 'Lo'. Choose one of these"),
+        ({"name": "NoHead"}, "must have the method build here, but NoHead of .* does not"),
         (
             {"options": {"rnk": 1}},
-            r"rnk: there is no such option here, however: 1 came.\nThe options of Low.*\['rank', 'gain'\]",
+            r"rnk: there is no such option here, got 1.\nThe options of Low.*\['rank', 'gain'\]",
         ),
-        ({"options": {"rank": 0}}, "rank: Input should be greater than or equal to 1, however: 0 came"),
-        ({"name": "Wide"}, r"gives \[2, 5\] for h \[2, 3\] and 4 classes"),
-        ({"name": "NoScale"}, "a module with the attribute scale, however: that of NoScale has none"),
-        ({"name": "Branching"}, "must run under torch.func.vmap, however: Branching ends with .*stacks: ClassVar"),
+        ({"options": {"rank": 0}}, "rank: Input should be greater than or equal to 1, got 0"),
+        ({"name": "Wide"}, r"returns \[2, 5\] for h \[2, 3\] and 4 classes"),
+        ({"name": "NoScale"}, "a module with the attribute scale, but that of NoScale has none"),
+        ({"name": "Branching"}, "must run under torch.func.vmap, but Branching fails with .*stacks: ClassVar"),
     ],
 )
 def test_mistakes_are_told(file, fields, told):
@@ -178,10 +178,10 @@ def test_a_file_that_fails_is_told_and_leaves_no_module(tmp_path):
     path = tmp_path / "broken.py"
     path.write_text("import nothing_of_that_name")
     before = set(sys.modules)
-    with pytest.raises(PluginError, match="ends with ModuleNotFoundError: No module named 'nothing_of_that_name'"):
+    with pytest.raises(PluginError, match="fails with ModuleNotFoundError: No module named 'nothing_of_that_name'"):
         run_plugin(path)
     path.write_text("raise SystemExit")
-    with pytest.raises(PluginError, match="ends with SystemExit"):
+    with pytest.raises(PluginError, match="fails with SystemExit"):
         run_plugin(path)
     assert set(sys.modules) == before
 
@@ -197,8 +197,8 @@ def test_a_file_that_imports_an_old_name_is_told_what_to_write(tmp_path, line, i
     path = tmp_path / "old.py"
     path.write_text(f'"""A plugin."""\n\n{line}\n')
     folder = instead.split("frostbench.")[1].split(".")[0]
-    told = f"line 3 of {path} is `{line}`, and '{folder}' is now 'frostbench.{folder}'. Write `{instead}`."
-    with pytest.raises(PluginError, match=re.escape(told)):
+    message = f"'{folder}' as 'frostbench.{folder}', but line 3 of {path} is `{line}`. Write `{instead}`."
+    with pytest.raises(PluginError, match=re.escape(message)):
         run_plugin(path)
 
 

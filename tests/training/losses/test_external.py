@@ -79,12 +79,12 @@ def test_it_travels_through_json_in_a_union(file):
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"file": "gone.py"}, "'gone.py' is none"),
+        ({"file": "gone.py"}, "got 'gone.py', which is missing"),
         ({"options": {"gamma": -1}}, "gamma: Input should be greater than or equal to 0, however: -1 came"),
         ({"options": {"gama": 1}}, r"gama: there is no such option here.*The options of Power in .* are \['gamma'\]"),
         ({"name": "Builder"}, "has the method __call__ or part, however: Builder of .* has none"),
-        ({"name": "Mean"}, r"one value per sample, \[N\], however: Mean gives \[\] for 3 samples"),
-        ({"name": "Branching"}, "must run under torch.func.vmap, however: Branching ends with "),
+        ({"name": "Mean"}, r"one value per sample, \[N\], but Mean returns \[\] for 3 samples"),
+        ({"name": "Branching"}, "must run under torch.func.vmap, but Branching fails with "),
     ],
 )
 def test_mistakes_are_told(file, fields, told):

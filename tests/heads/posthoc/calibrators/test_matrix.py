@@ -65,7 +65,7 @@ def test_it_finds_the_probabilities_that_made_the_rows():
 
 @pytest.mark.parametrize(("rows", "classes"), [(99, 10), (50_000, 101)])
 def test_more_numbers_than_rows_are_refused(rows, classes):
-    with pytest.raises(ValueError, match=f"for {classes} trained classes, to {classes**2} rows or more .* {rows} rows"):
+    with pytest.raises(ValueError, match=f"of {classes} trained classes .* at least {classes**2} rows .* {rows} rows"):
         Matrix().check_size(rows, classes)
     Matrix(size="any").check_size(rows, classes)
 

@@ -119,5 +119,5 @@ def test_every_corner_of_a_small_case():
 def test_rows_of_background_alone_raise_no_foreground_metric():
     log_p, labels = rare()
     kept = labels == 1
-    with pytest.raises(ValueError, match="raise macro_f1_fg of the calibration rows, however: none of them belongs"):
+    with pytest.raises(ValueError, match="maximise macro_f1_fg on the calibration rows, but none of them belongs"):
         CoordinateAscent().fit(log_p[kept], labels[kept], one(labels[kept]), [1])
