@@ -190,11 +190,7 @@ class Classifier(Spec):
     ) -> list[Solution]:
         """Compute linear layers that minimise a loss of features x [N, D], for K specs of this kind at once.
 
-        Args:
-            specs: K classifiers of this kind.
-            x: [N, D].
-            mean_losses: as in `frostbench.heads.logreg.logreg.solve_path`.
-            classes: number of classes.
+        The arguments are those of `frostbench.heads.logreg.logreg.solve_path`.
 
         Raises:
             TypeError: this kind has no solver.

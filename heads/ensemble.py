@@ -58,7 +58,7 @@ class Ensemble:
                 "differ from those of earlier members. Create the view sets under other names."
             )
         for name in member.columns:
-            earlier, recipe = _hash(self.recipes.get(name)), _hash(member.recipes.get(name))
+            earlier, recipe = (head.recipes.get(name, {}).get("hash") for head in (self, member))
             shared = [other for other in self.members[: number - 1] if name in other.columns]
             if shared and recipe != earlier:
                 raise ValueError(
@@ -163,10 +163,6 @@ class Ensemble:
 def _log_mean(log_p: list[Tensor]) -> Tensor:
     """Return the log of mean probabilities from log-probabilities [N, C]."""
     return torch.stack(log_p).logsumexp(0) - math.log(len(log_p))
-
-
-def _hash(recipe: Mapping[str, Any] | None) -> Any:
-    return None if recipe is None else recipe.get("hash")
 
 
 Predictive = TrainedHead | Ensemble

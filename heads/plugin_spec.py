@@ -1,7 +1,6 @@
 """Specs whose behaviour comes from a class in a plugin file."""
 
 import json
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -75,11 +74,7 @@ def _instance(file: str, sha256: str, name: str, options: str, methods: tuple[st
 
 
 def _rejected_options(errors: list[Any], spec_type: type[Spec], file: str) -> str:
-    lines = [_rejected_option(error) for error in errors]
+    paths = [".".join(map(str, error["loc"])) or "options" for error in errors]
+    lines = [f"{path}: {rule_of(e)}, got {e.get('input')!r}." for path, e in zip(paths, errors, strict=True)]
     known = [name for name in spec_type.model_fields if name != "kind"]
     return "\n".join([*lines, f"The options of {spec_type.__name__} in {file} are {known}."])
-
-
-def _rejected_option(error: Mapping[str, Any]) -> str:
-    path = ".".join(map(str, error["loc"])) or "options"
-    return f"{path}: {rule_of(error)}, got {error.get('input')!r}."

@@ -75,11 +75,7 @@ class Mahalanobis(FittedClassifier):
         return MahalanobisLayer(torch.zeros(classes, dim), torch.zeros(classes, dim, dim), self.normalise)
 
     def check_memory(self, classes: int, dim: int) -> None:
-        """Check that matrices for that many classes of width dim fit into memory.
-
-        Raises:
-            ValueError: the matrices would exceed max_gigabytes.
-        """
+        """Check that the matrices of that many classes do not exceed max_gigabytes; see `Classifier`."""
         needed = classes * dim**2 * 4 / 1e9
         if needed > self.max_gigabytes:
             raise ValueError(

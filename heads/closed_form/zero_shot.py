@@ -51,11 +51,7 @@ class ZeroShot(FittedClassifier):
         return True
 
     def check_weights(self, class_names: tuple[str, ...], dim: int) -> None:
-        """Check that the file has all classes and this width.
-
-        Raises:
-            ValueError: the file is missing or changed, lacks a class, or has another width.
-        """
+        """Check that the file has all classes and this width; see `Classifier`."""
         fitting(text_weights(self.file, self.sha256, class_names), dim, self.file)
 
     def fit(self, rows: Rows) -> CosineLayer:

@@ -5,7 +5,7 @@ head has its own history, step length and stopping time; finished heads leave th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -97,19 +97,8 @@ class Active:
 
     def keep(self, mask: Tensor) -> "Active":
         """Return the heads in mask [K']."""
-        return Active(
-            self.index[mask],
-            self.theta[mask],
-            self.logits[mask],
-            self.value[mask],
-            self.gradient[mask],
-            self.penalty[mask],
-            tuple(pair.keep(mask) for pair in self.pairs),
-            self.steps[mask],
-            self.best[mask],
-            self.since[mask],
-            self.failures[mask],
-        )
+        kept = {f.name: getattr(self, f.name)[mask] for f in fields(self) if f.name != "pairs"}
+        return Active(**kept, pairs=tuple(pair.keep(mask) for pair in self.pairs))
 
 
 def minimise(problem: Problem) -> tuple[Tensor, Tensor]:

@@ -38,18 +38,8 @@ def cross_fitted(
 ) -> CrossFitted:
     """Predict rows with layers fitted to the other folds.
 
-    If the other folds have no row of a trained class, a fold gets no calibration and no tuned decision.
-
-    Args:
-        layers: the layers to fit.
-        logits: [N, C] adjusted, -inf for impossible classes of a row.
-        labels: [N].
-        folds: [N] fold of each row.
-        prior: class prior [C] that rows are weighted to represent.
-        also: further rows for every fit, which are not evaluated.
-
-    Raises:
-        ValueError: a required recall or precision cannot be reached without a fold.
+    If the other folds have no row of a trained class, a fold gets no calibration and no tuned decision. The logits
+    [N, C] are adjusted, with -inf for impossible classes of a row; for the other arguments and errors see `crossed`.
     """
     return crossed(layers, lambda _: logits, labels, folds, prior, also)
 

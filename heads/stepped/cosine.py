@@ -91,11 +91,7 @@ class Cosine(CosineClassifier):
         return self.init == "weights"
 
     def check_weights(self, class_names: tuple[str, ...], dim: int) -> None:
-        """Check that the file of initial weights has all classes and this width.
-
-        Raises:
-            ValueError: the file is missing or changed, lacks a class, or has another width.
-        """
+        """Check that the file of initial weights has all classes and this width; see `Classifier`."""
         if self.init == "weights":
             fitting(text_weights(self.file, self.sha256, class_names), dim, self.file)
 

@@ -1,4 +1,4 @@
-"""One walk serves forms, docs/options.md, run keys and plugins."""
+"""The walk over trees of specs."""
 
 from typing import Annotated, Literal
 

@@ -40,7 +40,7 @@ def test_the_spec_notes_the_hash_of_the_file(file):
     assert ZeroShot(file=str(file.with_name("none.npz"))).sha256 == ""
 
 
-def test_a_file_that_changed_is_refused(file):
+def test_a_file_that_changed_is_rejected(file):
     spec = ZeroShot(file=str(file))
     np.savez(file, weights=np.eye(2), class_names=np.array(NAMES))
     with pytest.raises(ValueError, match=f"must have the SHA-256 {spec.sha256}, but has"):
@@ -48,7 +48,7 @@ def test_a_file_that_changed_is_refused(file):
     assert ZeroShot.model_validate(spec.model_dump()) == spec
 
 
-def test_a_missing_file_is_refused(tmp_path):
+def test_a_missing_file_is_rejected(tmp_path):
     spec = ZeroShot(file=str(tmp_path / "none.npz"))
     with pytest.raises(ValueError, match=r"need an .npz file, but .*none.npz' does not exist"):
         spec.fit(rows_of())
@@ -63,7 +63,7 @@ def test_missing_classes_are_listed(file):
         ZeroShot(file=str(file)).fit(rows_of(()))
 
 
-def test_another_width_is_refused(file):
+def test_another_width_is_rejected(file):
     with pytest.raises(ValueError, match="as wide as the classifier's input, 3, got 2"):
         ZeroShot(file=str(file)).fit(rows_of(width=3))
 
@@ -77,7 +77,7 @@ def test_another_width_is_refused(file):
         ({"weights": np.eye(2) * np.nan, "class_names": np.array(NAMES)}, r"\[2, 2\] with NaN or infinity"),
     ],
 )
-def test_a_broken_file_is_refused(file, arrays, message):
+def test_a_broken_file_is_rejected(file, arrays, message):
     np.savez(file, **arrays)
     with pytest.raises(ValueError, match=message):
         text_weights(str(file), "", NAMES)
