@@ -16,7 +16,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from frostbench.benchmarks.settings.options import Option, options
-from frostbench.heads.titles import label_of, variants
+from frostbench.heads.titles import label_of
+from frostbench.heads.walk import kind_of, plain_path, variants
 
 Control = Literal["choice", "flag", "number", "names", "numbers", "line", "text"]
 RARE = "experimental"
@@ -81,7 +82,7 @@ def rows_of(spec_type: type[BaseModel], leave_out: Sequence[str] = ()) -> tuple[
     >>> [row.label for row in rows_of(HeadSpec)][:3]
     ['Centre each channel', 'Scale each channel to unit variance', 'Body']
     """
-    found = [option for option in options(spec_type) if _path(option.path) not in leave_out]
+    found = [option for option in options(spec_type) if plain_path(option.path) not in leave_out]
     rare = tuple(_above(option) for option in found if getattr(option.owner, "tier", "") == RARE)
     rows = [_row(option, rare) for option in found]
     return tuple(_told_apart(row, rows, spec_type) for row in rows)
@@ -128,17 +129,13 @@ def _is_kind(option: Option) -> bool:
     return option.path.endswith(".kind")
 
 
-def _path(tagged: str) -> str:
-    return re.sub("<[^>]*>", "", tagged)
-
-
 def _row(option: Option, rare: tuple[str, ...]) -> Row:
     """The row of an option; rare holds the starts of paths below experimental specs."""
     field = option.field
     is_kind = _is_kind(option)
     control, choices = ("choice", tuple(option.bound.split(", "))) if is_kind else _control(field)
     low, high = _limits(field)
-    path = _path(option.path)
+    path = plain_path(option.path)
     return Row(
         key=option.path,
         path=path,
@@ -188,7 +185,7 @@ def _number(annotation: Any) -> type | None:
 
 def _rarer(field: FieldInfo) -> tuple[str, ...]:
     """The kinds of a union that are experimental."""
-    return tuple(v.model_fields["kind"].default for v in variants(field.annotation) if getattr(v, "tier", "") == RARE)
+    return tuple(str(kind_of(v)) for v in variants(field.annotation) if getattr(v, "tier", "") == RARE)
 
 
 def _empty(field: FieldInfo) -> str:

@@ -151,6 +151,7 @@ def changes(start: BaseModel, end: BaseModel) -> Tree:
     >>> changes(RunSpec(), parse(RunSpec, {"head": {"body": {"kind": "mlp", "dropout": 0.1}}}))
     {'head.body.kind': 'mlp', 'head.body.dropout': 0.1}
     """
+    # Not by `walk`: two trees are compared, and a spec of another kind counts in full.
     found: Tree = {}
     for name in type(end).model_fields:
         old, new = getattr(start, name), getattr(end, name)

@@ -1,1 +1,1 @@
-"""What maps a vector to logits; knows nothing of the other packages."""
+"""Heads map a vector to logits; they import none of the other packages except `embedcache.outputs`."""

@@ -1,4 +1,4 @@
-"""The answers that a classifier owes the generic code: how it is made, and what its logits are."""
+"""The interface of classifiers: how they are built or fitted, and properties of their logits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from frostbench.heads.spec import Spec
 MeanLosses = Callable[[Tensor, Tensor], Tensor]
 """Mean loss [K'] of logits [K', N, C] for the heads index [K'] int64; differentiable by autograd."""
 Number = float | Tensor
-"""An option of a head alone, or of the heads of a stack."""
+"""A numeric option: a float for a single head, or a tensor for heads in a stack."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What the solver found, and how good it is.
+    """A solver's result and its accuracy.
 
     Attributes:
         weight: [C, D] float64.
         bias: [C] float64.
-        gradient_norm: largest absolute entry of the objective's gradient at (weight, bias), before these are
-            rounded to the head's float32.
-        iterations: L-BFGS steps taken.
-        is_converged: whether the gradient norm is within the tolerance that was asked for.
+        gradient_norm: largest absolute entry of the objective's gradient at (weight, bias), before rounding to the
+            head's float32.
+        iterations: number of L-BFGS steps.
+        is_converged: whether the gradient norm is within the configured tolerance.
     """
 
     weight: Tensor
@@ -38,13 +38,13 @@ class Solution:
 
 @dataclass(frozen=True)
 class Remark:
-    """A combination of a classifier's own options and what there is to say about it.
+    """A message about a combination of a classifier's own options.
 
     Attributes:
-        verdict: "no effect" where an option has no effect, warn where the combination is rarely meant.
-        applies: whether a classifier of this kind has the combination.
-        sentence: what is wrong and what to do.
-        beside: the option of the run that must act as well; empty where it is about the classifier alone.
+        verdict: "no effect" if an option has no effect, "warn" if the combination is rarely intended.
+        applies: returns whether a classifier of this kind has the combination.
+        sentence: the problem and its remedy.
+        beside: the run's option that must be active too; empty if the classifier alone matters.
     """
 
     verdict: Literal["no effect", "warn"]
@@ -56,25 +56,26 @@ class Remark:
 class Classifier(Spec):
     """A map from the body's output [N, H] to logits [N, C].
 
-    It is either stepped, by `build` and perhaps `start` and `margined`, or in closed form, by `fit` or `solve`. A kind
-    is one file beside this one and one name in a union of `frostbench.heads.head`; it overrides what is true of it.
+    It is either trained with gradient steps (`build`, optionally `start` and `margined`) or computed in closed form
+    (`fit` or `solve_all`). A kind is one file in a folder of heads and one name in a union of `frostbench.heads.head`;
+    it overrides the properties that differ.
     """
 
     kind: str
     is_closed_form: ClassVar[bool] = False
     """Whether it takes no gradient steps."""
     minimises_loss: ClassVar[bool] = True
-    """Whether it minimises train.loss; else it is made of the rows and their weights, by `fit`."""
+    """Whether it minimises train.loss; otherwise `fit` computes it from the rows and their weights."""
     is_linear: ClassVar[bool] = False
-    """Whether it trains W x + b, whose weights have lengths and whose biases are free."""
+    """Whether it trains W x + b with free weight norms and biases."""
     is_cosine: ClassVar[bool] = False
-    """Whether it trains a `CosineLayer`, to which the length of a row says nothing."""
+    """Whether it trains a `CosineLayer`, which ignores the length of a row."""
     sets_margin: ClassVar[bool] = False
-    """Whether this kind sets the own class a margin in training; what a plugin does, `has_margin` says."""
+    """Whether this kind gives the true class a margin in training; for plugins see `has_margin`."""
     reads_rows: ClassVar[bool] = True
-    """Whether the training rows have a part in it."""
+    """Whether it depends on the training rows."""
     remarks: ClassVar[tuple[Remark, ...]] = ()
-    """Combinations of its own options that have no effect or are rarely meant."""
+    """Messages about combinations of its own options that have no effect or are rarely intended."""
 
     @property
     def has_margin(self) -> bool:
@@ -83,7 +84,7 @@ class Classifier(Spec):
 
     @property
     def is_marginless(self) -> bool:
-        """Whether its margin is 0, which leaves a plain cosine classifier."""
+        """Whether its margin is 0, which makes it a plain cosine classifier."""
         return False
 
     @property
@@ -93,109 +94,105 @@ class Classifier(Spec):
 
     @property
     def knows_prior(self) -> bool:
-        """Whether its logits hold the class prior of the rows that it was made from."""
+        """Whether its logits contain the class prior of its training rows."""
         return True
 
     @property
     def weighs_classes(self) -> bool:
-        """Whether class weights change it; not where it is made of each class by itself."""
+        """Whether class weights change it; not if each class is fitted independently."""
         return True
 
     @property
     def keeps_space(self) -> bool:
-        """Whether it compares vectors with weights from a file, so that these must stay in the space of the file."""
+        """Whether it compares vectors with weights from a file, so that vectors must stay in the file's space."""
         return False
 
     @property
     def logit_bound(self) -> float:
-        """The largest size that a logit can have."""
+        """Upper bound on |logit|, or infinity."""
         return float("inf")
 
     @property
     def centers_per_class(self) -> int:
-        """The most weight vectors that a class can have."""
+        """Maximum number of weight vectors per class."""
         return 1
 
     @property
     def reads_all_at_once(self) -> str:
-        """The option, such as `init=class_means`, by which it reads all training rows at once; empty if none does."""
+        """The option that needs all training rows at once, such as `init=class_means`, or empty."""
         return f"kind={self.kind}" if self.is_closed_form else ""
 
     @property
     def stacks(self) -> bool:
-        """Whether heads of it may be trained as one stack."""
+        """Whether heads with this classifier may be trained as one stack."""
         return True
 
     def notes_for(self, rows: int) -> tuple[str, ...]:
-        """Notes on its options beside that many training rows, each beginning with the option's name."""
+        """Return notes on its options for that many training rows, each starting with the option's name."""
         return ()
 
     def check_memory(self, classes: int, dim: int) -> None:
-        """Refuse rows of width dim of so many classes.
+        """Check that its matrices for that many classes of width dim fit into memory.
 
         Raises:
-            ValueError: its matrices would be too large for them.
+            ValueError: they would be too large.
         """
 
     def check_weights(self, class_names: tuple[str, ...], dim: int) -> None:
-        """Refuse classes or a width dim of the vectors that its file of weights does not have.
+        """Check that its file of weights, if any, has all classes and the width dim of the vectors.
 
         Raises:
-            ValueError: the file is missing, has changed, lacks a class, or has another width.
+            ValueError: the file is missing or changed, lacks a class, or has another width.
         """
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> nn.Module:
-        """An untrained module from width dim to that many classes, initialised from generator.
+        """Build an untrained module from width dim to that many classes, initialised from generator.
 
         Raises:
             TypeError: it is fitted to rows and has no untrained form.
         """
-        raise TypeError(f"{self.kind} is fitted to rows; it cannot be built without them.")
+        raise TypeError(f"{self.kind} is fitted to rows and cannot be built without them.")
 
     def start(self, layer: Any, rows: Rows, generator: torch.Generator) -> None:
-        """Move first weights of a layer that `build` made to where the training rows say."""
+        """Set the initial weights of a layer from `build` that depend on the training rows."""
 
     def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
-        """The logits [N, C+] that the loss sees, with a margin on each row's own [N] class.
+        """Return the logits [N, C+] that the loss sees, with a margin on each row's class.
 
         Args:
             logits: [N, C+] predictions for the classes with training rows.
-            own: [N] the label's place among these.
+            own: [N] index of each label among these.
             counts: [C+] training rows.
-            scale: what the module multiplies its cosines by.
-            progress: of training, 0 to 1.
+            scale: factor on the cosines.
+            progress: of training, from 0 to 1.
         """
         return logits
 
     def fit(self, rows: Rows) -> nn.Module:
-        """The module fitted to rows.
+        """Return the module fitted to rows.
 
         Raises:
-            TypeError: it minimises a loss.
+            TypeError: it minimises a loss instead.
         """
         raise TypeError(f"{self.kind} is not fitted in closed form.")
 
     def carried(self, log_prior: Tensor) -> Tensor:
-        """Log of the class prior [C+] that logits of a fitted classifier carry, from that of the rows."""
+        """Return the log class prior [C+] contained in a fitted classifier's logits, from that of the rows."""
         return log_prior
 
     def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> nn.Module:
-        """A module whose numbers, of these shapes by name, are still to be loaded."""
+        """Return a module to load numbers of these shapes, by name, into."""
         return self.build(dim, classes, torch.Generator())
 
     @classmethod
     def solve_all(
         cls, specs: Sequence["Classifier"], x: Tensor, mean_losses: MeanLosses, classes: int
     ) -> list[Solution]:
-        """Linear layers that minimise a loss of features x [N, D], for K specs of this kind at once.
+        """Compute linear layers that minimise a loss of features x [N, D], for K specs of this kind at once.
 
-        Args:
-            specs: K classifiers of this kind.
-            x: [N, D].
-            mean_losses: as `frostbench.heads.logreg.logreg.solve_path` takes them.
-            classes: number of classes.
+        The arguments are those of `frostbench.heads.logreg.logreg.solve_path`.
 
         Raises:
-            TypeError: it is not solved.
+            TypeError: this kind has no solver.
         """
-        raise TypeError(f"{cls.__name__} is not solved for a loss.")
+        raise TypeError(f"{cls.__name__} has no solver for a loss.")

@@ -1,4 +1,4 @@
-"""Ensemble: several trained heads that predict with the mean of their probabilities."""
+"""Ensembles: trained heads that predict with the mean of their probabilities."""
 
 import math
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ class Ensemble:
 
     Lakshminarayanan et al., "Simple and scalable predictive uncertainty estimation using deep ensembles", NeurIPS 2017,
     section 2.4: p = mean over members of p_m. The members keep their own calibration; nothing is fitted to the mean,
-    which is never surer than the mean of its members' confidences.
+    whose confidence never exceeds the mean of its members' confidences.
 
-    A class that a member was not trained on has probability 0 from that member, and so at most the share of the others.
-    Where members have thresholds or shifts, the mean of their log-thresholds and shifts decides.
+    A member gives probability 0 to a class that it was not trained on. If members have thresholds or shifts, decisions
+    use the mean of their log-thresholds and shifts.
 
     Attributes:
-        members: two heads or more; their order does not matter.
-        facts: what else is worth keeping: runs, metrics, versions.
+        members: two or more heads, in any order.
+        facts: further metadata: runs, metrics, versions.
 
     Raises:
-        ValueError: there are fewer than two members, they have other classes, or other recipes of a column they share.
+        ValueError: there are fewer than two members, their classes differ, or they share a column of different recipes.
     """
 
     members: tuple[TrainedHead, ...]
@@ -37,34 +37,34 @@ class Ensemble:
     def __post_init__(self) -> None:
         if len(self.members) < 2:
             raise ValueError(
-                f"an ensemble has two members or more, however: {len(self.members)} came. Use a head alone as it is."
+                f"An ensemble needs at least two members, got {len(self.members)}. Use a single head directly."
             )
         for number, member in enumerate(self.members[1:], start=2):
             self._check_like_first(number, member)
 
     def _check_like_first(self, number: int, member: TrainedHead) -> None:
         if member.class_names != self.class_names:
-            own, first = set(member.class_names), set(self.class_names)
-            told = f"lacks {sorted(first - own)[:8]} and has {sorted(own - first)[:8]} besides"
+            names, first = set(member.class_names), set(self.class_names)
+            difference = f"lacks {sorted(first - names)[:8]} and also has {sorted(names - first)[:8]}"
             raise ValueError(
-                f"members of an ensemble have the same classes in the same order, however: member {number} "
-                f"{told if own != first else 'has another order'} than the first. Train them on one class list."
+                "Members of an ensemble must have the same classes in the same order, but compared with the first, "
+                f"member {number} {difference if names != first else 'has another order'}. Use one class list."
             )
-        others = {name: how for other in self.members[: number - 1] for name, how in other.views.items()}
-        apart = sorted(name for name, how in member.views.items() if others.get(name, how) != how)
-        if apart:
+        views = {name: how for other in self.members[: number - 1] for name, how in other.views.items()}
+        different = sorted(name for name, how in member.views.items() if views.get(name, how) != how)
+        if different:
             raise ValueError(
-                f"members of an ensemble see one and the same view by a name, however: {apart} of member {number} are "
-                "made otherwise than those of members before it. Make the view sets under other names."
+                f"Members of an ensemble must agree on views with the same name, but {different} of member {number} "
+                "differ from those of earlier members. Create the view sets under other names."
             )
         for name in member.columns:
-            wanted, found = _hash(self.recipes.get(name)), _hash(member.recipes.get(name))
+            earlier, recipe = (head.recipes.get(name, {}).get("hash") for head in (self, member))
             shared = [other for other in self.members[: number - 1] if name in other.columns]
-            if shared and found != wanted:
+            if shared and recipe != earlier:
                 raise ValueError(
-                    f"members of an ensemble read one and the same column by a name, however: column {name!r} of "
-                    f"member {number} is of recipe {found} and that of members before it {wanted}. Extract them with "
-                    "one recipe, or give the columns other names."
+                    f"Members of an ensemble must agree on the recipe of a shared column, but column {name!r} has "
+                    f"recipe {recipe} in member {number} and {earlier} in earlier members. Extract them with one "
+                    "recipe, or rename the columns."
                 )
 
     @property
@@ -74,68 +74,68 @@ class Ensemble:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Vector columns that any member reads, each once, in the order of the members."""
+        """Vector columns that any member reads, without duplicates, in the order of the members."""
         return tuple(dict.fromkeys(name for member in self.members for name in member.columns))
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Names of all vectors that any member reads, its columns and those of its views, each once."""
+        """Names of all vectors that any member reads, including those of its views, without duplicates."""
         return tuple(dict.fromkeys(name for member in self.members for name in member.reads))
 
     @property
     def views(self) -> dict[str, Mapping[str, Any]]:
-        """How the views that any member averages over are made, by name."""
+        """Definitions of the views that any member averages over, by name."""
         return {name: how for member in self.members for name, how in member.views.items()}
 
     def without_views(self) -> "Ensemble":
-        """The same ensemble, which looks at the image alone."""
+        """Return the same ensemble without test-time views."""
         return replace(self, members=tuple(member.without_views() for member in self.members))
 
     @property
     def recipes(self) -> dict[str, Mapping[str, Any]]:
-        """Identity of each column, as in TrainedHead."""
-        found: dict[str, Mapping[str, Any]] = {}
+        """Recipe of each column, as in TrainedHead."""
+        recipes: dict[str, Mapping[str, Any]] = {}
         for member in self.members:
-            found |= {name: recipe for name, recipe in member.recipes.items() if name not in found}
-        return found
+            recipes |= {name: recipe for name, recipe in member.recipes.items() if name not in recipes}
+        return recipes
 
     @property
     def counts(self) -> Tensor:
-        """[C] training rows of each class, of the member with most of them."""
+        """[C] training rows of each class, the maximum over members."""
         return torch.stack([member.counts for member in self.members]).amax(0)
 
     def logits(self, columns: Mapping[str, Tensor]) -> Tensor:
-        """Log [N, C] of the mean of the members' probabilities before any calibration; it serves as logits."""
+        """Return the log of the members' mean uncalibrated probabilities [N, C], which serves as logits."""
         return _log_mean([member.logits(columns).double().log_softmax(1) for member in self.members])
 
     def log_probabilities(self, columns: Mapping[str, Tensor], prior: Prior | None = None) -> Tensor:
-        """Log [N, C] of the mean of the members' probabilities, in float64; -inf for classes that none was trained on.
+        """Return the log of the members' mean probabilities [N, C] in float64; -inf for classes without training rows.
 
         Args:
-            columns: named vectors [N, D]; each member takes its own.
-            prior: class prior, by name or [C], that each member predicts under; None keeps the one that each carries.
+            columns: named vectors [N, D]; each member reads its own.
+            prior: class prior to predict for, by name or [C]; None keeps each member's own.
 
         Raises:
-            ValueError: the vectors are not those that a member reads, a row is not finite, or the prior is none for a
-                member (see `TrainedHead.prior_shift`).
+            ValueError: vectors of a member are missing or have another shape, a row is not finite, or the prior is
+                invalid for a member (see `TrainedHead.prior_shift`).
         """
         return _log_mean([member.log_probabilities(columns, prior).double() for member in self.members])
 
     def decide(self, log_p: Tensor) -> Tensor:
-        """Predicted classes [N] of log-probabilities [N, C], by the mean of what the members add to theirs.
+        """Return predicted classes [N] of log-probabilities [N, C], with the mean of the members' decision offsets.
 
-        A member without thresholds or shifts adds 0.
+        A member without thresholds or shifts counts as 0.
         """
-        found = [member.layers.bias for member in self.members if member.layers.bias is not None]
-        bias = torch.stack(found).sum(0) / len(self.members) if found else None
+        biases = [member.layers.bias for member in self.members if member.layers.bias is not None]
+        bias = torch.stack(biases).sum(0) / len(self.members) if biases else None
         return (log_p if bias is None else log_p.double() + bias).argmax(1)
 
     def without_decisions(self) -> "Ensemble":
-        """The same ensemble, which predicts the class with the largest probability."""
+        """Return the same ensemble without thresholds and shifts: it predicts the most probable class."""
         return replace(self, members=tuple(member.without_decisions() for member in self.members))
 
     def under(self, prior: Prior | None) -> "Ensemble":
-        """The ensemble with each member moved to a class prior, by name or [C]; itself where it is None.
+        """Return the ensemble with all members moved to a class prior, by name or [C], or itself if prior is None.
 
         Raises:
             ValueError: see `TrainedHead.under`.
@@ -143,31 +143,27 @@ class Ensemble:
         return self if prior is None else replace(self, members=tuple(member.under(prior) for member in self.members))
 
     def uniform_prior(self) -> Tensor:
-        """The class prior [C] that is equal over the classes that any member was trained on.
+        """Return the class prior [C] that is uniform over all classes with training rows in any member.
 
-        A member that lacks some of them predicts under the equal prior over those it knows.
+        A member that lacks some of them predicts for a uniform prior over its own classes.
         """
         present = (self.counts > 0).double()
         return present / present.sum()
 
     def check_recipes(self, recipes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Refuse vectors that were made by another recipe.
+        """Check that vectors have the recipes that the members were trained on.
 
         Raises:
-            ValueError: a column's hash differs or is not known; the message names the fields that differ.
+            ValueError: a column's hash differs or is unknown; the message names the fields that differ.
         """
         for member in self.members:
             member.check_recipes(recipes)
 
 
 def _log_mean(log_p: list[Tensor]) -> Tensor:
-    """Log of the mean of probabilities, from the log [N, C] of each."""
+    """Return the log of mean probabilities from log-probabilities [N, C]."""
     return torch.stack(log_p).logsumexp(0) - math.log(len(log_p))
 
 
-def _hash(recipe: Mapping[str, Any] | None) -> Any:
-    return None if recipe is None else recipe.get("hash")
-
-
 Predictive = TrainedHead | Ensemble
-"""What predicts: a head, or several whose probabilities are averaged."""
+"""A head, or an ensemble whose probabilities are averaged."""

@@ -1,4 +1,4 @@
-"""Rows: what a classifier without gradient steps is fitted to."""
+"""Training rows for classifiers that read them directly."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ class Rows:
     """Training rows as the classifier sees them.
 
     Attributes:
-        x: [N, H] the body's output, float32 or float64.
-        labels: [N] int64 class indices; some of 0..classes-1 may have no row.
-        weight: [N] float64 how much each row counts, with mean 1.
+        x: [N, H] outputs of the body, float32 or float64.
+        labels: [N] int64 class indices; a class may have no rows.
+        weight: [N] float64 weights of the rows, with mean 1.
         classes: number of classes C.
-        class_names: [C] names of the classes, for classifiers that look their weights up by name; may be empty.
+        class_names: C names, for classifiers that look up weights by name; may be empty.
     """
 
     x: Tensor

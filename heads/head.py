@@ -1,4 +1,4 @@
-"""Head = preprocess, then body, then classifier."""
+"""A head: preprocessing, then body, then classifier."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, get_args
@@ -26,40 +26,41 @@ from frostbench.heads.stepped.external import ExternalClassifier
 from frostbench.heads.stepped.ldam import Ldam
 from frostbench.heads.stepped.linear import Linear
 from frostbench.heads.stepped.prototype import Prototype
+from frostbench.heads.walk import kind_of
 
 Closed = LogisticRegression | Ridge | Lda | NearestMean | Mahalanobis | Neighbours | ZeroShot
 """Classifiers without gradient steps."""
 Stepped = Linear | Cosine | ArcFace | CosFace | Ldam | Prototype | ExternalClassifier
-"""Classifiers trained by gradient steps."""
+"""Classifiers trained with gradient steps."""
 ClosedSpec = Annotated[Closed, Field(discriminator="kind")]
 ClassifierSpec = Annotated[Stepped | Closed, Field(discriminator="kind")]
 Body = Pass | Blocks | Pool
 CLASSIFIERS: tuple[type[Classifier], ...] = (*get_args(Stepped), *get_args(Closed))
-"""Every kind of classifier."""
+"""All kinds of classifiers."""
 
 
-def kinds_that(question: Callable[[type[Classifier]], bool]) -> str:
-    """The kinds of which something is true, in words.
+def kinds_that(predicate: Callable[[type[Classifier]], bool]) -> str:
+    """Return the kinds that satisfy a predicate, as an enumeration for messages.
 
     >>> kinds_that(lambda kind: kind.is_linear)
     'linear'
     """
-    *first, last = [kind.model_fields["kind"].default for kind in CLASSIFIERS if question(kind)]
-    return f"{', '.join(first)} and {last}" if first else str(last)
+    *first, last = [str(kind_of(kind)) for kind in CLASSIFIERS if predicate(kind)]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 class HeadSpec(Spec):
-    """What maps a cached vector to logits."""
+    """The map from a cached vector to logits."""
 
     preprocess: Standardise = Field(default=Standardise(), title="Preprocessing")
-    """How a vector is standardised."""
+    """How a vector is scaled and centred before the body."""
     body: BodySpec = Field(default=Identity(), title="Body")
     """Layers before the classifier: none, an MLP, or attention pooling of tokens."""
     classifier: ClassifierSpec = Field(default=Linear(), title="Classifier")
-    """Layer or solved model that turns the body's output into logits."""
+    """Layer or closed-form model that turns the body's output into logits."""
 
     def build(self, x: Tensor, classes: int, generator: torch.Generator) -> "Head":
-        """An untrained head for training features x [N, D], initialised from generator.
+        """Build an untrained head for training features x [N, D], initialised from generator.
 
         Raises:
             TypeError: the classifier is fitted to rows and has no untrained form.
@@ -68,16 +69,16 @@ class HeadSpec(Spec):
         return Head(self.preprocess.build(x), body, self.classifier.build(body.width, classes, generator))
 
     def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> "Head":
-        """A head whose numbers, of these shapes by name, are still to be loaded."""
+        """Return a head to load numbers of these shapes, by name, into."""
         body = self.body.build(dim, torch.Generator())
-        own = {n.removeprefix("classifier."): s for n, s in shapes.items() if n.startswith("classifier.")}
-        classifier = self.classifier.blank(body.width, classes, own)
-        class_temperatures = torch.ones(classes) if "tau" in shapes else None
-        return Head(self.preprocess.build(torch.zeros(2, dim)), body, classifier, class_temperatures)
+        below = {n.removeprefix("classifier."): s for n, s in shapes.items() if n.startswith("classifier.")}
+        classifier = self.classifier.blank(body.width, classes, below)
+        temperatures = torch.ones(classes) if "tau" in shapes else None
+        return Head(self.preprocess.build(torch.zeros(2, dim)), body, classifier, temperatures)
 
 
 class Core(nn.Module):
-    """The part of a head that is trained: body, then classifier, whose logits class temperatures [C] may divide.
+    """The trained part of a head: body, then classifier, whose logits may be divided by class temperatures [C].
 
     Shapes: x [N, D] -> [N, C]
     """
@@ -96,21 +97,21 @@ class Core(nn.Module):
         return self.body.width
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits [N, C] of preprocessed x [N, D]."""
+        """Return the logits [N, C] of preprocessed x [N, D]."""
         return divided(self.classifier(self.body(x)), self.tau)
 
 
 def divided(logits: Tensor, class_temperatures: Tensor | None) -> Tensor:
-    """Logits [N, C] divided by class temperatures [C], where there are any."""
+    """Return logits [N, C] divided by class temperatures [C], or unchanged without temperatures."""
     return logits if class_temperatures is None else logits / class_temperatures
 
 
 @torch.no_grad()
 def fold_temperatures(head: "Head", class_temperatures: Tensor) -> None:
-    """Give a head its class temperatures [C]: a linear classifier is divided by them, else its logits are.
+    """Apply class temperatures [C] to a head: a linear classifier absorbs them, otherwise they divide the logits.
 
-    In a linear layer z / t is (w / t) x + b / t, and such a head is as any other. Cosines cannot be divided that
-    way, for the length of their weights plays no part.
+    In a linear layer z / t is (w / t) x + b / t, so the head stays a plain linear one. A cosine layer cannot
+    absorb them, because it ignores the length of its weights.
     """
     if isinstance(head.classifier, nn.Linear):
         head.classifier.weight.div_(class_temperatures[:, None])
@@ -120,18 +121,18 @@ def fold_temperatures(head: "Head", class_temperatures: Tensor) -> None:
 
 
 def linear_of(classifier: nn.Module) -> nn.Linear:
-    """The classifier, which is a linear layer.
+    """Return the classifier if it is a linear layer.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not.
     """
     if not isinstance(classifier, nn.Linear):
-        raise TypeError(f"this needs a linear classifier, however: {type(classifier).__name__} came.")
+        raise TypeError(f"A linear classifier is required, got {type(classifier).__name__}.")
     return classifier
 
 
 class Head(nn.Module):
-    """A vector to logits, which class temperatures [C] may divide.
+    """A map from vectors to logits, which may be divided by class temperatures [C].
 
     Shapes: x [N, D] -> [N, C]
     """
@@ -148,10 +149,10 @@ class Head(nn.Module):
         self.register_buffer("tau", class_temperatures)
 
     def hidden(self, x: Tensor) -> Tensor:
-        """The classifier's input [N, H] for x [N, D]."""
+        """Return the classifier's input [N, H] for x [N, D]."""
         hidden: Tensor = self.body(self.preprocess(x))
         return hidden
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits [N, C] of x [N, D]."""
+        """Return the logits [N, C] of x [N, D]."""
         return divided(self.classifier(self.hidden(x)), self.tau)

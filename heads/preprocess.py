@@ -1,7 +1,7 @@
-"""Standardisation: what happens to a vector before the body sees it.
+"""Scaling and standardisation of vectors before the body.
 
-Every vector is divided by one number for its column first, its unit, so that learning rates, penalties, doses and norms
-mean the same whatever the scale of the vectors is. It is a part of the head, which maps vectors as they are cached.
+Every vector is first divided by a number per column, its unit, so that learning rates, penalties, noise levels and
+norms have the same meaning at any scale of the vectors. It is part of the head, which maps vectors as they are cached.
 """
 
 import math
@@ -15,39 +15,37 @@ from torch import Tensor, nn
 from frostbench.heads.spec import Spec
 
 ROWS_AT_ONCE = 4096
-"""Rows whose statistics are taken at a time, in float64; the same wherever the rows are, so that low bits are too."""
+"""Rows per block for statistics in float64; constant, so that results are bit-identical wherever the rows are."""
 LENGTH, MOST = 16.0, 2.0
-"""Root mean square length of centred training vectors in units, and the most for one coordinate.
+"""Root mean square length of centred training vectors in units, and its maximum per root of the dimension.
 
-So below 64 dimensions vectors are shorter.
-
-Of 384 to 1024 coordinates each then varies by .8 to .5. A fixed length suits the default learning rate better than a
-fixed deviation does, for of few coordinates each has to say more; but of very few, first weights would be sure already.
+So vectors with fewer than 64 dimensions are shorter. With 384 to 1024 coordinates, each then has a deviation of 0.8 to
+0.5. A fixed length suits the default learning rate better than a fixed deviation per coordinate, because each of few
+coordinates carries more; with very few, however, the initial weights would already give confident predictions.
 """
 NOTHING = 1e-6
-"""Share of its unit, or of the whole length, up to which a deviation is rounding."""
+"""Share of the unit, or of the full length, below which a deviation is rounding error."""
 
 
 class Standardise(Spec):
-    """Divide a vector by its unit, or subtract the mean of the training rows and divide by their deviation per channel.
+    """Divide a vector by its unit; optionally centre it and scale each channel to unit variance.
 
-    The unit of a column is one number, which changes no direction: divided by it, centred vectors of the training rows
-    have the root mean square length 16, and twice the root of the dimension below 64; n columns share it, with that
-    length over the root of n each. Augmentation, losses, penalties and closed forms read vectors in units, so the scale
-    of the cached ones decides nothing.
+    The unit of a column is one number, so directions do not change: divided by it, centred training vectors have the
+    root mean square length 16, or twice the root of the dimension below 64. With n columns, each has that length over
+    the root of n. Augmentation, losses, penalties and closed-form heads read vectors in units, so the scale of the
+    cached vectors has no influence.
     """
 
     kind: Literal["standardise"] = "standardise"
     center: bool = Field(default=False, title="Centre each channel")
-    """Subtract each channel's mean over the training rows."""
+    """Whether each channel's mean over the training rows is subtracted."""
     std: bool = Field(default=False, title="Scale each channel to unit variance")
-    """Divide each channel by its standard deviation over the training rows (ddof 0), in place of the column's unit."""
+    """Whether each channel is divided by its standard deviation over the training rows, not by the column's unit."""
 
     def build(self, x: Tensor, widths: Sequence[int] = ()) -> "Affine":
-        """The fitted transform of training features x [N, D] or [N, T, D], with statistics taken in float64.
+        """Fit the transform to training features x [N, D] or [N, T, D], with statistics in float64.
 
-        A channel whose standard deviation is at most a millionth of the unit is divided by the unit in its place:
-        centred, it is all but 0.
+        A channel whose standard deviation is at most a millionth of the unit is divided by the unit instead.
 
         >>> x = torch.tensor([[1.0, 10], [3, 10], [5, 10]])
         >>> Standardise(center=True, std=True).build(x)(x)
@@ -57,14 +55,14 @@ class Standardise(Spec):
 
         Args:
             x: the features.
-            widths: of the columns that are joined in them, each of which has a unit of its own; none is one column.
+            widths: of the concatenated columns, each with its own unit; empty for a single column.
         """
         return self.build_from(torch.split(x, ROWS_AT_ONCE), widths)
 
     def build_from(self, pieces: Iterable[Tensor], widths: Sequence[int] = ()) -> "Affine":
-        """As `build`, for features that come in pieces [n, D] or [n, T, D] of one type, one or more.
+        """Fit as `build` does, to features in one or more pieces [n, D] or [n, T, D] of one dtype.
 
-        The same rows in pieces of `ROWS_AT_ONCE` give the same bits.
+        Pieces of `ROWS_AT_ONCE` rows give bit-identical results.
         """
         mean, spread, dtype = moments(pieces)
         unit = units_of(mean, spread, widths)
@@ -75,7 +73,7 @@ class Standardise(Spec):
 
 
 def length_in_units(dim: int) -> float:
-    """Root mean square length of centred training vectors of a dimension, in units.
+    """Return the root mean square length, in units, of centred training vectors of a dimension.
 
     >>> length_in_units(768), length_in_units(16)
     (16.0, 8.0)
@@ -84,26 +82,26 @@ def length_in_units(dim: int) -> float:
 
 
 def units_of(mean: Tensor, spread: Tensor, widths: Sequence[int] = ()) -> Tensor:
-    """The unit [D] of each channel from means and deviations [D]: one number for all channels of a column.
+    """Return the unit [D] of each channel from means and deviations [D]; it is constant within a column.
 
     Divided by it, centred vectors of a column have the root mean square length `length_in_units` over the root of the
-    number of columns. Where rows are all alike it is their own length that counts, and for zeros alone the unit is 1.
+    number of columns. If all rows are equal, their uncentred length is used; for zeros the unit is 1.
 
     >>> units_of(torch.zeros(4), torch.tensor([3.0, 4.0, 0.3, 0.4]), [2, 2]) * 4 / 2**0.5
     tensor([5.0000, 5.0000, 0.5000, 0.5000])
     """
-    each, wanted = list(widths) or [len(mean)], length_in_units(len(mean))
-    found = []
-    for own_mean, own_spread in zip(torch.split(mean, each), torch.split(spread, each), strict=True):
-        around, whole = own_spread.norm(), torch.hypot(own_mean, own_spread).norm()
-        length = torch.where(around > NOTHING * whole, around, whole)
-        unit = torch.where(length > 0, length * len(each) ** 0.5 / wanted, 1.0)
-        found.append(unit.expand(len(own_mean)))
-    return torch.cat(found)
+    sizes, wanted = list(widths) or [len(mean)], length_in_units(len(mean))
+    units = []
+    for column_mean, column_spread in zip(torch.split(mean, sizes), torch.split(spread, sizes), strict=True):
+        centred, full = column_spread.norm(), torch.hypot(column_mean, column_spread).norm()
+        length = torch.where(centred > NOTHING * full, centred, full)
+        unit = torch.where(length > 0, length * len(sizes) ** 0.5 / wanted, 1.0)
+        units.append(unit.expand(len(column_mean)))
+    return torch.cat(units)
 
 
 def moments(pieces: Iterable[Tensor]) -> tuple[Tensor, Tensor, torch.dtype]:
-    """Mean and standard deviation [D] (ddof 0) of all rows of pieces [n, D] or [n, T, D], in float64; and their type.
+    """Return the float64 mean and standard deviation [D] (ddof 0) of rows in pieces [n, D] or [n, T, D], and the dtype.
 
     Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 
@@ -128,8 +126,8 @@ def moments(pieces: Iterable[Tensor]) -> tuple[Tensor, Tensor, torch.dtype]:
 class Affine(nn.Module):
     """(x - mean) / scale, per channel.
 
-    Training also knows the unit of each channel, which is no part of a bundle: it takes preprocessed vectors back to
-    those that were divided by their unit alone.
+    Training also keeps the unit of each channel, which a bundle does not contain, to convert preprocessed vectors back
+    to vectors in units.
 
     Shapes: x [N, D], mean [D], scale [D], unit [D] -> [N, D]
     """
@@ -146,13 +144,13 @@ class Affine(nn.Module):
 
     @property
     def in_units(self) -> tuple[Tensor, Tensor]:
-        """Mean and scale [D] of vectors that were divided by their units: x * scale + mean are these."""
+        """Mean and scale [D] that convert preprocessed x to vectors in units: x * scale + mean."""
         return self.mean / self.unit, self.scale / self.unit
 
     def forward(self, x: Tensor) -> Tensor:
-        """Standardise x [N, D]; computes in the dtype of the statistics."""
+        """Standardise x [N, D], in the dtype of the statistics."""
         return (x.to(self.mean.dtype) - self.mean) / self.scale
 
     def apply_(self, x: Tensor) -> Tensor:
-        """As `forward`, in place of x [N, D], which has the dtype of the statistics."""
+        """Standardise x [N, D] in place; x must have the dtype of the statistics."""
         return x.sub_(self.mean).div_(self.scale)

@@ -1,4 +1,4 @@
-"""Specs: the one place where every choice of the workbench is written down."""
+"""Specs: pydantic models that define every option of Frostbench."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
@@ -6,24 +6,26 @@ from typing import Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 from pydantic.fields import FieldInfo
 
+from frostbench.heads.walk import plain_path, walk
+
 Tier = Literal["core", "experimental"]
 SpecT = TypeVar("SpecT", bound="Spec")
 SWEPT: dict[str, JsonValue] = {"swept": True}
-"""Marks a number that may differ between heads trained together in one stack (as json_schema_extra of its field)."""
+"""json_schema_extra of a number that may differ between heads trained together in one stack."""
 FILE: dict[str, JsonValue] = {"is_file": True}
-"""Marks the path of a file that a spec reads (as json_schema_extra of its field): the page takes none from anywhere."""
+"""json_schema_extra of the path to a file that a spec reads; the page restricts such paths."""
 
 
 def empty(words: str) -> dict[str, JsonValue]:
-    """Says, as json_schema_extra of a field that may be None, what leaving it empty means; a form shows it there."""
+    """Return json_schema_extra that tells a form what an empty value of an optional field means."""
     return {"empty": words}
 
 
 class Spec(BaseModel):
-    """One immutable choice. Its fields are the YAML keys, the controls and the rows of docs/options.md.
+    """An immutable group of options. Its fields are the YAML keys, the form controls and the rows of docs/options.md.
 
     Raises:
-        pydantic.ValidationError: a field is unknown, out of its bounds or not one of its choices.
+        pydantic.ValidationError: a field is unknown, out of bounds or not an allowed choice.
     """
 
     model_config = ConfigDict(
@@ -36,21 +38,21 @@ class Spec(BaseModel):
     )
 
     spec_version: ClassVar[int] = 1
-    """Raised when a default or the numerics behind this spec change, so that old runs keep their own key."""
+    """Increment it when a default or the numerics behind this spec change, so that new runs get new keys."""
     tier: ClassVar[Tier] = "core"
-    """Core methods have a result on real data in docs/results; experimental ones are tested and named so."""
+    """Core methods have results on real data in docs/results; experimental ones are only tested."""
 
     @model_validator(mode="before")
     @classmethod
-    def _a_boolean_is_no_number(cls, tree: Any) -> Any:
+    def _reject_booleans_as_numbers(cls, tree: Any) -> Any:
         for name, field in cls.model_fields.items():
             if isinstance(tree, dict) and isinstance(tree.get(name), bool) and field.annotation in (int, float):
-                raise ValueError(f"{name} must be a number, and true and false are none")
+                raise ValueError(f"{name} must be a number, got {str(tree[name]).lower()}.")
         return tree
 
 
 def numbers(spec: Spec) -> dict[str, float]:
-    """The swept numbers of a spec and of the specs below it, by dotted path; those that are None are left out.
+    """Return the swept numbers of a spec and the specs below it, by dotted path, without those that are None.
 
     >>> from pydantic import Field
     >>> class Loss(Spec):
@@ -61,18 +63,11 @@ def numbers(spec: Spec) -> dict[str, float]:
     >>> numbers(Run())
     {'loss.tau': 0.5}
     """
-    found: dict[str, float] = {}
-    for name, field in type(spec).model_fields.items():
-        value = getattr(spec, name)
-        if isinstance(value, Spec):
-            found |= {f"{name}.{path}": number for path, number in numbers(value).items()}
-        elif value is not None and _is_swept(field):
-            found[name] = value
-    return found
+    return {plain_path(n.path): n.value for n in walk(spec) if n.value is not None and _is_swept(n.field)}
 
 
 def with_numbers(spec: SpecT, values: Mapping[str, Any]) -> SpecT:
-    """Copy of a spec with other values at dotted paths, which are not checked: they may be tensors."""
+    """Return a copy of a spec with new values at dotted paths; values are not checked, so they may be tensors."""
     own = {path: value for path, value in values.items() if "." not in path}
     below: dict[str, dict[str, Any]] = {}
     for path, value in values.items():
@@ -83,12 +78,12 @@ def with_numbers(spec: SpecT, values: Mapping[str, Any]) -> SpecT:
 
 
 def skeleton(spec: Spec) -> str:
-    """What specs have in common whose heads can be trained as one stack: all but their swept numbers.
+    """Return a string that is equal for specs whose heads can be trained as one stack: all but their swept numbers.
 
-    A number at 0 stays, for there the step leaves its part out.
+    A number at 0 is kept, because the training step then omits its term.
     """
     swept = {path: "swept" for path, number in numbers(spec).items() if number != 0}
-    # Without warnings: pydantic has one for a word in a number's place.
+    # Without warnings: pydantic warns about a string in place of a number.
     return with_numbers(spec, swept).model_dump_json(warnings=False)
 
 
@@ -98,10 +93,10 @@ def _is_swept(field: FieldInfo) -> bool:
 
 
 def canonical(spec: BaseModel) -> dict[str, Any]:
-    """The tree that names a spec: `kind`, a raised `spec_version`, and the fields that differ from their default.
+    """Return the tree that identifies a spec: `kind`, a `spec_version` above 1, and fields that differ from defaults.
 
-    A field at its default is left out, so a new option renames no run. A nested spec at its default is left out
-    too, unless its version was raised, for then its default means something else than it did.
+    Fields at their default are omitted, so that a new option does not change existing run keys. A nested spec at its
+    default is omitted too, unless its version was incremented, because its default then has another meaning.
 
     >>> class Inner(Spec):
     ...     kind: Literal["inner"] = "inner"
@@ -117,13 +112,14 @@ def canonical(spec: BaseModel) -> dict[str, Any]:
     >>> canonical(Outer())
     {'inner': {'kind': 'inner', 'spec_version': 2}}
     """
+    # Not by `walk`: the result is a nested tree, which also enters lists and dicts.
     tree: dict[str, Any] = {}
     for name, field in type(spec).model_fields.items():
         value = getattr(spec, name)
-        shown = _canonical_value(value)
+        plain = _canonical_value(value)
         at_default = not field.is_required() and value == field.get_default(call_default_factory=True)
-        if name == "kind" or not at_default or _holds_version(shown):
-            tree[name] = shown
+        if name == "kind" or not at_default or _holds_version(plain):
+            tree[name] = plain
     version = getattr(type(spec), "spec_version", 1)
     return tree | ({"spec_version": version} if version != 1 else {})
 
@@ -138,14 +134,14 @@ def _canonical_value(value: Any) -> Any:
     return value
 
 
-def _holds_version(shown: Any) -> bool:
-    if isinstance(shown, dict):
-        return "spec_version" in shown or any(_holds_version(v) for v in shown.values())
-    return isinstance(shown, list) and any(_holds_version(v) for v in shown)
+def _holds_version(plain: Any) -> bool:
+    if isinstance(plain, dict):
+        return "spec_version" in plain or any(_holds_version(v) for v in plain.values())
+    return isinstance(plain, list) and any(_holds_version(v) for v in plain)
 
 
 def rule_of(item: Mapping[str, Any]) -> str:
-    """The rule that one of pydantic's errors is about, in words that fit before "however".
+    """Return the message of one of pydantic's errors, without its prefix.
 
     >>> rule_of({"type": "extra_forbidden", "msg": "Extra inputs are not permitted"})
     'there is no such option here'

@@ -1,25 +1,16 @@
-"""What options are called: the titles of their fields, by dotted path."""
+"""Titles of options by their dotted path."""
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-
-def variants(annotation: Any) -> list[type[BaseModel]]:
-    """Spec classes named in an annotation: a spec, a union of specs, or a tuple of those."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    args = get_args(annotation)
-    if get_origin(annotation) is Annotated:
-        args = args[:1]
-    return [] if get_origin(annotation) is Literal else [v for a in args for v in variants(a)]
+from frostbench.heads.walk import kind_of, plain_path, variants
 
 
 def title_of(name: str, field: FieldInfo) -> str:
-    """The title of a field; one that has none is called by its own name in words.
+    """Return the title of a field, or its name as words if it has none.
 
     >>> title_of("block_rows", FieldInfo(annotation=int))
     'Block rows'
@@ -29,14 +20,14 @@ def title_of(name: str, field: FieldInfo) -> str:
 
 
 def label_of(spec_type: type[BaseModel], path: str, tree: Mapping[str, Any] | None = None) -> str:
-    """The title of the option at a dotted path, such as `train.optim.lr`, or the path itself where there is none.
+    """Return the title of the option at a dotted path, such as `train.optim.lr`, or the path itself if it has none.
 
-    An index or a key below an option is left out, and so is `.kind`: the title of a union is that of its choice.
+    An index or key below an option is ignored, and so is `.kind`: the choice of a kind has the title of its union.
 
     Args:
         spec_type: the spec that the path starts from.
-        path: the path, in which `<kind>` after a name may say which kind is meant; else, the first that has the option.
-        tree: settings whose kinds are meant, where the path names none.
+        path: the path; `<kind>` after a name selects a kind, otherwise the first kind with the option is used.
+        tree: settings that select kinds where the path does not.
 
     >>> from typing import Literal
     >>> from pydantic import Field
@@ -49,11 +40,11 @@ def label_of(spec_type: type[BaseModel], path: str, tree: Mapping[str, Any] | No
     >>> [label_of(Run, path) for path in ("optim.lr", "optim.kind", "optim.speed", "other")]
     ['Learning rate', 'Optimiser', 'optim.speed', 'other']
     """
-    return _walked((spec_type,), path.split("."), tree or {}) or path
+    return _title_at((spec_type,), path.split("."), tree or {}) or path
 
 
 def named(spec_type: type[BaseModel], path: str) -> str:
-    """An option as messages name it: by its title, with the path behind it.
+    """Return an option as messages name it: its title, followed by the path.
 
     >>> from pydantic import Field
     >>> from frostbench.heads.spec import Spec
@@ -62,12 +53,13 @@ def named(spec_type: type[BaseModel], path: str) -> str:
     >>> named(Optim, "lr"), named(Optim, "rate")
     ('Learning rate (lr)', 'rate')
     """
-    label, written = label_of(spec_type, path), re.sub("<[^>]*>", "", path)
-    return written if label == path else f"{label} ({written})"
+    label, plain = label_of(spec_type, path), plain_path(path)
+    return plain if label == path else f"{label} ({plain})"
 
 
-def _walked(kinds: Sequence[type[BaseModel]], parts: Sequence[str], tree: Mapping[str, Any]) -> str | None:
-    """The title at the end of a path below one of several specs; None where no spec has such an option."""
+def _title_at(kinds: Sequence[type[BaseModel]], parts: Sequence[str], tree: Mapping[str, Any]) -> str | None:
+    """Return the title at a path below one of several specs, or None if no spec has the option."""
+    # Not by `walk`: a path leads through one branch of each union, which the settings may have to choose.
     name, _, kind = parts[0].removesuffix(">").partition("<")
     for spec_type in kinds:
         field = spec_type.model_fields.get(name)
@@ -75,15 +67,11 @@ def _walked(kinds: Sequence[type[BaseModel]], parts: Sequence[str], tree: Mappin
             continue
         inner, below = variants(field.annotation), tree.get(name)
         below = below if isinstance(below, Mapping) else {}
-        meant = [v for v in inner if _kind(v) == (kind or below.get("kind"))] or inner
+        chosen = [v for v in inner if kind_of(v) == (kind or below.get("kind"))] or inner
         rest = parts[1:]
         if not rest or not inner or rest == ["kind"]:
             return title_of(name, field)
-        found = _walked(meant, rest, below)
-        if found is not None:
-            return found
+        title = _title_at(chosen, rest, below)
+        if title is not None:
+            return title
     return None
-
-
-def _kind(spec_type: type[BaseModel]) -> Any:
-    return spec_type.model_fields["kind"].default if "kind" in spec_type.model_fields else None

@@ -1,4 +1,4 @@
-"""TrainedHead: what training returns and export saves."""
+"""Trained heads: the result of training and the content of an export."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from torch import Tensor
 from frostbench.heads.bodies.attention_pool import Pool
 from frostbench.heads.head import Head, HeadSpec
 from frostbench.heads.posthoc.calibrators.rows import Calibration as Calibration
-from frostbench.heads.posthoc.calibrators.warnings import told_of_calibration
+from frostbench.heads.posthoc.calibrators.warnings import calibration_warnings
 from frostbench.heads.posthoc.pipeline import Layers
 from frostbench.heads.shares import Prior, shares_of
 from frostbench.heads.vectors import joined
@@ -18,13 +18,13 @@ from frostbench.heads.vectors import joined
 
 @dataclass(frozen=True)
 class Priors:
-    """Class priors of a head; each [C] float64 and sums to 1, 0 for classes without training rows.
+    """Class priors of a head: each [C] float64 with sum 1, and 0 for classes without training rows.
 
     Attributes:
         counts: [C] int64 training rows.
-        raw: shares of the training rows, with those that were made up for small classes.
-        effective: the prior that the classifier's loss saw, after class weights and sampling.
-        implied: the prior that the exported logits still carry, after every logit adjustment.
+        raw: shares of the training rows, including synthetic ones.
+        effective: the prior seen by the classifier's loss, after class weights and sampling.
+        implied: the prior that the exported logits contain, after all logit adjustments.
     """
 
     counts: Tensor
@@ -34,12 +34,12 @@ class Priors:
 
     @property
     def present(self) -> Tensor:
-        """[C] bool: classes with training rows, the only ones that are ever predicted."""
+        """[C] bool: classes with training rows, which alone can be predicted."""
         return self.counts > 0
 
 
 def view_column(column: str, view: str) -> str:
-    """What a column is called of a view.
+    """Return the name of a column for a view.
 
     >>> view_column("cls", "flip#0")
     'cls@flip#0'
@@ -48,15 +48,15 @@ def view_column(column: str, view: str) -> str:
 
 
 def of_view(vectors: Mapping[str, Tensor], columns: Sequence[str], view: str) -> dict[str, Tensor]:
-    """The columns of a view under their own names.
+    """Return the columns of a view, under their plain names.
 
     Raises:
-        ValueError: one is missing.
+        ValueError: a column is missing.
     """
     missing = [column for column in columns if view_column(column, view) not in vectors]
     if missing:
         raise ValueError(
-            f"this head averages its logits over views, however: of view {view!r} {missing} came not. Pass the vectors "
+            f"This head averages its logits over views, but {missing} of view {view!r} are missing. Pass the vectors "
             "of its views as COLUMN@VIEW, or use the head without views."
         )
     return {column: vectors[view_column(column, view)] for column in columns}
@@ -67,18 +67,18 @@ class TrainedHead:
     """A fitted head with everything that inference needs.
 
     Attributes:
-        spec: what was built.
+        spec: the spec of the head.
         head: the module, in evaluation mode.
-        columns: names of the vector columns it reads, joined in this order.
+        columns: names of the vector columns that it reads, concatenated in this order.
         class_names: C names, in the order of the logits.
         priors: class priors.
-        shift: [C] float32 subtracted from the logits (post-hoc adjustment, another prior), 0 where there is none.
-        layers: calibration and decisions, under the head's own prior.
-        calibration: rows that these are fitted to; None where nothing is.
-        recipes: identity of each vector column, as data, with its hash under "hash"; empty until it is known.
-        views: how further views of an image are made, as data by name: their vectors are read as columns COLUMN@NAME,
-            and logits are averaged over the image and all of them; empty where the image stands alone.
-        facts: what else is worth keeping: run spec, metrics, versions.
+        shift: [C] float32 that is subtracted from the logits (post-hoc adjustment, another prior), or 0.
+        layers: calibration and decisions for the head's own prior.
+        calibration: rows that the layers are fitted to, or None.
+        recipes: recipe of each vector column, with its hash under "hash"; empty until known.
+        views: definitions of test-time views by name. Their vectors are read as columns COLUMN@NAME, and logits are
+            averaged over the image and all views; empty without views.
+        facts: further metadata: run spec, metrics, versions.
     """
 
     spec: HeadSpec
@@ -100,7 +100,7 @@ class TrainedHead:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Names of all vectors that it reads of an image: its columns, and those of each view."""
+        """Names of all vectors that it reads: its columns, and those of each view."""
         return (*self.columns, *(view_column(name, view) for view in self.views for name in self.columns))
 
     @property
@@ -110,42 +110,42 @@ class TrainedHead:
 
     @property
     def temperature(self) -> float:
-        """What logits are divided by; 1 where they are not calibrated, or in another way."""
+        """Divisor of the logits; 1 without temperature scaling."""
         return self.layers.temperature
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before trusting its probabilities."""
-        return told_of_calibration(self.layers.spec, self.temperature, self.calibration)
+        """Warnings about its probabilities."""
+        return calibration_warnings(self.layers.spec, self.temperature, self.calibration)
 
     def features(self, columns: Mapping[str, Tensor]) -> Tensor:
-        """The head's input, [N, D] or tokens [N, T, D]: its columns joined.
+        """Return the head's input, its columns concatenated to [N, D], or to tokens [N, T, D].
 
         Raises:
-            ValueError: they are not the vectors that it reads (see `frostbench.heads.vectors.joined`), or a row is not
-                finite.
+            ValueError: vectors are missing or have another shape (see `frostbench.heads.vectors.joined`), or a row is
+                not finite.
         """
         width = len(self.head.preprocess.mean)
         return joined(columns, self.columns, width, isinstance(self.head.body, Pool))
 
     @torch.inference_mode()
     def logits(self, columns: Mapping[str, Tensor]) -> Tensor:
-        """Adjusted logits [N, C] before any calibration; -inf for classes without training rows.
+        """Return the adjusted logits [N, C] before calibration; -inf for classes without training rows.
 
-        The mean over the image and its views, where the head has any.
+        If the head has views, logits are averaged over the image and its views.
         """
         raw: Tensor = self.head(self.features(columns))
         if self.views:
-            each = [self.head(self.features(of_view(columns, self.columns, view))) for view in self.views]
-            raw = torch.stack([raw, *each]).mean(0)
+            of_views = [self.head(self.features(of_view(columns, self.columns, view))) for view in self.views]
+            raw = torch.stack([raw, *of_views]).mean(0)
         return (raw - self.shift).masked_fill(~self.priors.present, -torch.inf)
 
     def log_probabilities(self, columns: Mapping[str, Tensor], prior: Prior | None = None) -> Tensor:
-        """Log-probabilities [N, C], calibrated where the head is.
+        """Return log-probabilities [N, C], after the head's calibration if it has one.
 
         Args:
             columns: named vectors [N, D].
-            prior: class prior, by name or [C], to predict under; None keeps the one the head carries.
+            prior: class prior to predict for, by name or [C]; None keeps the head's own.
 
         Raises:
             ValueError: see `features` and `under`.
@@ -154,29 +154,28 @@ class TrainedHead:
         return head.layers.log_probabilities(head.logits(columns))
 
     def decide(self, log_p: Tensor) -> Tensor:
-        """Predicted classes [N] of log-probabilities [N, C]: the largest, after thresholds and shifts where it has any.
+        """Return predicted classes [N] of log-probabilities [N, C]: the largest, after thresholds and shifts if any.
 
-        These are tuned for the prior that the head carries, so another one is decided on by `head.under(prior)`.
+        These are tuned for the head's own prior; for another prior, use `head.under(prior).decide`.
         """
         return self.layers.decide(log_p)
 
     def without_views(self) -> "TrainedHead":
-        """The same head, which looks at the image alone."""
+        """Return the same head without test-time views."""
         return replace(self, views={})
 
     def without_decisions(self) -> "TrainedHead":
-        """The same head, which predicts the class with the largest probability."""
+        """Return the same head without thresholds and shifts: it predicts the most probable class."""
         return replace(self, layers=self.layers.without_decisions())
 
     def under(self, prior: Prior | None) -> "TrainedHead":
-        """The head for a class prior, shares by name or [C]; itself where it is None.
+        """Return the head for another class prior, as shares by name or [C], or itself if prior is None.
 
-        A shift of the logits invalidates what was fitted to them, so calibration and decisions are fitted anew, on the
-        calibration rows weighted as if they came from that prior. Where it leaves no calibration row any weight, they
-        stay as they are, and so they do in a head without such rows.
+        Calibration and decisions are refitted, because they depend on the shifted logits: on the calibration rows,
+        weighted to represent that prior. They stay as they are if no calibration rows exist or none keeps any weight.
 
         Raises:
-            ValueError: the prior is none (see `prior_shift`), or a wanted recall or precision cannot be reached there.
+            ValueError: the prior is invalid (see `prior_shift`), or a required recall or precision cannot be reached.
         """
         if prior is None:
             return self
@@ -190,11 +189,11 @@ class TrainedHead:
         return head.fitted_to(rows, target) if len(rows.labels) > 0 else head
 
     def fitted_to(self, rows: Calibration, prior: Tensor | None = None) -> "TrainedHead":
-        """The head with its layers fitted anew to rows of its adjusted logits, which it keeps.
+        """Return the head with its layers refitted to rows of its adjusted logits, which it stores.
 
         Args:
-            rows: of trained classes.
-            prior: class prior [C] that the rows are weighted to stand for; None takes them as they are.
+            rows: calibration rows of trained classes.
+            prior: class prior [C] that the rows are weighted to represent; None leaves them unweighted.
 
         Raises:
             ValueError: see `frostbench.heads.posthoc.pipeline.Layers.fitted_to`.
@@ -202,11 +201,11 @@ class TrainedHead:
         return replace(self, layers=self.layers.fitted_to(rows, prior), calibration=rows)
 
     def prior_shift(self, prior: Prior | None) -> Tensor:
-        """What is added to the logits [C] to predict under a class prior, shares by name or [C]; 0 where it is None.
+        """Return the offset of the logits [C] for another class prior, as shares by name or [C]; 0 if prior is None.
 
         Raises:
-            ValueError: the prior is none (see `frostbench.heads.shares.shares_of`), has nothing on the trained classes,
-                or gives a share to a class that an earlier one ruled out.
+            ValueError: the prior is invalid (see `frostbench.heads.shares.shares_of`), has no share on trained classes,
+                or gives a share to a class that an earlier prior excluded.
         """
         if prior is None:
             return torch.zeros_like(self.shift)
@@ -215,37 +214,37 @@ class TrainedHead:
         if target.sum() <= 0:
             names = [name for name, kept in zip(self.class_names, present.tolist(), strict=True) if kept]
             raise ValueError(
-                f"a class prior has a share above 0 for some class that was trained, however: none of {names[:8]} has "
-                "one. Give it to one of them."
+                f"A class prior needs a share above 0 for at least one trained class, but none of {names[:8]} has one. "
+                "Give one of them a share."
             )
-        lost = (target > 0) & (self.priors.implied == 0)
-        if lost.any():
-            names = [name for name, gone in zip(self.class_names, lost.tolist(), strict=True) if gone]
+        excluded = (target > 0) & (self.priors.implied == 0)
+        if excluded.any():
+            names = [name for name, out in zip(self.class_names, excluded.tolist(), strict=True) if out]
             raise ValueError(
-                f"a class that a prior has ruled out cannot come back, however: {names[:8]} had share 0 in the prior "
-                "of this head. Move the head from before."
+                f"A class that an earlier prior excluded cannot return, but {names[:8]} had share 0 in this head's "
+                "prior. Start from the original head."
             )
         shift = torch.where(target > 0, (target / target.sum()).log() - self.priors.implied.log(), -torch.inf)
         return torch.where(present, shift, 0.0).to(self.shift.dtype)
 
     def uniform_prior(self) -> Tensor:
-        """The class prior [C] that is equal over the trained classes."""
+        """Return the class prior [C] that is uniform over the trained classes."""
         present = self.priors.present.double()
         return present / present.sum()
 
     def check_recipes(self, recipes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Refuse vectors that were made by another recipe.
+        """Check that vectors have the recipes that the head was trained on.
 
         Raises:
-            ValueError: a column's hash differs or is not known; the message names the fields that differ.
+            ValueError: a column's hash differs or is unknown; the message names the fields that differ.
         """
         for name in self.columns:
             own, other = self.recipes.get(name, {}), recipes.get(name, {})
             if not own.get("hash") or own.get("hash") != other.get("hash"):
                 fields = sorted(k for k in own.keys() | other.keys() if own.get(k) != other.get(k) and k != "hash")
-                told = "; ".join(f"{k}: head {own.get(k)!r}, vectors {other.get(k)!r}" for k in fields)
+                differing = "; ".join(f"{k}: head {own.get(k)!r}, vectors {other.get(k)!r}" for k in fields)
                 raise ValueError(
-                    f"this head was trained on column {name!r} of recipe {own.get('hash')}, however: the vectors are "
-                    f"of recipe {other.get('hash')} ({told}). Extract them again with the head's recipe, or choose "
+                    f"This head was trained on column {name!r} of recipe {own.get('hash')}, but the vectors have "
+                    f"recipe {other.get('hash')} ({differing}). Extract them again with the head's recipe, or choose "
                     "the matching table."
                 )

@@ -1,4 +1,4 @@
-"""The vectors that a head is given to predict: joined, of its width, and finite."""
+"""Checks of the vectors that a head predicts from: present, of the right width, and finite."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,72 +8,71 @@ import torch
 from torch import Tensor
 
 NOT_FINITE = "its vector holds NaN or infinity, so no class can be named"
-"""Why a row has no prediction."""
+"""Reason why a row has no prediction."""
 
 
 def joined(columns: Mapping[str, Tensor], names: Sequence[str], width: int, tokens: bool) -> Tensor:
-    """The named columns side by side, float32 [N, D], or tokens [N, T, D].
+    """Concatenate the named columns to float32 [N, D], or tokens [N, T, D].
 
     Args:
         columns: vectors by column, tensors or arrays of any real type.
-        names: of the columns, in order.
+        names: columns in order.
         width: D, the sum of the columns' dimensions.
         tokens: whether the columns hold tokens.
 
     Raises:
-        ValueError: a column is missing, is no matrix (or no tokens), has another width or other rows, or a row is not
-            finite; the message counts such rows and names the first.
+        ValueError: a column is missing, has the wrong number of dimensions, width or rows, or a row is not finite; the
+            message counts such rows and names the first.
     """
     missing = [name for name in names if name not in columns]
     if missing:
         raise ValueError(
-            f"this head reads the columns {list(names)}, however: {missing} came not among "
-            f"{sorted(columns)}. Pass the table the head was trained on, or one of the same recipe."
+            f"This head reads the columns {list(names)}, but {missing} are missing among {sorted(columns)}. Pass the "
+            "table the head was trained on, or one of the same recipe."
         )
-    found = [_as_tensor(name, columns[name]) for name in names]
-    shapes = {name: list(x.shape) for name, x in zip(names, found, strict=True)}
+    parts = [_as_tensor(name, columns[name]) for name in names]
+    shapes = {name: list(x.shape) for name, x in zip(names, parts, strict=True)}
     form = "[N, T, D] of tokens" if tokens else "[N, D]"
-    if any(x.ndim != (3 if tokens else 2) or x.shape[:-1] != found[0].shape[:-1] for x in found):
-        one = " Pass x[None] for one vector." if any(x.ndim == 1 for x in found) else ""
-        raise ValueError(f"this head reads arrays {form} with the same rows, however: {shapes} came.{one}")
-    if sum(x.shape[-1] for x in found) != width:
+    if any(x.ndim != (3 if tokens else 2) or x.shape[:-1] != parts[0].shape[:-1] for x in parts):
+        hint = " Pass x[None] for a single vector." if any(x.ndim == 1 for x in parts) else ""
+        raise ValueError(f"This head reads arrays {form} with the same rows, got {shapes}.{hint}")
+    if sum(x.shape[-1] for x in parts) != width:
         raise ValueError(
-            f"this head was trained on {width} dimensions, however: {shapes} came. Pass vectors of the backbone and "
-            "pooling that it was trained on."
+            f"This head was trained on {width} dimensions, got {shapes}. Pass vectors of the backbone and pooling that "
+            "it was trained on."
         )
-    x = torch.cat([x.float() for x in found], -1)
+    x = torch.cat([x.float() for x in parts], -1)
     rows = (~finite_rows([x])).nonzero().squeeze(1).tolist()
     if rows:
         raise ValueError(
-            f"vectors are finite, however: {len(rows)} of {len(x)} rows hold NaN or infinity, the first is row "
-            f"{rows[0]}. Mend what made them, or leave these rows out."
+            f"Vectors must be finite, but {len(rows)} of {len(x)} rows hold NaN or infinity, first row {rows[0]}. Fix "
+            "the extraction, or leave these rows out."
         )
     return x
 
 
 def _as_tensor(name: str, x: Any) -> Tensor:
-    """Vectors as a tensor; arrays in any byte order and layout are copied to float32.
+    """Return vectors as a tensor; arrays of any byte order and layout are copied to float32.
 
     Raises:
-        ValueError: they hold something else than real numbers.
+        ValueError: they do not hold real numbers.
     """
     if isinstance(x, Tensor) and not x.is_complex():
         return x
-    found = None if isinstance(x, Tensor) else np.asarray(x)
-    if found is None or found.dtype.kind not in "fiub":
-        kind = x.dtype if found is None else found.dtype
+    array = None if isinstance(x, Tensor) else np.asarray(x)
+    if array is None or array.dtype.kind not in "fiub":
+        kind = x.dtype if array is None else array.dtype
         raise ValueError(
-            f"this head reads vectors of real numbers, however: column {name!r} holds {kind}. Convert it to float32."
+            f"This head reads vectors of real numbers, but column {name!r} holds {kind}. Convert it to float32."
         )
     with np.errstate(over="ignore"):
-        return torch.from_numpy(np.array(found, dtype=np.float32))
+        return torch.from_numpy(np.array(array, dtype=np.float32))
 
 
 def finite_rows(columns: Sequence[Tensor]) -> Tensor:
-    """[N] bool: the rows that are finite as float32 in all columns [N, …].
+    """Return which rows are finite as float32 in all columns [N, …], as bool [N].
 
     >>> finite_rows([torch.tensor([[1.0], [torch.inf]]), torch.ones(2, 3)]).tolist()
     [True, False]
     """
-    each = [x.float().isfinite().flatten(1).all(1) for x in columns]
-    return torch.stack(each).all(0)
+    return torch.stack([x.float().isfinite().flatten(1).all(1) for x in columns]).all(0)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from frostbench.heads.titles import title_of
-from frostbench.heads.titles import variants as variants
+from frostbench.heads.walk import walk
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,18 @@ class Option:
         return (self.field.description or "").strip()
 
 
-def options(spec_type: type[BaseModel], prefix: str = "") -> Iterator[Option]:
+def options(spec_type: type[BaseModel]) -> Iterator[Option]:
     """Every option below a spec type, in the order of definition.
 
     >>> from frostbench.training.run import RunSpec
     >>> [o.path for o in options(RunSpec) if o.path.startswith("head.body")][:2]
     ['head.body.kind', 'head.body<mlp>.hidden']
     """
-    for name, field in spec_type.model_fields.items():
-        inner = variants(field.annotation)
-        if not inner:
-            if name != "kind" or len(get_args(field.annotation)) > 1:
-                yield Option(f"{prefix}{name}", field, spec_type, bound(field))
-            continue
-        if len(inner) > 1:
-            kinds = ", ".join(v.model_fields["kind"].default for v in inner)
-            yield Option(f"{prefix}{name}.kind", field, spec_type, kinds)
-        for v in inner:
-            tag = f"<{v.model_fields['kind'].default}>" if len(inner) > 1 else ""
-            yield from options(v, f"{prefix}{name}{tag}.")
+    for node in walk(spec_type):
+        if len(node.branches) > 1:
+            yield Option(f"{node.path}.kind", node.field, node.owner, ", ".join(node.kinds))
+        elif not node.branches and (not node.is_kind or len(get_args(node.field.annotation)) > 1):
+            yield Option(node.path, node.field, node.owner, bound(node.field))
 
 
 def bound(field: FieldInfo) -> str:

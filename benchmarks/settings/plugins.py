@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from frostbench.benchmarks.settings.options import variants
 from frostbench.benchmarks.settings.parsing import SettingsError, Tree
 from frostbench.heads.plugin_files import PluginError, has_method, run_plugin, spec_classes
+from frostbench.heads.walk import kind_of, plain_path, walk
 
 EXTERNAL = "external"
 OWN_FIELDS = ("kind", "file", "name", "sha256", "options")
@@ -68,15 +68,10 @@ def translated(tree: Tree, plugins: Sequence[str], spec_type: type[BaseModel]) -
     return tree
 
 
-def places_of(spec_type: type[BaseModel], prefix: str = "") -> Iterator[Place]:
+def places_of(spec_type: type[BaseModel]) -> Iterator[Place]:
     """Where a plugin can stand below a spec type: at the options of which external is one kind."""
-    for name, field in spec_type.model_fields.items():
-        inner = variants(field.annotation)
-        kinds = tuple(str(v.model_fields["kind"].default) for v in inner if "kind" in v.model_fields)
-        for v in inner:
-            if "kind" in v.model_fields and v.model_fields["kind"].default == EXTERNAL:
-                yield Place(f"{prefix}{name}", v, kinds)
-            yield from places_of(v, f"{prefix}{name}.")
+    for node in walk(spec_type):
+        yield from (Place(plain_path(node.path), v, node.kinds) for v in node.branches if kind_of(v) == EXTERNAL)
 
 
 def kinds_of(plugins: Sequence[str], places: Sequence[Place]) -> dict[str, Kind]:
@@ -141,15 +136,8 @@ def _external(branch: Mapping[str, Any], place: Place, kinds: Mapping[str, Kind]
 
 def files_of(spec: BaseModel) -> tuple[str, ...]:
     """The files of the plugins that a spec names, without running them."""
-    found = []
-    for place in places_of(type(spec)):
-        value: Any = spec
-        for name in place.path.split("."):
-            value = getattr(value, name, None)
-        if isinstance(value, place.spec_type):
-            external: Any = value
-            found.append(str(external.file))
-    return tuple(found)
+    held: list[Any] = [node.value for node in walk(spec) if isinstance(node.value, BaseModel)]
+    return tuple(str(value.file) for value in held if kind_of(value) == EXTERNAL)
 
 
 def check_allowed(spec: BaseModel, plugins: Sequence[str | Path]) -> None:

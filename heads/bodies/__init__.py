@@ -1,1 +1,1 @@
-"""Bodies: what lies between the vectors and the classifier."""
+"""Bodies: the layers between the vectors and the classifier."""

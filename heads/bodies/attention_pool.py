@@ -1,4 +1,4 @@
-"""Attention pooling: a learned query that gathers tokens into one vector."""
+"""Attention pooling: a learned query pools tokens into one vector."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from frostbench.heads.spec import Spec
 
 
 class AttentionPool(Spec):
-    """Tokens [N, T, D] to one vector [N, D] by multi-head attention with one learned query.
+    """Multi-head attention with one learned query, from tokens [N, T, D] to one vector [N, D].
 
     Lee et al., "Set transformer", ICML 2019, section 3.2, with one seed vector. With the residual MLP it is the
     pooling head (MAP) of Zhai et al., "Scaling vision transformers", CVPR 2022, and of SigLIP.
@@ -21,29 +21,29 @@ class AttentionPool(Spec):
     heads: int = Field(default=8, ge=1, le=64, title="Attention pooling: number of heads")
     """Number of attention heads; it must divide the width of the tokens."""
     mlp_ratio: int = Field(default=0, ge=0, le=8, title="Attention pooling: MLP width ratio")
-    """Width of the residual MLP after the attention, in widths of the tokens; 0 leaves the MLP out."""
+    """Width of the residual MLP after the attention, as a multiple of the token width; 0 omits the MLP."""
 
     def build(self, dim: int, generator: torch.Generator) -> "Pool":
-        """The pool for tokens of width dim, initialised from generator.
+        """Build the pool for tokens of width dim, initialised from generator.
 
         Raises:
-            ValueError: the heads do not divide the width.
+            ValueError: heads does not divide the width.
         """
         if dim % self.heads:
             raise ValueError(
-                f"heads must divide the width of the tokens, however: {self.heads} does not divide {dim}. "
-                f"Take one of {[h for h in range(1, 65) if dim % h == 0]}."
+                f"heads must divide the token width {dim}, got {self.heads}. "
+                f"Choose one of {[h for h in range(1, 65) if dim % h == 0]}."
             )
         return Pool(dim, self.heads, self.mlp_ratio, generator)
 
 
 class Pool(nn.Module):
-    """Attention of one learned query over the tokens, then perhaps a residual MLP.
+    """Attention of one learned query over the tokens, optionally followed by a residual MLP.
 
-    It is nn.MultiheadAttention for the query q (already projected), computed in another order. The score of a token
-    x under head h is q_h · (K_h x + b) = (K_hᵀ q_h) · x + a number that is the same for all tokens, which softmax
-    forgets. So keys need no bias and are never made: K_hᵀ q_h is one vector per head. The weights of a head sum to
-    1, so the values' map may act on the pooled token. Both maps then run once per image instead of once per token.
+    This is nn.MultiheadAttention for the query q (already projected), computed in another order. The score of a token x
+    in head h is q_h · (K_h x + b) = (K_hᵀ q_h) · x + a constant over tokens, which softmax ignores. So keys need no
+    bias and are never computed: K_hᵀ q_h is one vector per head. The attention weights of a head sum to 1, so the value
+    projection can act on the pooled token. Both projections then run once per image instead of once per token.
 
     Shapes: x [N, T, D] -> [N, D]
     """
@@ -60,19 +60,19 @@ class Pool(nn.Module):
         self.mlp = _mlp(width, mlp_ratio * width, generator) if mlp_ratio else None
 
     def draw(self, rows: int, generator: torch.Generator, dtype: torch.dtype) -> tuple[Tensor, ...]:
-        """What dropout needs for one step: nothing."""
+        """Return no dropout factors."""
         return ()
 
     def forward(self, x: Tensor, dropped: tuple[Tensor, ...] = (), start: int = 0, end: int | None = None) -> Tensor:
-        """Pool the tokens x [N, T, D]; there is no layer to mix in, so it is mixed before (end=0 leaves x alone)."""
+        """Pool the tokens x [N, T, D]. With depth 0, mixup acts on the input only, and end=0 returns x unchanged."""
         if end == 0:
             return x
-        each = self.width // self.heads
-        query = self.query.view(self.heads, each) * each**-0.5
-        probes = torch.einsum("he,hed->hd", query, self.key.view(self.heads, each, self.width))
+        head_width = self.width // self.heads
+        query = self.query.view(self.heads, head_width) * head_width**-0.5
+        probes = torch.einsum("he,hed->hd", query, self.key.view(self.heads, head_width, self.width))
         attention = torch.einsum("ntd,hd->nht", x, probes).softmax(2)
         tokens = torch.einsum("nht,ntd->nhd", attention, x)
-        values = torch.einsum("nhd,hed->nhe", tokens, self.value.weight.view(self.heads, each, self.width))
+        values = torch.einsum("nhd,hed->nhe", tokens, self.value.weight.view(self.heads, head_width, self.width))
         pooled: Tensor = self.out(values.flatten(1) + self.value.bias)
         return pooled if self.mlp is None else pooled + self.mlp(pooled)
 

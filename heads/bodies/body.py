@@ -1,4 +1,4 @@
-"""Bodies: what stands between the standardised vector and the classifier."""
+"""Bodies: the layers between the standardised vector and the classifier."""
 
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from frostbench.heads.bodies.dense import Dense, linear_layer
 from frostbench.heads.spec import Spec
 
 Dropped = tuple[Tensor, ...]
-"""What dropout multiplies the output of each block with in one step; empty where nothing is dropped."""
+"""Factors on each block's output for one step of dropout; empty without dropout."""
 Width = Annotated[int, Field(ge=1, le=16384)]
 
 
@@ -22,7 +22,7 @@ class Identity(Spec):
     kind: Literal["identity"] = "identity"
 
     def build(self, dim: int, generator: torch.Generator) -> "Pass":
-        """A body that returns its input of width dim."""
+        """Build a body that returns its input of width dim."""
         return Pass(dim)
 
 
@@ -40,17 +40,17 @@ class Mlp(Spec):
     block_order: Literal["ln_gelu", "gelu_ln"] = Field(default="ln_gelu", title="MLP: order of LayerNorm and GELU")
     """Whether LayerNorm comes before or after the GELU of each block."""
     dropout: float = Field(default=0.2, ge=0, lt=1, title="MLP: dropout rate")
-    """Share of hidden activations set to zero in each training step."""
+    """Share of hidden activations that are set to zero in each training step."""
 
     def build(self, dim: int, generator: torch.Generator) -> "Blocks":
-        """The blocks for input width dim, initialised from generator."""
+        """Build the blocks for input width dim, initialised from generator."""
         widths = (dim, *self.hidden)
         linears = [linear_layer(a, b, generator) for a, b in pairwise(widths)]
         return Blocks(linears, self.block_order, self.dropout)
 
 
 class Pass(nn.Module):
-    """The identity as a body.
+    """The identity body.
 
     Shapes: x [N, D] -> [N, D]
     """
@@ -61,7 +61,7 @@ class Pass(nn.Module):
         self.depth = 0
 
     def draw(self, rows: int, generator: torch.Generator, dtype: torch.dtype) -> Dropped:
-        """What dropout needs for one step: nothing."""
+        """Return no dropout factors."""
         return ()
 
     def forward(self, x: Tensor, dropped: Dropped = (), start: int = 0, end: int | None = None) -> Tensor:
@@ -70,7 +70,7 @@ class Pass(nn.Module):
 
 
 class Blocks(nn.Module):
-    """The blocks of an MLP body, or those from start to before end.
+    """The blocks of an MLP body.
 
     Shapes: x [N, D] -> [N, hidden[-1]]
     """
@@ -85,7 +85,7 @@ class Blocks(nn.Module):
         self.depth = len(linears)
 
     def draw(self, rows: int, generator: torch.Generator, dtype: torch.dtype) -> Dropped:
-        """What dropout needs for one step of that many rows: factors [rows, H] of each block, 0 or above 1."""
+        """Draw the dropout factors [rows, H] of each block for one step: 0, or 1 / (1 - dropout)."""
         if self.dropout == 0:
             return ()
         kept = 1 - self.dropout
@@ -94,11 +94,11 @@ class Blocks(nn.Module):
         return tuple(blank.bernoulli_(kept, generator=generator).div_(kept) for blank in blanks)
 
     def forward(self, x: Tensor, dropped: Dropped = (), start: int = 0, end: int | None = None) -> Tensor:
-        """Run the blocks; dropped holds the dropout factors of each, from `draw`, and is empty outside training."""
-        for place in range(start, self.depth if end is None else end):
-            x, norm = self.linears[place](x), self.norms[place]
+        """Run blocks start to end - 1; dropped holds the factors from `draw` and is empty outside training."""
+        for block in range(start, self.depth if end is None else end):
+            x, norm = self.linears[block](x), self.norms[block]
             x = nn.functional.gelu(norm(x)) if self.norm_first else norm(nn.functional.gelu(x))
-            x = x * dropped[place] if dropped else x
+            x = x * dropped[block] if dropped else x
         return x
 
 

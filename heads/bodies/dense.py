@@ -1,4 +1,4 @@
-"""The linear layer, alone and as one of many that read the same rows."""
+"""The linear layer, on its own and stacked with others that read the same rows."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 
 WIDE_UP_TO = 128
-"""Outputs of a layer up to which one wide product pays; beyond, turning its result into one block a head costs more."""
+"""Maximum number of outputs for which one wide product pays; beyond it, rearranging the result costs more."""
 
 
 class Dense(nn.Linear):
     """x W^T + b.
 
-    Within `torch.func.vmap`, layers that share their input are one wide matrix product where `wide` is set; vmap by
-    itself multiplies the rows with each layer by turns, which takes up to twice as long for few outputs.
+    Within `torch.func.vmap`, layers that share their input run as one wide matrix product if `wide` is set. On its own,
+    vmap multiplies the rows with one layer after the other, which takes up to twice as long for few outputs.
 
     Shapes: x [..., D] -> [..., C]
     """
@@ -21,7 +21,7 @@ class Dense(nn.Linear):
     wide = False
 
     def forward(self, input: Tensor) -> Tensor:
-        """The layer's output for an input [..., D]."""
+        """Return the layer's output for an input [..., D]."""
         if not self.wide or input.ndim != 2:
             return super().forward(input)
         output: Tensor = _Wide.apply(input, self.weight, self.bias)
@@ -29,7 +29,7 @@ class Dense(nn.Linear):
 
 
 class _Wide(torch.autograd.Function):
-    """F.linear with a rule of its own for vmap."""
+    """F.linear with a custom vmap rule."""
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class _Wide(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, int]:
-        """X [N, D] or [K, N, D], weight [K, C, D], bias [K, C]: the K heads' dimension comes second, or first."""
+        """Batch over K heads: x [N, D] or [K, N, D], weight [K, C, D], bias [K, C] to [N, K, C] or [K, N, C]."""
         heads = info.batch_size
         weight, bias = (_leading(t, dim, heads) for t, dim in ((weight, in_dims[1]), (bias, in_dims[2])))
         if in_dims[0] is None and weight.shape[1] <= WIDE_UP_TO:
@@ -60,9 +60,9 @@ def _leading(tensor: Tensor, dim: int | None, heads: int) -> Tensor:
 
 
 def linear_layer(width_in: int, width_out: int, generator: torch.Generator) -> Dense:
-    """A layer with torch's default uniform initialisation, drawn from generator.
+    """Build a layer with torch's default uniform initialisation, drawn from generator.
 
-    torch's own constructor draws from the global generator, which would tie a run to what ran before it.
+    torch's constructor draws from the global generator, which would make a run depend on what ran before it.
     """
     layer = zero_layer(width_in, width_out)
     bound = width_in**-0.5
@@ -73,7 +73,7 @@ def linear_layer(width_in: int, width_out: int, generator: torch.Generator) -> D
 
 
 def zero_layer(width_in: int, width_out: int) -> Dense:
-    """A layer at zero; nothing is drawn."""
+    """Build a layer of zeros without drawing random numbers."""
     layer = Dense(width_in, width_out, device="meta").to_empty(device="cpu")
     with torch.no_grad():
         layer.weight.zero_()

@@ -1,1 +1,1 @@
-"""Bundles: an exported head as a folder of safetensors and a card."""
+"""Bundles: exported heads as folders with safetensors and a card."""

@@ -1,4 +1,4 @@
-"""The card of a bundle: what people read of it, and what its numbers are checked against."""
+"""The card of a bundle: metadata for readers, and digests for checks."""
 
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -17,10 +17,10 @@ from frostbench.heads.trained import TrainedHead
 HEAD_FORMAT: Literal[3] = 3
 ENSEMBLE_FORMAT: Literal[2] = 2
 SEALED_FROM = {"head": 3, "ensemble": 2}
-"""The formats from which a card has a digest of its own."""
+"""First formats whose cards have their own digest."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _PENDING = "0" * 64
-"""Stands for a card's digest until the rest of it is known."""
+"""Placeholder for a card's digest until its other fields are known."""
 FileName = Literal["head.safetensors", "canary.png"]
 PRIOR_FIELDS = ("counts", "raw", "effective", "implied")
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -30,54 +30,54 @@ class Card(BaseModel):
     """The content of card.json.
 
     Raises:
-        pydantic.ValidationError: a field is missing, unknown or out of its bounds.
+        pydantic.ValidationError: a field is missing, unknown or out of bounds.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     format_version: Literal[1, 2, 3] = HEAD_FORMAT
-    """Raised when the bundle's files change their meaning; 1 had a temperature at most, which this card alone holds,
-    and 1 and 2 had no card_sha256."""
+    """Incremented when the meaning of the files changes; format 1 only had a temperature, stored in the card,
+    and formats 1 and 2 had no card_sha256."""
     class_names: Names
-    """In the order of the logits."""
+    """Class names in the order of the logits."""
     columns: Names
-    """Vector columns that the head reads, joined in this order."""
+    """Vector columns that the head reads, concatenated in this order."""
     recipes: dict[str, dict[str, Any]]
-    """Identity of each column, with its hash; empty for a head that was trained on arrays."""
+    """Recipe of each column, with its hash; empty for a head that was trained on arrays."""
     views: dict[str, dict[str, Any]] = {}
-    """How further views of an image are made, by name, whose logits are averaged with the image's own."""
+    """Definitions of test-time views by name, whose logits are averaged with those of the image."""
     head: HeadSpec
-    """What the head is built of."""
+    """Spec of the head."""
     posthoc: PosthocSpec = PosthocSpec()
-    """What follows the logits, as it was asked for; its numbers are among the tensors."""
+    """Spec of the post-hoc layers; their parameters are among the tensors."""
     background: tuple[int, ...] = ()
-    """Indices of the classes that foreground F1 leaves out, where thresholds are tuned for it."""
+    """Indices of the classes that foreground F1 excludes when thresholds are tuned for it."""
     calibrated: bool
-    """Whether the bundle has rows that what follows the logits is fitted to anew for another prior."""
+    """Whether the bundle has calibration rows, to refit post-hoc layers for another prior."""
     temperature: float = Field(gt=0)
-    """Under the prior that the head carries; 1 where it is not calibrated, or in another way."""
+    """Temperature for the head's own prior; 1 without temperature scaling."""
     temperature_under_uniform_prior: float = Field(gt=0)
-    """Fitted anew for `--prior uniform`."""
+    """Temperature refitted for `--prior uniform`."""
     priors: dict[str, list[float]]
-    """Class counts and priors, for the reader; the head reads them from its tensors."""
+    """Class counts and priors, for information; the head reads them from its tensors."""
     warnings: tuple[str, ...] = ()
-    """What a reader must know before trusting the probabilities."""
+    """Warnings about the probabilities."""
     facts: dict[str, Any]
     """Run, data, metrics and environment of the training."""
     versions: dict[str, str]
-    """Versions of the packages that the numbers come from."""
+    """Versions of the packages that produced the numbers."""
     sha256: dict[FileName, Sha256]
-    """Digest of each other file of the bundle; there are no others than these."""
+    """Digest of each other file of the bundle; there must be no further files."""
     sizes: dict[FileName, Annotated[int, Field(ge=0)]] = {}
-    """Bytes of each of these files."""
+    """Size of each of these files in bytes."""
     card_sha256: Sha256 | None = None
     """Digest of all other fields of this card."""
 
     @model_validator(mode="after")
-    def _is_whole(self) -> "Card":
+    def _check_completeness(self) -> "Card":
         sealed = self.format_version >= SEALED_FROM["head"]
         if "head.safetensors" not in self.sha256 or (sealed and self.sizes.keys() != self.sha256.keys()):
-            raise ValueError("it must state digest and size of head.safetensors and of each other file")
+            raise ValueError("it must state the digest and size of head.safetensors and of each other file")
         if sealed and self.card_sha256 is None:
             raise ValueError("card_sha256 is missing")
         return self
@@ -87,37 +87,37 @@ class EnsembleCard(BaseModel):
     """The content of ensemble.json.
 
     Raises:
-        pydantic.ValidationError: a field is missing, unknown or out of its bounds.
+        pydantic.ValidationError: a field is missing, unknown or out of bounds.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     format_version: Literal[1, 2] = ENSEMBLE_FORMAT
-    """Raised when the bundle's files change their meaning; 1 had no card_sha256."""
+    """Incremented when the meaning of the files changes; format 1 had no card_sha256."""
     class_names: Names
-    """In the order of the probabilities."""
+    """Class names in the order of the probabilities."""
     columns: Names
     """Vector columns that any member reads."""
     members: Annotated[
         dict[Annotated[str, Field(pattern=r"^member-[0-9]{1,5}$")], Sha256], Field(min_length=2, max_length=10_000)
     ]
-    """Folder of each member, a bundle, with the digest of its card; that has those of its other files."""
+    """Folder of each member, itself a bundle, with the digest of its card."""
     facts: dict[str, Any]
     """Runs, data and metrics of the ensemble."""
     versions: dict[str, str]
-    """Versions of the packages that the numbers come from."""
+    """Versions of the packages that produced the numbers."""
     card_sha256: Sha256 | None = None
     """Digest of all other fields of this card."""
 
     @model_validator(mode="after")
-    def _is_whole(self) -> "EnsembleCard":
+    def _check_completeness(self) -> "EnsembleCard":
         if self.format_version >= SEALED_FROM["ensemble"] and self.card_sha256 is None:
             raise ValueError("card_sha256 is missing")
         return self
 
 
 def ensemble_card_of(ensemble: Ensemble, members: Mapping[str, str]) -> EnsembleCard:
-    """The card of an ensemble whose members' cards have these digests, by folder."""
+    """Build the card of an ensemble from the digests of its members' cards by folder."""
     card = EnsembleCard(
         class_names=ensemble.class_names,
         columns=ensemble.columns,
@@ -130,12 +130,12 @@ def ensemble_card_of(ensemble: Ensemble, members: Mapping[str, str]) -> Ensemble
 
 
 def card_of(head: TrainedHead, files: Mapping[FileName, bytes]) -> Card:
-    """The card of a head with these files beside it."""
+    """Build the card of a head with these other files."""
     card = Card(
         class_names=head.class_names,
         columns=head.columns,
         recipes={name: dict(recipe) for name, recipe in head.recipes.items()},
-        views={name: dict(how) for name, how in head.views.items()},
+        views={name: dict(view) for name, view in head.views.items()},
         head=head.spec,
         posthoc=head.layers.spec,
         background=head.layers.background,
@@ -154,18 +154,18 @@ def card_of(head: TrainedHead, files: Mapping[FileName, bytes]) -> Card:
 
 
 def _temperature_under_uniform_prior(head: TrainedHead) -> float:
-    """Its own where another calibration or nothing is fitted, for that would be fitted in vain."""
+    """Return the refitted temperature, or the head's own without temperature scaling."""
     if not isinstance(head.layers.spec.calibration, Temperature | AutoTemperature):
         return head.temperature
     return head.without_decisions().under(head.uniform_prior()).temperature
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that a head's numbers come from."""
-    found = {}
+    """Return the versions of the packages that produce a head's numbers."""
+    installed = {}
     for name in ("frostbench", "torch", "numpy", "safetensors"):
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            installed[name] = "not installed"
+    return installed

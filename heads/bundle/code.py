@@ -1,4 +1,4 @@
-"""What code a bundle may lead to: none, save a plugin's file that the person at work names themselves."""
+"""Code that loading a bundle may run: none, except a plugin file that the user names."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def check_named_files(tree: Any) -> None:
-    """Refuse a card, as it was read from JSON, whose head names a file without its SHA-256.
+    """Reject a card, as parsed from JSON, whose head names a file without its SHA-256.
 
-    Where a spec lacks the hash it takes it from the file at that path, so whatever lies there would do.
+    A spec without the hash would take it from the file at that path, so any file there would be accepted.
 
     Raises:
-        ValueError: as above.
+        ValueError: the SHA-256 is missing or malformed.
     """
     head = tree.get("head") if isinstance(tree, Mapping) else None
     classifier = head.get("classifier") if isinstance(head, Mapping) else None
@@ -26,34 +26,31 @@ def check_named_files(tree: Any) -> None:
         return
     stated = classifier.get("sha256")
     if not isinstance(stated, str) or not _SHA256.fullmatch(stated):
-        raise ValueError(
-            f"a file that a head needs is named with its SHA-256, however: {classifier.get('file')!r} came with "
-            f"{stated!r}."
-        )
+        raise ValueError(f"A head must name a file with its SHA-256, got {stated!r} for {classifier.get('file')!r}.")
 
 
 def run_named(classifier: Spec, plugins: Sequence[str | Path], folder: Path) -> None:
-    """Run the file that a bundle's classifier needs, where it is among those that were named.
+    """Run the plugin file that a bundle's classifier needs, if it is among the named ones.
 
-    It is found by its SHA-256, wherever it lies; the path in the card is only told.
+    The file is found by its SHA-256, at any path; the path in the card only appears in the message.
 
     Args:
-        classifier: of the bundle's head; one of the library needs no file.
+        classifier: spec of the head's classifier; built-in ones need no file.
         plugins: .py files that may be run.
-        folder: of the bundle, for the message.
+        folder: folder of the bundle, for the message.
 
     Raises:
-        PluginError: the classifier is a plugin whose file was not run before and is none of these, or a named file is
-            missing or does not run.
+        PluginError: the classifier's plugin was not run before and is not among these files, or a file is missing or
+            fails to run.
     """
     if not isinstance(classifier, ExternalClassifier) or was_run(classifier.sha256):
         return
-    found = {file_hash(file): file for file in plugins}
-    if classifier.sha256 not in found:
-        others = f"{', '.join(map(str, found.values()))} has another" if found else "no file was named"
+    files = {file_hash(file): file for file in plugins}
+    if classifier.sha256 not in files:
+        others = f"{', '.join(map(str, files.values()))} has another" if files else "no file was named"
         raise PluginError(
-            f"the head of {folder} is a plugin, code that runs only where its file is named, however: it needs "
-            f"{classifier.file!r} with the SHA-256 {classifier.sha256}, and {others}. Read that file, then give "
-            "`--plugin FILE` (in Python `plugins=[FILE]`)."
+            f"The head in {folder} is a plugin, which runs only if you name its file. It needs {classifier.file!r} "
+            f"with the SHA-256 {classifier.sha256}, but {others}. Read that file, then pass `--plugin FILE` (in Python "
+            "`plugins=[FILE]`)."
         )
-    run_plugin(found[classifier.sha256], classifier.sha256)
+    run_plugin(files[classifier.sha256], classifier.sha256)

@@ -1,27 +1,27 @@
-"""The bundle: a folder with everything that inference needs, and nothing else.
+"""Saving and loading bundles: folders with everything that inference needs, and nothing else.
 
-- card.json: class names in order, recipes, what follows the logits, priors, spec, metrics, versions, size and SHA-256
-  of the other files, and the SHA-256 of itself
-- head.safetensors: every number of the head
-- canary.png: an image whose vector and logits are known, where the recipe is known
+- card.json: class names in order, recipes, post-hoc layers, priors, spec, metrics, versions, size and SHA-256 of the
+  other files, and the SHA-256 of the card
+- head.safetensors: all tensors of the head
+- canary.png: an image with known vectors and logits, if the recipe is known
 
-The bundle of an ensemble holds ensemble.json, and in member-0, member-1 … a bundle of each member.
+The bundle of an ensemble holds ensemble.json, and the bundles of its members in member-0, member-1 …
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensor_bytes
-from torch import Tensor
 
 from frostbench.embedcache.outputs.places import check_new_folder
 from frostbench.embedcache.outputs.writing import new_folder
+from frostbench.heads.bundle.canary import LOGITS, canary_of, canary_tensors, check_logits
+from frostbench.heads.bundle.canary import Canary as Canary
 from frostbench.heads.bundle.card import (
     ENSEMBLE_FORMAT,
     HEAD_FORMAT,
@@ -53,26 +53,13 @@ AnyCard = TypeVar("AnyCard", Card, EnsembleCard)
 
 
 @dataclass(frozen=True)
-class Canary:
-    """An image whose vectors are known, to notice a backbone or a decoder that changed.
-
-    Attributes:
-        png: the image, PNG-encoded.
-        vectors: column name to its vector [D].
-    """
-
-    png: bytes
-    vectors: Mapping[str, Tensor]
-
-
-@dataclass(frozen=True)
 class Bundle:
-    """A loaded bundle: the head, or the ensemble of heads, and, where it travelled, the canary.
+    """A loaded bundle.
 
     Attributes:
-        head: what predicts.
-        canary: None where none travelled.
-        notes: sentences about what could not be checked.
+        head: the head, or the ensemble of heads.
+        canary: its canary, or None.
+        notes: notes on what could not be checked.
     """
 
     head: Predictive
@@ -81,16 +68,16 @@ class Bundle:
 
 
 def save(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
-    """Write a bundle to a new folder, whole or not at all; what an export that was killed left of it is deleted.
+    """Write a bundle to a new folder, atomically; leftovers of an interrupted export are deleted.
 
     Args:
-        head: a head, or an ensemble, whose members are written as bundles of their own.
-        folder: where to.
-        canary: with the vectors of every column that is read.
+        head: a head, or an ensemble, whose members are written as separate bundles.
+        folder: the new folder.
+        canary: an image with vectors of all columns that the head reads, or None.
 
     Raises:
-        FileExistsError: the folder exists already.
-        OutputError: it cannot be made.
+        FileExistsError: the folder already exists.
+        OutputError: it cannot be created.
     """
     check_new_folder(folder, "a bundle")
     with new_folder(folder, "a bundle") as partial:
@@ -98,20 +85,22 @@ def save(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
 
 
 def fill(head: Predictive, folder: Path, canary: Canary | None = None) -> None:
-    """Write the files of a bundle into a folder, which is made where it is missing; for who makes the folder whole."""
+    """Write the files of a bundle into a folder, without the atomicity of `save`."""
     if isinstance(head, Ensemble):
         members = enumerate(head.members)
         folder.mkdir(exist_ok=True)
-        digests = {f"member-{n}": _write(each, folder / f"member-{n}", canary) for n, each in members}
+        digests = {f"member-{n}": _write(member, folder / f"member-{n}", canary) for n, member in members}
         _write_card(ensemble_card_of(head, digests), folder / ENSEMBLE)
     else:
         _write(head, folder, canary)
 
 
 def _write(head: TrainedHead, folder: Path, canary: Canary | None) -> str:
-    """Write the files of a head; the digest of its card."""
+    """Write the files of a head, and return the digest of its card."""
     folder.mkdir(exist_ok=True)
-    files: dict[FileName, bytes] = {"head.safetensors": tensor_bytes(_tensors(head, canary))}
+    tensors = tensors_of(head) | (canary_tensors(head, canary) if canary else {})
+    content = tensor_bytes({name: value.clone() for name, value in tensors.items()})
+    files: dict[FileName, bytes] = {"head.safetensors": content}
     files |= {"canary.png": canary.png} if canary else {}
     for name, content in files.items():
         (folder / name).write_bytes(content)
@@ -125,30 +114,30 @@ def _write_card(card: Card | EnsembleCard, path: Path) -> str:
 
 
 def load(folder: Path, plugins: Sequence[str | Path] = ()) -> Bundle:
-    """Read a bundle; its files must have the digests of its card, and its canary the logits it was exported with.
+    """Load a bundle, and check the digests of its files and the logits of its canary.
 
-    No code of a bundle is run, nor any that it names. A head whose classifier is a plugin needs its file among
-    `plugins`, with the SHA-256 that the card states; one that was run in this process before need not be named again.
+    No code in a bundle or named by it is run. If the classifier is a plugin, its file must be among `plugins`, with the
+    SHA-256 that the card states, unless it was already run in this process.
 
     Args:
-        folder: of the bundle.
-        plugins: .py files that may be run, wherever they are; those that the bundle does not need are not.
+        folder: the bundle.
+        plugins: .py files that may be run, at any path; only the one that the bundle needs is run.
 
     Raises:
-        BundleError: the folder is no bundle, of another format version, or was changed.
-        PluginError: the head is a plugin whose file was not named, or a file that was named is missing or does not run.
+        BundleError: the folder is not a bundle, has an unknown format version, or was changed.
+        PluginError: the head is a plugin whose file was not named, or a named file is missing or fails to run.
     """
     return _load_ensemble(folder, plugins) if (folder / ENSEMBLE).is_file() else _load_one(folder, plugins)[1]
 
 
 def load_head(folder: Path, plugins: Sequence[str | Path] = ()) -> TrainedHead:
-    """Read a bundle of one head, as `load` does.
+    """Load a bundle of a single head, as `load` does.
 
     Raises:
-        BundleError: as in `load`, or the bundle is one of an ensemble.
+        BundleError: as in `load`, or the bundle holds an ensemble.
     """
     if (folder / ENSEMBLE).is_file():
-        raise BundleError(f"one head is needed here, however: {folder} holds an ensemble. Give one of its members.")
+        raise BundleError(f"A single head is required, but {folder} holds an ensemble. Pass one of its members.")
     return _load_one(folder, plugins)[0]
 
 
@@ -157,39 +146,39 @@ def _load_ensemble(folder: Path, plugins: Sequence[str | Path]) -> Bundle:
     for name, stated in card.members.items():
         _check_member(folder, name, stated)
     names = sorted(card.members, key=lambda name: int(name.split("-")[1]))
-    found = [_load_one(folder / name, plugins) for name in names]
+    members = [_load_one(folder / name, plugins) for name in names]
     try:
-        ensemble = Ensemble(tuple(head for head, _ in found), card.facts)
+        ensemble = Ensemble(tuple(head for head, _ in members), card.facts)
     except ValueError as error:
-        raise BundleError(f"the members in {folder} are no ensemble: {error} Export it again.") from error
+        raise BundleError(f"The members in {folder} do not form an ensemble: {error} Export it again.") from error
     if (ensemble.class_names, ensemble.columns) != (card.class_names, card.columns):
         raise BundleError(
-            f"the members of an ensemble must fit {ENSEMBLE}, however: in {folder} they have other classes or columns. "
+            f"The members of an ensemble must match {ENSEMBLE}, but in {folder} they have other classes or columns. "
             "Export it again."
         )
-    canaries = [bundle.canary for _, bundle in found]
+    canaries = [bundle.canary for _, bundle in members]
     known = [canary for canary in canaries if canary is not None]
-    notes = tuple(dict.fromkeys([*_unsealed(card, folder), *(note for _, bundle in found for note in bundle.notes)]))
+    notes = tuple(dict.fromkeys([*_unsealed(card, folder), *(note for _, bundle in members for note in bundle.notes)]))
     if len(known) < len(canaries):
         return Bundle(ensemble, None, notes)
-    vectors = {name: v for each in known for name, v in each.vectors.items()}
+    vectors = {name: vector for canary in known for name, vector in canary.vectors.items()}
     return Bundle(ensemble, Canary(known[0].png, vectors), notes)
 
 
 def _check_member(folder: Path, name: str, stated: str) -> None:
-    """Refuse a member that is no folder of the bundle, or whose card is another one."""
+    """Reject a member that is a link, or whose card was changed."""
     if (folder / name).is_symlink():
-        raise BundleError(f"a bundle holds its members, however: {name} of {folder} is a link. Export it again.")
+        raise BundleError(f"A bundle must contain its members, but {name} in {folder} is a link. Export it again.")
     read_stated(folder, f"{name}/{CARD}", stated, None, CARD_BYTES)
 
 
 def _unsealed(card: Card | EnsembleCard, folder: Path) -> list[str]:
-    """What is to be said of a card that has no digest of its own."""
+    """Return a note if a card has no digest."""
     if card.card_sha256 is not None:
         return []
     return [
-        f"{folder} was exported by an earlier version (format {card.format_version}), whose card has no digest: a "
-        "change of its class names, recipe or temperature would not be noticed. Train and export it again to have one."
+        f"{folder} was exported by an earlier version (format {card.format_version}) whose card has no digest, so "
+        "changes of its class names, recipe or temperature cannot be detected. Train and export it again to add one."
     ]
 
 
@@ -204,14 +193,14 @@ def _load_one(folder: Path, plugins: Sequence[str | Path]) -> tuple[TrainedHead,
         tensors = load_tensors(files[TENSORS])
         check_finite(tensors)
         head = head_from(card, tensors)
-        canary = _canary(card, tensors, files)
+        canary = canary_of(card, tensors, files)
     except (KeyError, RuntimeError, ValueError, SafetensorError) as error:
         raise BundleError(
-            f"the tensors of a bundle must fit its card, however: in {folder} they do not "
+            f"The tensors of a bundle must match its card, but in {folder} they do not "
             f"({type(error).__name__}: {error}). Export it again."
         ) from error
     if canary is not None:
-        _check_logits(head, canary, tensors["canary.logits"], folder)
+        check_logits(head, canary, tensors[LOGITS], folder)
     return head, Bundle(head, canary, tuple(_unsealed(card, folder)))
 
 
@@ -221,7 +210,7 @@ def _read_card(folder: Path, kind: type[AnyCard]) -> AnyCard:
     version, newest = tree.get("format_version"), ENSEMBLE_FORMAT if kind is EnsembleCard else HEAD_FORMAT
     if version not in range(1, newest + 1):
         raise BundleError(
-            f"this version reads bundles of format 1 to {newest}, however: {folder} has format {version!r}. Export it "
+            f"This version reads bundles of formats 1 to {newest}, but {folder} has format {version!r}. Export it "
             "again, or install the version that wrote it."
         )
     try:
@@ -229,27 +218,3 @@ def _read_card(folder: Path, kind: type[AnyCard]) -> AnyCard:
         return kind.model_validate(tree)
     except ValueError as error:
         raise not_as_written(folder, file, error) from error
-
-
-def _tensors(head: TrainedHead, canary: Canary | None) -> dict[str, Tensor]:
-    found = tensors_of(head)
-    if canary is not None:
-        found |= {f"canary.vector.{name}": canary.vectors[name].float() for name in head.columns}
-        own = {name: canary.vectors[name][None] for name in head.columns}
-        found["canary.logits"] = head.without_views().logits(own)[0]
-    return {name: value.clone() for name, value in found.items()}
-
-
-def _canary(card: Card, tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> Canary | None:
-    if PICTURE not in files:
-        return None
-    return Canary(files[PICTURE], {name: tensors[f"canary.vector.{name}"] for name in card.columns})
-
-
-def _check_logits(head: TrainedHead, canary: Canary, wanted: Tensor, folder: Path) -> None:
-    found = head.without_views().logits({name: vector[None] for name, vector in canary.vectors.items()})[0]
-    if not torch.allclose(found, wanted, rtol=1e-3, atol=1e-3, equal_nan=False):
-        raise BundleError(
-            "a bundle must give the logits it was exported with, however: for its canary they differ by up to "
-            f"{float((found - wanted).abs().max()):.3g} in {folder}. Install the versions named in {CARD}."
-        )

@@ -1,4 +1,4 @@
-"""The files of a bundle as they are read: regular, of the stated size, and with the digests of the card."""
+"""Reading the files of a bundle: regular files with the size and digest that the card states."""
 
 import hashlib
 import json
@@ -10,47 +10,47 @@ from typing import Any
 
 CARD, TENSORS, PICTURE, ENSEMBLE = "card.json", "head.safetensors", "canary.png", "ensemble.json"
 CARD_BYTES = 64 * 2**20
-"""The most that a card is read of: a hundred thousand classes take about ten million bytes."""
+"""Maximum size of a card; a hundred thousand classes take about ten million bytes."""
 PICTURE_BYTES = 4 * 2**20
 SEAL = "card_sha256"
-"""Under this key a card has the digest of all that else stands in it."""
+"""Key of a card's digest of all its other fields."""
 
 
 class BundleError(ValueError):
-    """A folder is no bundle, or one that was changed, damaged or written by another version."""
+    """A folder is not a bundle, or was changed, damaged or written by another version."""
 
 
 def digest(content: bytes) -> str:
-    """SHA-256 in hexadecimal."""
+    """Return the SHA-256 in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
 def sealed(tree: Mapping[str, Any], seal: str = SEAL) -> dict[str, Any]:
-    """A tree with the digest of all its other fields, in whatever order and with whatever spaces they stand."""
-    told: dict[str, Any] = json.loads(
+    """Return a tree with a digest of all its other fields, independent of their order and of whitespace."""
+    fields: dict[str, Any] = json.loads(
         json.dumps({key: value for key, value in tree.items() if key != seal}, allow_nan=False)
     )
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
-    return told | {seal: digest(text.encode())}
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return fields | {seal: digest(text.encode())}
 
 
 def is_as_sealed(tree: Mapping[str, Any], seal: str = SEAL) -> bool:
-    """Whether a tree is what its digest says; one that states no digest is from before there was one."""
+    """Return whether a tree matches its digest; trees of earlier formats have none and pass."""
     return seal not in tree or sealed(tree, seal)[seal] == tree[seal]
 
 
 def read_card_tree(folder: Path, file: str) -> dict[str, Any]:
-    """The JSON object in a card; its digest is compared where it states one.
+    """Return the JSON object in a card, after a check of its digest if it has one.
 
     Raises:
-        BundleError: there is no such file, it is no JSON object, or it was changed.
+        BundleError: the file is missing, holds no JSON object, or was changed.
     """
     try:
         content = read_regular(folder, file, most=CARD_BYTES)
     except FileNotFoundError as error:
         raise BundleError(
-            f"a bundle is a folder with {CARD} and {TENSORS}, however: {folder} has no {file} that can be read. "
-            "Give the folder that `frostbench export` wrote."
+            f"A bundle must be a folder with {CARD} and {TENSORS}, but {folder} has no readable {file}. Pass a folder "
+            "that `frostbench export` wrote."
         ) from error
     try:
         tree = json.loads(content)
@@ -61,74 +61,73 @@ def read_card_tree(folder: Path, file: str) -> dict[str, Any]:
         raise not_as_written(folder, file, ValueError("it holds no JSON object"))
     if changed:
         raise BundleError(
-            f"the card of a bundle must be as it was exported, however: {file} of {folder} was changed. Put the old "
-            "file back, or export it again."
+            f"The card of a bundle must be unchanged, but {file} in {folder} was modified. Restore the file, or export "
+            "the head again."
         )
     return tree
 
 
 def not_as_written(folder: Path, file: str, error: Exception) -> BundleError:
-    """The error of a card that holds something else than a card."""
-    told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    """Return the error for a file that is not a valid card."""
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
     return BundleError(
-        f"{file} must be as `frostbench export` wrote it, however: that of {folder} is not ({told}). Export it again."
+        f"{file} must be as `frostbench export` wrote it, but that in {folder} is not ({reason}). Export it again."
     )
 
 
 def read_regular(folder: Path, name: str, *, size: int | None = None, most: int | None = None) -> bytes:
-    """The bytes of a file of a bundle, which must lie in it: no link, device or pipe, and no larger than allowed.
+    """Return the bytes of a regular file in a bundle; links, devices, pipes and larger files are rejected.
 
     Args:
-        folder: of the bundle.
-        name: of the file in it, a name alone.
-        size: bytes that it must have; None takes what it has.
-        most: the most that it may have; None bounds nothing.
+        folder: the bundle.
+        name: name of the file in it.
+        size: required size in bytes, or None.
+        most: maximum size in bytes, or None.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        BundleError: it cannot be read, is no regular file, or has another size.
+        FileNotFoundError: the file does not exist.
+        BundleError: it cannot be read, is not a regular file, or has another size.
     """
     path = folder / name
     try:
-        # Without waiting for the other end of a pipe, and without following a link.
+        # Neither wait for the other end of a pipe nor follow a link.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise _foreign(path, "it is no regular file")
-            if size is not None and found.st_size != size:
-                raise _foreign(path, f"it has {found.st_size} bytes and not {size}, so it was changed")
-            if most is not None and found.st_size > most:
-                raise _foreign(path, f"it has {found.st_size} bytes, and at most {most} are read")
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise _foreign(path, "it is not a regular file")
+            if size is not None and status.st_size != size:
+                raise _foreign(path, f"it has {status.st_size} bytes instead of {size}, so it was changed")
+            if most is not None and status.st_size > most:
+                raise _foreign(path, f"it has {status.st_size} bytes, more than the limit of {most}")
             return file.read()
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise _foreign(path, f"it cannot be read as one ({error.strerror})") from error
+        raise _foreign(path, f"it cannot be read as a regular file ({error.strerror})") from error
 
 
-def _foreign(path: Path, why: str) -> BundleError:
+def _foreign(path: Path, reason: str) -> BundleError:
     return BundleError(
-        f"a bundle holds regular files of its own, however: {path.name} of {path.parent} is none: {why}. Export it "
-        "again."
+        f"A bundle must hold its own regular files, but {path.name} in {path.parent} is not one: {reason}. Export the "
+        "head again."
     )
 
 
 def read_stated(folder: Path, name: str, stated: str, size: int | None, most: int | None = None) -> bytes:
-    """A file that has the digest, and where it is known the size, that its card states.
+    """Return the content of a file after a check of its digest and, if known, its size.
 
     Raises:
-        BundleError: it is missing, no regular file, or was changed.
+        BundleError: it is missing, not a regular file, or was changed.
     """
     try:
         content = read_regular(folder, name, size=size, most=most)
     except FileNotFoundError as error:
         raise BundleError(
-            f"a bundle holds every file of its card, however: {name} of {folder} cannot be read. Export it again."
+            f"A bundle must hold every file of its card, but {name} in {folder} is missing. Export the head again."
         ) from error
     if digest(content) != stated:
         raise BundleError(
-            f"the files of a bundle must be as they were exported, however: {name} of {folder} was changed. "
-            "Export it again."
+            f"The files of a bundle must be unchanged, but {name} in {folder} was modified. Export the head again."
         )
     return content

@@ -1,4 +1,4 @@
-"""Deleting a bundle, and nothing but a bundle."""
+"""Deletion of bundles, which never deletes anything else."""
 
 import re
 from pathlib import Path
@@ -7,24 +7,24 @@ from frostbench.heads.bundle.files import CARD, ENSEMBLE, PICTURE, TENSORS, Bund
 
 _FILES = "|".join(map(re.escape, (CARD, TENSORS, PICTURE)))
 BUNDLE_FILE = re.compile(rf"{re.escape(ENSEMBLE)}|(?:member-[0-9]+/)?(?:{_FILES})|member-[0-9]+")
-"""What a bundle holds."""
+"""Relative paths in a bundle."""
 
 
 def remove(folder: Path) -> None:
-    """Delete a bundle, if there is one.
+    """Delete a bundle if it exists.
 
     Raises:
-        BundleError: the folder holds anything else than a bundle; nothing was deleted then.
+        BundleError: the folder holds anything other than a bundle; nothing is deleted then.
     """
     if not folder.exists() and not folder.is_symlink():
         return
-    # The card goes last, so that a removal that is killed can be finished.
+    # The card goes last, so that an interrupted removal can be completed.
     inside = sorted(folder.rglob("*"), key=lambda path: (path.name in (CARD, ENSEMBLE), len(path.parts)))
     names = [path.relative_to(folder).as_posix() for path in inside]
     strange = [path for path, name in zip(inside, names, strict=True) if not _is_of_bundle(path, name)]
     if folder.is_symlink() or strange or not {CARD, ENSEMBLE} & set(names):
-        held = f"{folder} holds {strange[0].name}" if strange else f"{folder} is none"
-        raise BundleError(f"only a bundle is replaced, however: {held}. Move it elsewhere, or choose another name.")
+        reason = f"{folder} holds {strange[0].name}" if strange else f"{folder} is not one"
+        raise BundleError(f"Only a bundle can be replaced, but {reason}. Move it elsewhere, or choose another name.")
     for path in inside:
         if not path.is_dir():
             path.unlink()
@@ -33,7 +33,7 @@ def remove(folder: Path) -> None:
 
 
 def _is_of_bundle(path: Path, name: str) -> bool:
-    """Whether a path in a folder is one that a bundle holds: a regular file, or the folder of a member."""
+    """Return whether a path belongs to a bundle: a regular file, or the folder of a member."""
     is_member = name.startswith("member-") and "/" not in name
     is_plain = path.is_dir() if is_member else path.is_file()
     return is_plain and not path.is_symlink() and BUNDLE_FILE.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""The numbers of a head as named tensors, and back."""
+"""Conversion of a head to named tensors and back."""
 
 from collections.abc import Mapping
 
@@ -13,36 +13,36 @@ from frostbench.heads.trained import Calibration, Priors, TrainedHead
 
 
 def tensors_of(head: TrainedHead) -> dict[str, Tensor]:
-    """Every number of a head, by name."""
-    found = {f"head.{name}": value.contiguous() for name, value in head.head.state_dict().items()}
-    found |= {f"prior.{name}": getattr(head.priors, name) for name in PRIOR_FIELDS} | {"shift": head.shift}
-    found |= {f"calibrator.{name}": value.contiguous() for name, value in head.layers.numbers.items()}
+    """Return all tensors of a head by name."""
+    tensors = {f"head.{name}": value.contiguous() for name, value in head.head.state_dict().items()}
+    tensors |= {f"prior.{name}": getattr(head.priors, name) for name in PRIOR_FIELDS} | {"shift": head.shift}
+    tensors |= {f"calibrator.{name}": value.contiguous() for name, value in head.layers.numbers.items()}
     if head.layers.bias is not None:
-        found["decision.bias"] = head.layers.bias
+        tensors["decision.bias"] = head.layers.bias
     if head.calibration is not None:
-        found |= {"calibration.logits": head.calibration.logits, "calibration.labels": head.calibration.labels}
-    return found
+        tensors |= {"calibration.logits": head.calibration.logits, "calibration.labels": head.calibration.labels}
+    return tensors
 
 
 _MAY_BE_IMPOSSIBLE = ("calibration.logits", "canary.logits", "shift", "decision.bias")
-"""Tensors in which minus infinity stands for a class that cannot come."""
+"""Tensors in which minus infinity marks an impossible class."""
 
 
 def check_finite(tensors: Mapping[str, Tensor]) -> None:
-    """Refuse numbers of a head that are NaN or infinite.
+    """Reject tensors of a head that hold NaN or infinity.
 
     Raises:
-        ValueError: a tensor holds one; minus infinity may stand for a class that cannot come.
+        ValueError: a tensor holds one, except minus infinity for an impossible class.
     """
     for name, value in tensors.items():
         allowed = value.isneginf() if name in _MAY_BE_IMPOSSIBLE else torch.zeros((), dtype=torch.bool)
         wrong = ~(value.isfinite() | allowed)
         if bool(wrong.any()):
-            raise ValueError(f"numbers must be finite, and {int(wrong.sum())} of {name} {list(value.shape)} are not")
+            raise ValueError(f"numbers must be finite, but {int(wrong.sum())} in {name} {list(value.shape)} are not")
 
 
 def head_from(card: Card, tensors: Mapping[str, Tensor]) -> TrainedHead:
-    """The head of a card and its tensors.
+    """Build the head from a card and its tensors.
 
     Raises:
         KeyError: a tensor is missing.
@@ -79,13 +79,13 @@ def _layers(card: Card, tensors: Mapping[str, Tensor]) -> Layers:
         return _temperature_alone(card)
     bias = tensors["decision.bias"] if card.posthoc.decides else None
     layers = Layers(card.posthoc, card.class_names, card.background, _below("calibrator.", tensors), bias)
-    # Tried once, so that numbers which are missing or too few are noticed here.
+    # Call it once, so that missing parameters or wrong shapes are detected here.
     layers.decide(layers.log_probabilities(torch.zeros(1, len(card.class_names))))
     return layers
 
 
 def _temperature_alone(card: Card) -> Layers:
-    """What a bundle of format 1 has, whose temperature is in its card."""
+    """Build the layers of format 1, which stored the temperature in the card."""
     if not card.calibrated and card.temperature == 1:
         return Layers(class_names=card.class_names)
     numbers = {"temperature": torch.tensor(card.temperature, dtype=torch.float64)}

@@ -1,1 +1,1 @@
-"""Classifiers solved in closed form."""
+"""Classifiers computed in closed form."""

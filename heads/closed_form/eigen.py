@@ -1,4 +1,4 @@
-"""One eigendecomposition of the rows' covariance, which ridge, LDA and logistic regression share."""
+"""The eigendecomposition of the rows' covariance that ridge, LDA and logistic regression share."""
 
 from dataclasses import dataclass
 
@@ -21,15 +21,15 @@ class Eigenbasis:
     vectors: Tensor
 
     def rotate(self, x: Tensor) -> Tensor:
-        """Coordinates [N, r] of centred rows x [N, D], float64."""
+        """Return the coordinates [N, r] float64 of x [N, D], centred."""
         return (x.double() - self.mean) @ self.vectors
 
 
 def eigenbasis(x: Tensor, weight: Tensor) -> Eigenbasis:
-    """Eigenbasis in float64 of rows x [N, D] with weights [N] of any positive sum.
+    """Compute the float64 eigenbasis of rows x [N, D] with weights [N] of any positive sum.
 
-    With fewer rows than columns, an orthonormal basis Q [D, N] of the rows comes first, x = R^T Q^T, and only the
-    [N, N] matrix R R^T is decomposed. Q is orthonormal to rounding however small an eigenvalue is, which X^T U / s
+    With fewer rows than columns, the rows are first expressed in an orthonormal basis Q [D, N], x = R^T Q^T, and only
+    the [N, N] matrix R R^T is decomposed. Q is orthonormal to rounding however small an eigenvalue is, which X^T U / s
     from the Gram matrix is not.
     """
     exact = x.double()

@@ -1,4 +1,4 @@
-"""Weighted nearest neighbours: the training rows vote, the nearer the more."""
+"""Weighted nearest neighbours: training rows vote, nearer ones with more weight."""
 
 import sys
 from collections.abc import Mapping
@@ -9,49 +9,48 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from frostbench.heads.classifier import Classifier, Remark
+from frostbench.heads.classifier import Remark
+from frostbench.heads.closed_form.fitted import FittedClassifier
 from frostbench.heads.fitting_rows import Rows
 from frostbench.heads.stepped.cosine import unit_rows
 
 
-class Neighbours(Classifier):
-    """Logits are the log of the share of votes that the k most similar training rows give to each class.
+class Neighbours(FittedClassifier):
+    """Logits are the log shares of votes that the k most similar training rows give to each class.
 
     A row at cosine s votes with exp(s / temperature). Wu et al., "Unsupervised feature learning via non-parametric
     instance discrimination", CVPR 2018, section 3.4; defaults as in Caron et al., "Emerging properties in
-    self-supervised vision transformers", ICCV 2021. Shares are over the k rows that vote, so they sum to 1.
+    self-supervised vision transformers", ICCV 2021. Shares are over the k voting rows, so they sum to 1.
     """
 
-    is_closed_form: ClassVar[bool] = True
-    minimises_loss: ClassVar[bool] = False
     remarks: ClassVar[tuple[Remark, ...]] = (
         Remark(
             "warn",
             lambda own: own.prior_exponent not in (0, 1),
-            "the prior_exponent of knn and posthoc.adjustment both take the class prior off the votes: use one of the "
-            "two",
+            "the prior_exponent of knn and posthoc.adjustment both remove the class prior from the votes: use only one "
+            "of them",
             beside="posthoc.adjustment",
         ),
     )
     kind: Literal["knn"] = "knn"
     k: int = Field(default=20, ge=1, le=2000, title="kNN: neighbours k")
-    """Number of nearest rows that vote; of equally similar ones those that come first in the table."""
+    """Number of nearest rows that vote; ties go to the rows that come first in the table."""
     temperature: float = Field(default=0.07, gt=0, le=10, title="kNN: temperature of the votes")
-    """Cosine difference at which a vote counts e times as much; joined columns count alike (see head.preprocess)."""
+    """Cosine difference that makes a vote count e times as much; joined columns count equally (see head.preprocess)."""
     prior_exponent: float = Field(default=0.0, ge=0, le=2, title="kNN: exponent of the prior correction")
-    """Divide the votes of a class by its share of the training rows to this power; 1 removes the class prior."""
+    """Power of the class share by which votes are divided; 1 removes the class prior, 0 keeps it."""
 
     @property
     def knows_prior(self) -> bool:
-        """Whether prior_exponent leaves any of the prior in the votes."""
+        """Whether prior_exponent leaves part of the class prior in the votes."""
         return self.prior_exponent != 1
 
     def notes_for(self, rows: int) -> tuple[str, ...]:
-        """Note that fewer rows vote than were asked for, where there are no more."""
-        return () if self.k <= rows else (f"k={self.k} becomes {rows}, for there are no more training rows",)
+        """Note when there are fewer training rows than k."""
+        return () if self.k <= rows else (f"k={self.k} is reduced to {rows}, the number of training rows",)
 
     def fit(self, rows: Rows) -> "NeighbourLayer":
-        """The layer that holds the rows at length 1. A row's weight multiplies its vote."""
+        """Return the layer with the rows at length 1; a row's weight multiplies its vote."""
         weight = rows.weight.double().to(rows.x.device)
         mass = weight.new_zeros(rows.classes).index_add(0, rows.labels, weight)
         # Relative to the largest class, so that rare classes do not overflow at a high exponent.
@@ -60,20 +59,20 @@ class Neighbours(Classifier):
         return NeighbourLayer(keys, rows.labels, vote.float(), rows.classes, self.k, self.temperature)
 
     def carried(self, log_prior: Tensor) -> Tensor:
-        """The prior in the logits: what prior_exponent leaves of the rows' own."""
+        """Return the log class prior [C+] in the logits: what prior_exponent leaves of the rows' prior."""
         return ((1 - self.prior_exponent) * log_prior).log_softmax(0)
 
     def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> "NeighbourLayer":
-        """A layer for as many rows as shapes["keys"] has, whose numbers are still to be loaded."""
+        """Return a layer to load numbers into, with as many rows as shapes["keys"] has."""
         count = shapes["keys"][0]
         labels = torch.zeros(count, dtype=torch.int64)
         return NeighbourLayer(torch.zeros(count, dim), labels, torch.ones(count), classes, self.k, self.temperature)
 
 
 class NeighbourLayer(nn.Module):
-    """Log shares of votes, with a millionth of them given to all classes alike, so that none is log 0.
+    """Log shares of votes, of which a millionth is spread over all classes to avoid log 0.
 
-    The search runs on the CPU, wherever the layer is.
+    The search runs on the CPU, even if the layer is elsewhere.
 
     Shapes: h [N, H], keys [M, H] float32 of length 1, labels [M] int64, vote [M] -> [N, C] float32
     """
@@ -94,29 +93,29 @@ class NeighbourLayer(nn.Module):
         self.register_load_state_dict_post_hook(_forget_the_index)  # type: ignore[no-untyped-call]
 
     def forward(self, h: Tensor) -> Tensor:
-        """Logits [N, C] of h [N, H]."""
-        similarity, place = self._nearest(unit_rows(h.detach().float()))
+        """Return the logits [N, C] of h [N, H]."""
+        similarity, index = self._nearest(unit_rows(h.detach().float()))
         nearness = ((similarity - similarity[:, :1]) / self.temperature).exp()
         votes = nearness.new_zeros(len(h), self.classes)
-        votes = votes.scatter_add(1, self.labels[place], nearness * self.vote[place].float())
+        votes = votes.scatter_add(1, self.labels[index], nearness * self.vote[index].float())
         share = votes / votes.sum(1, keepdim=True).clamp_min(1e-30)
         return ((1 - 1e-6) * share + 1e-6 / self.classes).log()
 
     def _nearest(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines [N, k] of the k nearest keys to unit rows x, highest first, and their places [N, k]."""
+        """Return cosines [N, k] of the k nearest keys to unit rows x, highest first, and their indices [N, k]."""
         if self._index is None:
             self._index = _index_of(self.keys)
-        similarity, place = self._index.search(np.ascontiguousarray(x.cpu().numpy()), min(self.k, len(self.keys)))
-        return torch.from_numpy(similarity).to(x.device), torch.from_numpy(place).to(x.device)
+        similarity, index = self._index.search(np.ascontiguousarray(x.cpu().numpy()), min(self.k, len(self.keys)))
+        return torch.from_numpy(similarity).to(x.device), torch.from_numpy(index).to(x.device)
 
 
 def _index_of(keys: Tensor) -> Any:
-    """An exact inner-product index of the keys [M, H]."""
-    # Imported here: faiss brings its own OpenMP, which few heads need to load beside torch's.
+    """Build an exact inner-product index of the keys [M, H]."""
+    # Imported here: faiss loads an OpenMP of its own beside torch's, and few heads need it.
     import faiss
 
     if sys.platform == "darwin":
-        # Two OpenMP runtimes in one process crash there as soon as both use threads (faiss issue 2555).
+        # On macOS, two OpenMP runtimes in one process crash once both use threads (faiss issue 2555).
         faiss.omp_set_num_threads(1)
     index = faiss.IndexFlatIP(keys.shape[1])
     index.add(np.ascontiguousarray(keys.float().cpu().numpy()))
@@ -124,5 +123,5 @@ def _index_of(keys: Tensor) -> Any:
 
 
 def _forget_the_index(layer: NeighbourLayer, _: Any) -> None:
-    """Let the next search see keys that were just loaded."""
+    """Drop the index after new keys were loaded."""
     layer._index = None

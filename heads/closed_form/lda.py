@@ -1,59 +1,57 @@
 """Linear discriminant analysis with a shrunk covariance."""
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.bodies.dense import Dense, zero_layer
-from frostbench.heads.classifier import Classifier, Remark
+from frostbench.heads.bodies.dense import Dense
+from frostbench.heads.classifier import Remark
 from frostbench.heads.closed_form.eigen import Eigenbasis, eigenbasis
+from frostbench.heads.closed_form.fitted import FittedClassifier
 from frostbench.heads.closed_form.solved import solved_layer
 from frostbench.heads.fitting_rows import Rows
 from frostbench.heads.stepped.cosine import class_means
 
 
-class Lda(Classifier):
-    """Logits are those of Gaussian classes with one covariance: x L m_c - m_c L m_c / 2, plus a log prior if asked.
+class Lda(FittedClassifier):
+    """Logits of Gaussian classes with one covariance: x L m_c - m_c L m_c / 2, optionally plus the log prior.
 
-    L is the inverse of (1 - a) S + a v I, where S is the weighted covariance within the classes; all numbers are
-    taken from the mean of the rows, which changes the logits of all classes alike. With the target identity and a
-    fixed a of 1e-4 it is the classifier of Hayes and Kanan, "Lifelong machine learning with deep streaming linear
+    L is the inverse of (1 - a) S + a v I, where S is the weighted within-class covariance. All vectors are relative to
+    the mean of the rows, which shifts the logits of all classes equally. With target=identity and a fixed a of 1e-4 it
+    is the classifier of Hayes and Kanan, "Lifelong machine learning with deep streaming linear
     discriminant analysis", CVPR workshops 2020.
     """
 
-    is_closed_form: ClassVar[bool] = True
-    minimises_loss: ClassVar[bool] = False
     remarks: ClassVar[tuple[Remark, ...]] = (
         Remark(
             "no effect",
             lambda own: own.shrinkage != "fixed" and (own.alpha, own.target) != (Lda().alpha, Lda().target),
-            "the estimators oas and ledoit_wolf find alpha and shrink lda to the mean variance, so alpha and target "
-            "have no effect: leave them out, or set the classifier's shrinkage=fixed",
+            "the estimators oas and ledoit_wolf choose alpha and shrink to the mean variance, so alpha and target have "
+            "no effect: leave them out, or set the classifier's shrinkage=fixed",
         ),
     )
     kind: Literal["lda"] = "lda"
     shrinkage: Literal["oas", "ledoit_wolf", "fixed"] = Field(default="oas", title="LDA: shrinkage rule")
-    """Choice of α: an estimator of the least expected error (oas, ledoit_wolf), or the given value."""
+    """How α is chosen: by an estimator that minimises the expected error (oas, ledoit_wolf), or as given (fixed)."""
     alpha: float = Field(default=0.1, ge=0, le=1, title="LDA: shrinkage α")
-    """Share α of the target in the covariance; read where shrinkage is fixed."""
+    """Share α of the target in the covariance; used only with shrinkage=fixed."""
     target: Literal["mean_variance", "identity"] = Field(default="mean_variance", title="LDA: shrinkage target")
-    """What S is shrunk to: v is the mean variance within a class, or 1, of vectors in units (see head.preprocess).
+    """Target that S is shrunk to: the mean within-class variance, or 1 in units (see head.preprocess).
 
-    The estimators shrink to the mean variance.
+    The estimators always shrink to the mean variance.
     """
     prior: Literal["uniform", "train"] = Field(default="uniform", title="LDA: class prior")
-    """Whether all classes count alike, or each by its weight among the training rows."""
+    """Class prior in the logits: uniform, or each class's share of the training rows."""
 
     @property
     def knows_prior(self) -> bool:
-        """Whether classes count by their weight among the training rows."""
+        """Whether the logits hold the prior of the training rows."""
         return self.prior == "train"
 
     def fit(self, rows: Rows) -> Dense:
-        """The layer fitted to the rows; classes without rows get the logits of the mean of all rows."""
+        """Return the layer fitted to the rows; a class without rows is placed at the mean of all rows."""
         x, weight = rows.x.double(), rows.weight.to(rows.x.device, torch.float64)
         center = weight @ x / weight.sum()
         means, mass = class_means(x - center, rows.labels, weight, rows.classes)
@@ -66,17 +64,13 @@ class Lda(Classifier):
         return solved_layer(pulled, bias - pulled @ center)
 
     def carried(self, log_prior: Tensor) -> Tensor:
-        """The prior in the logits: that of the rows, or a uniform one."""
+        """Return the log class prior [C+] in the logits: that of the rows, or uniform."""
         return log_prior if self.prior == "train" else torch.full_like(log_prior, 1 / len(log_prior)).log()
 
-    def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> Dense:
-        """A layer whose numbers are still to be loaded."""
-        return zero_layer(dim, classes)
-
     def _times_inverse(self, basis: Eigenbasis, residual: Tensor, weight: Tensor, means: Tensor) -> Tensor:
-        """Means [C, D] times the inverse L; directions without any variance, shrunk or not, count nothing.
+        """Return means [C, D] times L; directions without variance, even after shrinkage, are ignored.
 
-        Where the rows of a class are all alike, distances are the plain ones, as there is no covariance.
+        If the rows do not vary within any class, there is no covariance and distances are Euclidean.
         """
         variance = basis.values.sum() / len(basis.mean)
         if not variance > 0:
@@ -85,7 +79,7 @@ class Lda(Classifier):
         floor = alpha * (variance if self.shrinkage != "fixed" or self.target == "mean_variance" else 1.0)
         inverse, outside = _pseudo_inverse((1 - alpha) * basis.values + floor), _pseudo_inverse(floor)
         turned = means @ basis.vectors
-        # With fewer rows than features, vectors span only a part; beside it the covariance is the floor alone.
+        # With fewer rows than features, vectors span a subspace; outside it the covariance is the floor alone.
         return (turned * (inverse - outside)) @ basis.vectors.T + outside * means
 
     def _alpha(self, basis: Eigenbasis, residual: Tensor, weight: Tensor) -> Tensor:
@@ -96,11 +90,11 @@ class Lda(Classifier):
 
 
 def oas(values: Tensor, residual: Tensor, share: Tensor) -> Tensor:
-    """The share of the mean variance by Chen, Wiesel, Eldar and Hero, IEEE Trans. Signal Processing 2010, eq. 23.
+    """Return the shrinkage α by Chen, Wiesel, Eldar and Hero, IEEE Trans. Signal Processing 2010, eq. 23.
 
-    "Shrinkage algorithms for MMSE covariance estimation", without its terms of order 1 / D, as scikit-learn has it.
-    values [r] are the covariance's eigenvalues, residual [N, D] the rows, share [N] their weights of sum 1; weights
-    that differ count as fewer rows, 1 / sum(share^2).
+    "Shrinkage algorithms for MMSE covariance estimation", without the terms of order 1 / D, as in scikit-learn.
+    values [r] are the covariance's eigenvalues, residual [N, D] the rows, share [N] their weights with sum 1;
+    unequal weights count as fewer rows, 1 / sum(share^2).
     """
     dim, rows = residual.shape[1], 1 / share.square().sum()
     mean, square = values.sum() / dim, values.square().sum() / dim**2
@@ -109,7 +103,7 @@ def oas(values: Tensor, residual: Tensor, share: Tensor) -> Tensor:
 
 
 def ledoit_wolf(values: Tensor, residual: Tensor, share: Tensor) -> Tensor:
-    """The share of the mean variance by Ledoit and Wolf, J. Multivariate Analysis 2004, lemma 3.2 to 3.5.
+    """Return the shrinkage α by Ledoit and Wolf, J. Multivariate Analysis 2004, lemmas 3.2 to 3.5.
 
     "A well-conditioned estimator for large-dimensional covariance matrices". Arguments as in `oas`.
     """
@@ -121,5 +115,5 @@ def ledoit_wolf(values: Tensor, residual: Tensor, share: Tensor) -> Tensor:
 
 
 def _pseudo_inverse(values: Tensor) -> Tensor:
-    """1 / values, and 0 where a value is nothing but rounding."""
+    """Return 1 / values, or 0 where a value is only rounding error."""
     return torch.where(values > 1e-12 * values.max().clamp_min(1e-300), 1 / values, 0)

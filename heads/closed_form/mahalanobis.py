@@ -1,62 +1,59 @@
-"""The Mahalanobis head: the nearest class mean, measured by each class's own covariance."""
+"""The Mahalanobis head: distances to class means under each class's own covariance."""
 
-import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from frostbench.heads.classifier import Classifier
+from frostbench.heads.closed_form.fitted import FittedClassifier
 from frostbench.heads.fitting_rows import Rows
 from frostbench.heads.stepped.cosine import class_means, unit_rows
 
 
-class Mahalanobis(Classifier):
+class Mahalanobis(FittedClassifier):
     """Logits are minus the squared Mahalanobis distance to each class mean, under the class's shrunk correlation.
 
     FeCAM, Goswami et al., "Exploiting the heterogeneity of class distributions in exemplar-free continual learning",
-    NeurIPS 2023. Its power transform of the features is left out: it needs features that are not negative. A class
-    of fewer than two rows has no covariance, and gets the mean one of all classes.
+    NeurIPS 2023. Its power transform of the features is omitted, because it needs non-negative features. A class with
+    fewer than two rows has no covariance of its own and gets the mean of all classes.
     """
 
-    is_closed_form: ClassVar[bool] = True
-    minimises_loss: ClassVar[bool] = False
     kind: Literal["mahalanobis"] = "mahalanobis"
     alpha1: float = Field(default=1.0, ge=1e-3, le=100, title="Mahalanobis: variance shrinkage α₁")
-    """Shrinkage of the variances: this times their mean is added to each."""
+    """Shrinkage of the variances: α₁ times their mean is added to each."""
     alpha2: float = Field(default=0.0, ge=0, le=100, title="Mahalanobis: covariance shrinkage α₂")
-    """Shrinkage of the covariances: this times their mean is added to each; at most alpha1."""
+    """Shrinkage of the covariances: α₂ times their mean is added to each; at most alpha1."""
     normalise: bool = Field(default=True, title="Mahalanobis: scale rows to unit length")
-    """Scale the rows and the class means to length 1."""
+    """Whether the rows and the class means are scaled to length 1."""
     max_gigabytes: float = Field(default=2.0, gt=0, le=1000, title="Mahalanobis: memory limit (GB)")
-    """Largest size in 10^9 bytes that the classes' matrices may take."""
+    """Maximum size of all class matrices in 10^9 bytes; larger heads are rejected."""
 
     @model_validator(mode="after")
     def _variances_shrink_at_least_as_much(self) -> "Mahalanobis":
         if self.alpha2 > self.alpha1:
             raise ValueError(
-                f"alpha2 must be at most alpha1, however: it is {self.alpha2} and alpha1 is {self.alpha1}. "
-                "Raise alpha1; else a shrunk covariance may be none."
+                f"alpha2 must be at most alpha1, got alpha2={self.alpha2} and alpha1={self.alpha1}. Raise alpha1; "
+                "otherwise a shrunk covariance may not be positive definite."
             )
         return self
 
     @property
     def knows_prior(self) -> bool:
-        """Whether its logits hold the class prior: a distance does not know how many rows its class has."""
+        """Whether its logits hold the class prior: a distance does not depend on the number of rows."""
         return False
 
     @property
     def weighs_classes(self) -> bool:
-        """Whether class weights change it: each class is fitted by itself."""
+        """Whether class weights change it: each class is fitted independently."""
         return False
 
     def fit(self, rows: Rows) -> "MahalanobisLayer":
-        """The layer with the means and whitening matrices of the rows.
+        """Return the layer with the means and whitening matrices of the classes.
 
         Raises:
-            ValueError: the matrices would be larger than max_gigabytes.
+            ValueError: the matrices would exceed max_gigabytes.
         """
         self.check_memory(rows.classes, rows.x.shape[1])
         x = rows.x.double()
@@ -73,30 +70,22 @@ class Mahalanobis(Classifier):
         means = unit_rows(means) if self.normalise else means
         return MahalanobisLayer(means.float(), whiteners, self.normalise)
 
-    def carried(self, log_prior: Tensor) -> Tensor:
-        """The prior in the logits: uniform, since a distance does not know how many rows its class has."""
-        return torch.full_like(log_prior, -math.log(len(log_prior)))
-
     def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> "MahalanobisLayer":
-        """A layer whose numbers are still to be loaded."""
+        """Return a layer to load numbers into."""
         return MahalanobisLayer(torch.zeros(classes, dim), torch.zeros(classes, dim, dim), self.normalise)
 
     def check_memory(self, classes: int, dim: int) -> None:
-        """Refuse rows of width dim of so many classes.
-
-        Raises:
-            ValueError: the matrices would be larger than max_gigabytes.
-        """
+        """Check that the matrices of that many classes do not exceed max_gigabytes; see `Classifier`."""
         needed = classes * dim**2 * 4 / 1e9
         if needed > self.max_gigabytes:
             raise ValueError(
-                f"the matrices of this head may take {self.max_gigabytes:g} GB, however: {classes} classes of width "
-                f"{dim} need {needed:.1f} GB. Raise max_gigabytes, put a narrower body before the head, or take a "
-                "head with one covariance for all classes."
+                f"The matrices of this head may take at most {self.max_gigabytes:g} GB, but {classes} classes of width "
+                f"{dim} need {needed:.1f} GB. Raise max_gigabytes, use a narrower body, or choose a head with one "
+                "covariance for all classes."
             )
 
     def _whitener(self, covariance: Tensor) -> Tensor:
-        """[D, D] A with AᵀA = the inverse of the shrunk correlation matrix of a covariance [D, D]."""
+        """Return A [D, D] with AᵀA equal to the inverse of the shrunk correlation matrix of a covariance [D, D]."""
         correlation = shrunk_correlation(covariance, self.alpha1, self.alpha2)
         identity = torch.eye(len(correlation)).to(correlation)
         # With alpha1 = alpha2 the matrix can be singular; this much on its diagonal of ones keeps it invertible.
@@ -106,9 +95,9 @@ class Mahalanobis(Classifier):
 
 
 def shrunk_correlation(covariance: Tensor, alpha1: float, alpha2: float) -> Tensor:
-    """[D, D] correlations of a covariance [D, D] after α1 V1 is added to its diagonal and α2 V2 elsewhere.
+    """Return the correlations [D, D] of a covariance [D, D], with α1 V1 added on its diagonal and α2 V2 elsewhere.
 
-    V1 is the mean of the diagonal, V2 that of the other entries. A covariance of zeros becomes the identity.
+    V1 is the mean of the diagonal, V2 the mean of the other entries. A covariance of zeros becomes the identity.
 
     >>> shrunk_correlation(torch.tensor([[0.04, 0.01], [0.01, 0.09]]), 1, 1)
     tensor([[1.0000, 0.1568],
@@ -124,7 +113,7 @@ def shrunk_correlation(covariance: Tensor, alpha1: float, alpha2: float) -> Tens
 
 
 class MahalanobisLayer(nn.Module):
-    """Minus the squared length of the whitened difference to each class mean.
+    """Negative squared length of the whitened difference from each class mean.
 
     Shapes: h [N, H], means [C, H], whiteners [C, H, H] -> [N, C]
     """
@@ -139,9 +128,9 @@ class MahalanobisLayer(nn.Module):
         self.normalise = normalise
 
     def forward(self, h: Tensor) -> Tensor:
-        """Logits [N, C] of h [N, H]."""
+        """Return the logits [N, C] of h [N, H]."""
         x = h.to(self.means.dtype)
         x = unit_rows(x) if self.normalise else x
-        # Class by class: all at once would need N times C times H numbers.
+        # Class by class: all at once would take N times C times H numbers.
         pairs = zip(self.means, self.whiteners, strict=True)
         return torch.stack([-((x - mean) @ whitener.T).square().sum(1) for mean, whitener in pairs], 1)

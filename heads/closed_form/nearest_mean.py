@@ -1,35 +1,32 @@
-"""The nearest class mean: a classifier without gradient steps."""
+"""The nearest class mean, a classifier without gradient steps."""
 
-import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from frostbench.heads.classifier import Classifier
+from frostbench.heads.closed_form.fitted import FittedClassifier
 from frostbench.heads.fitting_rows import Rows
 from frostbench.heads.spec import empty
 from frostbench.heads.stepped.cosine import class_means, unit_rows
 from frostbench.heads.stepped.scale import default_scale
 
 
-class NearestMean(Classifier):
-    """Logits tell how near a row is to the mean of each class, among rows scaled to length 1.
+class NearestMean(FittedClassifier):
+    """Logits measure how close a row, scaled to length 1, is to the mean of each class.
 
     Mensink et al., "Distance-based image classification", TPAMI 2013; on centred unit rows with the Euclidean
     distance it is the NCM of Kang et al., "Decoupling representation and classifier for long-tailed recognition",
-    ICLR 2020, section 4. Every class counts alike, however rare it is.
+    ICLR 2020, section 4. All classes count equally, however rare they are.
     """
 
-    is_closed_form: ClassVar[bool] = True
-    minimises_loss: ClassVar[bool] = False
     kind: Literal["ncm"] = "ncm"
     metric: Literal["cosine", "euclidean"] = Field(default="cosine", title="Nearest class mean: metric")
-    """Scale times the cosine to the class mean, or minus half the scale times the squared distance to it."""
+    """Logit: scale times the cosine to the class mean, or minus half the scale times the squared distance to it."""
     center: bool = Field(default=True, title="Nearest class mean: centre the rows")
-    """Subtract the mean of the training rows before a row is scaled to length 1."""
+    """Whether the mean of the training rows is subtracted before a row is scaled to length 1."""
     scale: float | None = Field(
         default=None,
         ge=1,
@@ -37,20 +34,20 @@ class NearestMean(Classifier):
         json_schema_extra=empty("by number of classes"),
         title="Nearest class mean: logit scale",
     )
-    """Factor on the logits; left empty, it follows from the number of classes (10 to 30)."""
+    """Factor on the logits; if empty, it is chosen by the number of classes (10 to 30)."""
 
     @property
     def knows_prior(self) -> bool:
-        """Whether its logits hold the class prior: a class mean does not know how many rows it has."""
+        """Whether its logits hold the class prior: a mean does not depend on the number of rows."""
         return False
 
     @property
     def weighs_classes(self) -> bool:
-        """Whether class weights change it: they move the mean of all rows, where that is subtracted."""
+        """Whether class weights change it: only by the mean of all rows, if that is subtracted."""
         return self.center
 
     def fit(self, rows: Rows) -> "MeanLayer":
-        """The layer with the means of the rows."""
+        """Return the layer with the class means of the rows."""
         x = rows.x.double()
         share = rows.weight.to(x) / rows.weight.sum().to(x)
         center = share @ x if self.center else torch.zeros_like(x[0])
@@ -59,12 +56,8 @@ class NearestMean(Classifier):
             means = unit_rows(means)
         return MeanLayer(center.float(), means.float(), self._scale(rows.classes), self.metric)
 
-    def carried(self, log_prior: Tensor) -> Tensor:
-        """The prior in the logits: uniform, since a class mean does not know how many rows it has."""
-        return torch.full_like(log_prior, -math.log(len(log_prior)))
-
     def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> "MeanLayer":
-        """A layer whose numbers are still to be loaded."""
+        """Return a layer to load numbers into."""
         return MeanLayer(torch.zeros(dim), torch.zeros(classes, dim), self._scale(classes), self.metric)
 
     def _scale(self, classes: int) -> float:
@@ -72,10 +65,10 @@ class NearestMean(Classifier):
 
 
 class MeanLayer(nn.Module):
-    """Nearness of the centred unit row to the class means.
+    """Similarity of the centred unit row to the class means.
 
-    cosine: scale x·μ, for unit means. euclidean: -scale/2 |x - μ|². These rank alike if all means have length 1,
-    and then differ by the same number for all classes; with scale 2 the latter is the plain squared distance.
+    cosine: scale x·μ, for unit means. euclidean: -scale/2 |x - μ|². If all means have length 1, the two differ by the
+    same number for all classes. With scale 2 the latter is the negative squared distance.
 
     Shapes: h [N, H], center [H], means [C, H] -> [N, C]
     """
@@ -92,7 +85,7 @@ class MeanLayer(nn.Module):
         self.metric = metric
 
     def forward(self, h: Tensor) -> Tensor:
-        """Logits [N, C] of h [N, H]."""
+        """Return the logits [N, C] of h [N, H]."""
         x = unit_rows(h.to(self.means.dtype) - self.center)
         near = x @ self.means.T
         if self.metric == "cosine":

@@ -1,49 +1,47 @@
 """Ridge regression on the class indicators: a linear classifier in closed form."""
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from frostbench.heads.bodies.dense import Dense, zero_layer
-from frostbench.heads.classifier import Classifier, Remark
+from frostbench.heads.bodies.dense import Dense
+from frostbench.heads.classifier import Remark
 from frostbench.heads.closed_form.eigen import Eigenbasis, eigenbasis
+from frostbench.heads.closed_form.fitted import FittedClassifier
 from frostbench.heads.closed_form.solved import solved_layer
 from frostbench.heads.fitting_rows import Rows
 
 GRID = tuple(10 ** (k / 4) for k in range(-24, 17))
-"""Strengths that the leave-one-out rule chooses from: 1e-6 to 1e4, four for each power of ten."""
+"""Penalties that the leave-one-out rule chooses from: 1e-6 to 1e4, four per power of ten."""
 
 
-class Ridge(Classifier):
-    """Logits are W x + b, the weighted least-squares fit of +1 for the own class and -1 for the others.
+class Ridge(FittedClassifier):
+    """Logits are W x + b, the weighted least-squares fit of +1 for the true class and -1 for the others.
 
     It minimises sum_i w_i |t_i - W x_i - b|^2 / N + s |W|^2 for weights of mean 1, where s is the strength times the
-    mean variance of a feature; b is not regularised. The logits are the regression's scores and no log-probabilities:
-    without a temperature fitted afterwards, probabilities are far too even. Hoerl and Kennard, "Ridge regression:
+    mean variance of a feature; b is not regularised. The logits are regression scores, not log-probabilities:
+    without a temperature fitted afterwards, probabilities are far too uniform. Hoerl and Kennard, "Ridge regression:
     biased estimation for nonorthogonal problems", Technometrics 1970.
     """
 
-    is_closed_form: ClassVar[bool] = True
-    minimises_loss: ClassVar[bool] = False
     remarks: ClassVar[tuple[Remark, ...]] = (
         Remark(
             "no effect",
             lambda own: own.rule != "fixed" and own.strength != Ridge().strength,
-            "rule=leave_one_out finds the strength of ridge, so the strength given has no effect: leave it out, or set "
-            "the classifier's rule=fixed",
+            "rule=leave_one_out chooses the strength of ridge, so the given strength has no effect: leave it out, or "
+            "set the classifier's rule=fixed",
         ),
     )
     kind: Literal["ridge"] = "ridge"
     rule: Literal["leave_one_out", "fixed"] = Field(default="leave_one_out", title="Ridge: choice of the penalty")
-    """Choice of the penalty: least leave-one-out squared error among 1e-6 to 1e4, or the given strength."""
+    """How the penalty is chosen: by the lowest leave-one-out squared error among 1e-6 to 1e4, or as given (fixed)."""
     strength: float = Field(default=0.1, ge=1e-9, le=1e9, title="Ridge: L2 penalty")
-    """L2 penalty relative to the mean variance of a feature, whatever their scale; read where rule is fixed."""
+    """L2 penalty relative to the mean variance of a feature; used only with rule=fixed."""
 
     def fit(self, rows: Rows) -> Dense:
-        """The layer fitted to the rows; classes without rows score -1 everywhere."""
+        """Return the layer fitted to the rows; a class without rows scores -1 everywhere."""
         basis, targets = eigenbasis(rows.x, rows.weight), signs(rows)
         strength = self.strength
         if self.rule == "leave_one_out":
@@ -52,35 +50,27 @@ class Ridge(Classifier):
         share = weight / weight.sum()
         level = share @ targets
         turned = (basis.rotate(rows.x) * share.unsqueeze(1)).T @ (targets - level)
-        found = (basis.vectors @ (turned / (basis.values + strength * unit_of(basis)).unsqueeze(1))).T
-        return solved_layer(found, level - found @ basis.mean)
-
-    def carried(self, log_prior: Tensor) -> Tensor:
-        """The prior in the scores: that of the rows, for a score regresses on how often a class is there."""
-        return log_prior
-
-    def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> Dense:
-        """A layer whose numbers are still to be loaded."""
-        return zero_layer(dim, classes)
+        solution = (basis.vectors @ (turned / (basis.values + strength * unit_of(basis)).unsqueeze(1))).T
+        return solved_layer(solution, level - solution @ basis.mean)
 
 
 def signs(rows: Rows) -> Tensor:
-    """Targets [N, C] float64: +1 for the own class, -1 for the others."""
+    """Return targets [N, C] float64: +1 for the true class, -1 for the others."""
     return 2 * torch.nn.functional.one_hot(rows.labels, rows.classes).double() - 1
 
 
 def unit_of(basis: Eigenbasis) -> Tensor:
-    """What a strength of 1 stands for: the mean variance of the D features, or 1 where no feature varies."""
+    """Return the penalty of strength 1: the mean variance of the D features, or 1 if no feature varies."""
     mean = basis.values.sum() / len(basis.mean)
     return torch.where(mean > 0, mean, torch.ones_like(mean))
 
 
 def leave_one_out(basis: Eigenbasis, rows: Rows, targets: Tensor) -> Tensor:
-    """Weighted mean squared error [len(GRID)] of each row's targets [N, C] under the fit to all other rows.
+    """Return the weighted leave-one-out mean squared error [len(GRID)] of the targets [N, C].
 
-    The fit to all rows gives it exactly: the residual divided by 1 - h_ii, Golub, Heath and Wahba, "Generalized
+    The fit to all rows gives it exactly, as the residual divided by 1 - h_ii: Golub, Heath and Wahba, "Generalized
     cross-validation as a method for choosing a good ridge parameter", Technometrics 1979, eq. 1.2 f. In the
-    eigenbasis, h_ii = w_i / sum(w) (1 + sum_k u_ik^2 / (values_k + s)); its 1 is the intercept's.
+    eigenbasis, h_ii = w_i / sum(w) (1 + sum_k u_ik^2 / (values_k + s)); its 1 belongs to the intercept.
     """
     weight = rows.weight.to(basis.mean)
     share = (weight / weight.sum()).unsqueeze(1)

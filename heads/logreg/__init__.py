@@ -1,1 +1,1 @@
-"""Logistic regression: a path of regularisation strengths solved in one L-BFGS batch."""
+"""Logistic regression, with many regularisation strengths solved in one L-BFGS batch."""

@@ -1,6 +1,6 @@
-"""What L-BFGS knows of the Hessian: a first guess from the softmax, and the history of steps.
+"""The Hessian approximation of L-BFGS: an initial one from the softmax, and the history of steps.
 
-All tensors lead with the heads [K'] and are float32, since they only shape a direction.
+All tensors have a leading dimension of heads [K'] and are float32, since they only affect the search direction.
 """
 
 from dataclasses import dataclass, replace
@@ -9,52 +9,53 @@ import torch
 from torch import Tensor
 
 MEMORY = 10
-"""Pairs kept."""
+"""Number of pairs in the history."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A step s [K', C, P], the gradient's change y over it, and 1 / s.y [K'], 0 where the pair is skipped."""
+    """A step s [K', C, P], the change y of the gradient, and 1 / s.y [K'], or 0 for a skipped pair."""
 
     s: Tensor
     y: Tensor
     rho: Tensor
 
     def keep(self, mask: Tensor) -> "Pair":
-        """The pair of the heads where mask [K'] holds."""
+        """Return the pair for the heads in mask [K']."""
         return Pair(self.s[mask], self.y[mask], self.rho[mask])
 
 
 Pairs = tuple[Pair, ...]
-"""A history, the oldest first."""
+"""A history, oldest pair first."""
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """A Hessian that `diagonal` [K', C, P] fills once classes are turned by `vectors` [K', C, C]; float32."""
+    """A float32 Hessian that is `diagonal` [K', C, P] after classes are rotated by `vectors` [K', C, C]."""
 
     vectors: Tensor
     diagonal: Tensor
 
     def solve(self, x: Tensor) -> Tensor:
-        """Its inverse times x [K', C, P]."""
+        """Multiply x [K', C, P] by the inverse."""
         return self.vectors @ ((self.vectors.transpose(1, 2) @ x) / self.diagonal)
 
     def keep(self, mask: Tensor) -> "Curvature":
-        """That of the heads where mask [K'] holds."""
+        """Return the curvature for the heads in mask [K']."""
         return Curvature(self.vectors[mask], self.diagonal[mask])
 
 
 def curvature_of(logits: Tensor, gradient: Tensor, spread: Tensor, penalty: Tensor) -> Curvature:
-    """The softmax loss's Hessian at logits [K', N, C], were the classes' covariance the same for all rows.
+    """Approximate the softmax loss's Hessian at logits [K', N, C], as if class covariances were equal in all rows.
 
-    It is then M kron diag(spread) + diag(penalty), where M is the mean of diag(p) - p p^T over the rows, and M's
-    eigenvectors make it diagonal: Martens and Grosse, "Optimizing neural networks with Kronecker-factored approximate
-    curvature", ICML 2015, for one layer. Adding a number to all classes is an eigenvector with the eigenvalue 0, where
-    only the penalty [K', 1, P] counts, unless the sum of the gradient [K', C, P] shows that the loss sees it.
+    It is then M kron diag(spread) + diag(penalty), where M is the mean of diag(p) - p p^T over the rows; the
+    eigenvectors of M make it diagonal: Martens and Grosse, "Optimizing neural networks with Kronecker-factored
+    approximate curvature", ICML 2015, for one layer. Adding a constant to all classes is an eigenvector with eigenvalue
+    0, where only the penalty [K', 1, P] acts, unless the sum of the gradient [K', C, P] shows that the loss
+    depends on it.
     """
     size = gradient.abs().amax(2)
-    # A class that the loss does not look at has no gradient; it stays where it is, and out of the softmax.
+    # A class that the loss ignores has no gradient; it stays unchanged and out of the softmax.
     unseen = size <= 1e-9 * size.amax(1, keepdim=True)
     p = logits.masked_fill(unseen.unsqueeze(1), -torch.inf).softmax(-1).float()
     mean = torch.diag_embed(p.mean(1)) - p.transpose(1, 2) @ p / p.shape[1]
@@ -67,9 +68,9 @@ def curvature_of(logits: Tensor, gradient: Tensor, spread: Tensor, penalty: Tens
 
 
 def remember(pairs: Pairs, step: Tensor, change: Tensor, failed: Tensor) -> Pairs:
-    """The history with a new pair, without the oldest if there are more than `MEMORY`.
+    """Append a pair to the history, and drop the oldest if there are more than `MEMORY`.
 
-    A pair whose product is not positive is skipped; a head whose line search failed forgets its own and starts anew.
+    A pair with a non-positive product is skipped; a head whose line search failed restarts with an empty history.
     """
     s, y = step.float(), change.float()
     product = (s * y).sum((1, 2))
@@ -81,7 +82,7 @@ def remember(pairs: Pairs, step: Tensor, change: Tensor, failed: Tensor) -> Pair
 
 
 def times_inverse_hessian(gradient: Tensor, pairs: Pairs, curvature: Curvature) -> Tensor:
-    """Liu and Nocedal's two loops, from a first guess that the last pair scales; [K', C, P] float32."""
+    """Return the inverse Hessian times the gradient, [K', C, P] float32, by Liu and Nocedal's two-loop recursion."""
     q = gradient.float()
     amounts = []
     for pair in reversed(pairs):

@@ -1,11 +1,11 @@
-"""L-BFGS for many linear heads on the same rows: one matrix product for all of them in each half of a step.
+"""L-BFGS for many linear heads on the same rows, with one forward and one backward matrix product for all per step.
 
 Liu and Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical Programming 1989. Each
-head has its own history, step length and end; heads that have ended leave the batch.
+head has its own history, step length and stopping time; finished heads leave the batch.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -15,19 +15,19 @@ from frostbench.heads.logreg.curvature import Curvature, Pairs, curvature_of, re
 from frostbench.heads.logreg.line_search import Line, evaluate, line_search
 
 REFRESH = 10
-"""Steps between two first guesses of the Hessian."""
+"""Steps between updates of the initial Hessian."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One precision of the search.
+    """A stage of the search in one precision.
 
     Attributes:
         dtype: of the products and the losses.
-        precise: whether it goes on to the tolerance, by the norm that counts.
-        rounding: part of a value by which that may seem to rise from rounding alone.
-        failures: line searches without a point, in a row, after which a head leaves.
-        patience: steps without a smaller gradient after which a head leaves, for rounding is what it sees by then.
+        precise: whether it continues to the tolerance in the final norm.
+        rounding: relative increase of a value that rounding alone can cause.
+        failures: consecutive failed line searches after which a head leaves.
+        patience: steps without a smaller gradient after which a head leaves, because only rounding is left.
     """
 
     dtype: torch.dtype
@@ -39,22 +39,22 @@ class Stage:
 
 STAGES = (Stage(torch.float32, False, 1e-6, 1, 30), Stage(torch.float64, True, 1e-13, 2, 300))
 ROUGH = 3e-6
-"""Gradient at which float32 hands over to float64: about what its rounding allows."""
+"""Gradient at which float32 hands over to float64, close to the limit of its rounding."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """K heads theta [C, P], each minimising its mean loss of rows @ theta.T + sum(penalty * theta^2) / 2.
+    """K heads theta [C, P], each of which minimises its mean loss of rows @ theta.T + sum(penalty * theta^2) / 2.
 
     Attributes:
         rows: [N, P] float64.
         spread: [P] mean square of each column of rows.
-        penalty: [K, 1, P] float64, 0 where a coordinate is free.
+        penalty: [K, 1, P] float64, 0 for unpenalised coordinates.
         mean_losses: mean loss [K'] of logits [K', N, C] for the heads index [K'].
         classes: C.
-        norm: the norm [K'] that counts of gradients [K', C, P].
-        tolerance: [K] norm at which a head is done.
-        max_steps: [K] steps after which a head is given up.
+        norm: maps gradients [K', C, P] to the norms [K'] that decide convergence.
+        tolerance: [K] norm at which a head has converged.
+        max_steps: [K] maximum number of steps.
     """
 
     rows: Tensor
@@ -69,18 +69,18 @@ class Problem:
 
 @dataclass(frozen=True)
 class Active:
-    """The heads still searched, all tensors with a leading [K'].
+    """The heads that are still optimised; all tensors have a leading [K'].
 
     Attributes:
-        index: which heads they are.
+        index: indices of these heads.
         theta, gradient: [K', C, P] float64.
         logits: [K', N, C] in the precision of the stage.
         value: the objective.
         penalty: [K', 1, P].
         pairs: the history, oldest first.
         steps: steps taken in all stages.
-        best, since: the smallest gradient of this stage, and the steps since it was found.
-        failures: line searches in a row that found no point.
+        best, since: the smallest gradient in this stage, and the steps since then.
+        failures: consecutive failed line searches.
     """
 
     index: Tensor
@@ -96,27 +96,16 @@ class Active:
     failures: Tensor
 
     def keep(self, mask: Tensor) -> "Active":
-        """The heads where mask [K'] holds."""
-        return Active(
-            self.index[mask],
-            self.theta[mask],
-            self.logits[mask],
-            self.value[mask],
-            self.gradient[mask],
-            self.penalty[mask],
-            tuple(pair.keep(mask) for pair in self.pairs),
-            self.steps[mask],
-            self.best[mask],
-            self.since[mask],
-            self.failures[mask],
-        )
+        """Return the heads in mask [K']."""
+        kept = {f.name: getattr(self, f.name)[mask] for f in fields(self) if f.name != "pairs"}
+        return Active(**kept, pairs=tuple(pair.keep(mask) for pair in self.pairs))
 
 
 def minimise(problem: Problem) -> tuple[Tensor, Tensor]:
-    """Search all heads from zero; returns theta [K, C, P] float64 and the steps taken [K].
+    """Minimise all heads from zero, and return theta [K, C, P] float64 and the number of steps [K].
 
-    A float32 stage does most of the way at half the cost, and a float64 stage ends it. The history is float32 in both:
-    it only shapes the direction, while points, values and gradients of the second stage are float64.
+    A float32 stage does most of the work at half the cost, and a float64 stage finishes it. The history is float32 in
+    both, because it only affects the direction; points, values and gradients of the second stage are float64.
     """
     heads = len(problem.penalty)
     theta = problem.rows.new_zeros(heads, problem.classes, problem.rows.shape[1])
@@ -127,7 +116,7 @@ def minimise(problem: Problem) -> tuple[Tensor, Tensor]:
 
 
 def _search(problem: Problem, theta: Tensor, steps: Tensor, stage: Stage) -> None:
-    """Search all heads in one precision, updating theta and steps in place."""
+    """Minimise all heads in one precision, updating theta and steps in place."""
     rows = problem.rows.to(stage.dtype)
     active = _begin(problem, rows, theta, steps)
     curvature: Curvature | None = None
@@ -158,51 +147,51 @@ def _begin(problem: Problem, rows: Tensor, theta: Tensor, steps: Tensor) -> Acti
 
 
 def _ended(problem: Problem, active: Active, stage: Stage) -> Tensor:
-    """Which heads [K'] leave the stage: done, given up, or no longer getting anywhere."""
-    given_up = active.steps >= problem.max_steps[active.index]
-    lost = (active.failures >= stage.failures) | (active.since > stage.patience)
+    """Return which heads [K'] leave the stage: converged, out of steps, or without progress."""
+    out_of_steps = active.steps >= problem.max_steps[active.index]
+    stalled = (active.failures >= stage.failures) | (active.since > stage.patience)
     tolerance = problem.tolerance[active.index]
     if not stage.precise:
-        return given_up | lost | (active.gradient.abs().amax((1, 2)) <= tolerance.clamp_min(ROUGH))
-    # No norm of the gradient's entries is below their root mean square, which rotations leave alone.
-    done = active.gradient.square().mean((1, 2)).sqrt() <= tolerance
-    if bool(done.any()):
-        done[done.clone()] = problem.norm(active.gradient[done]) <= tolerance[done]
-    return given_up | lost | done
+        return out_of_steps | stalled | (active.gradient.abs().amax((1, 2)) <= tolerance.clamp_min(ROUGH))
+    # The final norm is at least the root mean square of the gradient's entries, which rotations do not change.
+    converged = active.gradient.square().mean((1, 2)).sqrt() <= tolerance
+    if bool(converged.any()):
+        converged[converged.clone()] = problem.norm(active.gradient[converged]) <= tolerance[converged]
+    return out_of_steps | stalled | converged
 
 
 def _advance(problem: Problem, rows: Tensor, active: Active, curvature: Curvature, stage: Stage) -> Active:
-    """One step of every head."""
+    """Take one step with every head."""
     direction = -times_inverse_hessian(active.gradient, active.pairs, curvature).double()
     change = _logits(rows, direction)
     line = Line.of(active.theta, direction, active.penalty, active.gradient)
-    found = line_search(problem.mean_losses, active.index, active.logits, change, line, active.value, stage.rounding)
-    step = found.length[:, None, None] * direction
+    point = line_search(problem.mean_losses, active.index, active.logits, change, line, active.value, stage.rounding)
+    step = point.length[:, None, None] * direction
     theta = active.theta + step
-    gradient = _gradient(found.slope, rows) + active.penalty * theta
+    gradient = _gradient(point.slope, rows) + active.penalty * theta
     size = gradient.square().mean((1, 2)).sqrt()
     better = size < active.best
     return replace(
         active,
         theta=theta,
-        logits=found.logits,
-        value=found.value,
+        logits=point.logits,
+        value=point.value,
         gradient=gradient,
-        pairs=remember(active.pairs, step, gradient - active.gradient, found.failed),
+        pairs=remember(active.pairs, step, gradient - active.gradient, point.failed),
         steps=active.steps + 1,
         best=torch.minimum(size, active.best),
         since=torch.where(better, 0, active.since + 1),
-        failures=torch.where(found.failed, active.failures + 1, 0),
+        failures=torch.where(point.failed, active.failures + 1, 0),
     )
 
 
 def _logits(rows: Tensor, theta: Tensor) -> Tensor:
-    """[K', N, C] of rows [N, P] and theta [K', C, P], as one product."""
+    """Return logits [K', N, C] of rows [N, P] and theta [K', C, P], as one product."""
     flat = rows @ theta.to(rows.dtype).flatten(0, 1).T
     return flat.view(len(rows), len(theta), -1).transpose(0, 1)
 
 
 def _gradient(slope: Tensor, rows: Tensor) -> Tensor:
-    """[K', C, P] float64 of the losses' slopes [K', N, C] in the logits, as one product."""
+    """Return gradients [K', C, P] float64 from the losses' slopes [K', N, C] in the logits, as one product."""
     flat = slope.transpose(1, 2).flatten(0, 1) @ rows
     return flat.view(len(slope), -1, rows.shape[1]).double()

@@ -1,4 +1,4 @@
-"""Step lengths of many heads at once; logits are linear in the step, so trying one costs no matrix product."""
+"""Line search for many heads at once. Logits are linear in the step, so a trial needs no matrix product."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ STEEP, OVERSHOT = 0.9, 0.5
 
 @dataclass(frozen=True)
 class Line:
-    """An objective along a direction: its slope at the start, and the penalty's three coefficients, each [K']."""
+    """An objective along a direction: its slope at the start and the penalty's three coefficients, each [K']."""
 
     slope: Tensor
     constant: Tensor
@@ -22,7 +22,7 @@ class Line:
 
     @classmethod
     def of(cls, theta: Tensor, direction: Tensor, penalty: Tensor, gradient: Tensor) -> "Line":
-        """The line from theta along direction, both [K', C, P], for sum(penalty * theta^2) / 2 and the gradient."""
+        """Build the line from theta along direction, both [K', C, P], with the penalty and gradient at theta."""
         pull = penalty * direction
         return cls(
             slope=(gradient * direction).sum((1, 2)),
@@ -33,14 +33,14 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Where the search ended.
+class Point:
+    """The result of a line search.
 
     Attributes:
-        length: [K'] step length, 0 where it failed.
-        logits, slope: [K', N, C] there, and the losses' derivative in them.
-        value: [K'] the objective there.
-        failed: [K'] whether no trial was good enough.
+        length: [K'] step length, or 0 after a failure.
+        logits, slope: [K', N, C] logits, and the losses' derivative in them.
+        value: [K'] objective.
+        failed: [K'] whether no trial was acceptable.
     """
 
     length: Tensor
@@ -51,7 +51,7 @@ class Found:
 
 
 def evaluate(mean_losses: MeanLosses, logits: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean losses [K'] in float64, and their derivative [K', N, C] in the logits."""
+    """Return the mean losses [K'] in float64, and their derivative [K', N, C] in the logits."""
     leaf = logits.detach().requires_grad_()
     losses = mean_losses(leaf, index)
     (slope,) = torch.autograd.grad(losses.sum(), leaf)
@@ -66,40 +66,40 @@ def line_search(
     line: Line,
     value: Tensor,
     rounding: float,
-) -> Found:
-    """Step lengths for the heads index [K'] at logits [K', N, C], which a step of length 1 moves by change.
+) -> Point:
+    """Search step lengths for the heads index [K'] at logits [K', N, C], which a step of length 1 moves by change.
 
-    A length is good where the slope has left the steep part at the start (the curvature condition of Wolfe), does not
-    climb by more than half of that, and the value has not risen beyond rounding. Near the optimum a value changes by
-    less than its rounding while its slope is still exact, hence the test of the slope: Hager and Zhang, "A new
+    A length is accepted if the slope is no longer steep (Wolfe's curvature condition), does not rise by more than half
+    the initial steepness, and the value has not risen beyond rounding. Near the optimum, values change by less than
+    their rounding while slopes are still exact, hence the test of the slope: Hager and Zhang, "A new
     conjugate gradient method with guaranteed descent and an efficient line search", SIAM J. Optim. 2005, section 4.
     """
     bracket = _Bracket(line, value + rounding * value.abs())
     left = torch.arange(len(index), device=index.device)
-    found_logits, slope, found_value = logits, logits, value
+    new_logits, slope, new_value = logits, logits, value
     for trial in range(TRIALS + 1):
         if trial == TRIALS:
             bracket.length[left] = 0.0
-        whole = len(left) == len(index)
-        start, along = (logits, change) if whole else (logits[left], change[left])
+        is_all = len(left) == len(index)
+        start, along = (logits, change) if is_all else (logits[left], change[left])
         tried = start + bracket.length[left].to(along.dtype)[:, None, None] * along
         loss, tried_slope = evaluate(mean_losses, tried, index[left])
-        here, bad = bracket.judge(left, loss, (tried_slope * along).sum((1, 2)).double())
-        if whole:
-            found_logits, slope, found_value = tried, tried_slope, here
+        trial_value, rejected = bracket.classify(left, loss, (tried_slope * along).sum((1, 2)).double())
+        if is_all:
+            new_logits, slope, new_value = tried, tried_slope, trial_value
         else:
-            found_logits[left], slope[left], found_value[left] = tried, tried_slope, here
-        if trial == TRIALS or not bool(bad.any()):
+            new_logits[left], slope[left], new_value[left] = tried, tried_slope, trial_value
+        if trial == TRIALS or not bool(rejected.any()):
             break
-        left = left[bad]
+        left = left[rejected]
         bracket.narrow(left)
     failed = torch.zeros_like(value, dtype=torch.bool)
     failed[left] = trial == TRIALS
-    return Found(bracket.length, found_logits, slope, found_value, failed)
+    return Point(bracket.length, new_logits, slope, new_value, failed)
 
 
 class _Bracket:
-    """Between which lengths the minimum of each head lies, and the length to try next."""
+    """Bounds on each head's optimal step length, and the length to try next."""
 
     def __init__(self, line: Line, allowed: Tensor) -> None:
         self.line, self.allowed = line, allowed
@@ -107,12 +107,12 @@ class _Bracket:
         self.high, self.high_slope = torch.full_like(allowed, torch.inf), torch.zeros_like(allowed)
         self.low_slope = line.slope.clone()
 
-    def judge(self, left: Tensor, loss: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-        """Value of the heads left at their length, and whether that is bad, from the loss there and its slope."""
+    def classify(self, left: Tensor, loss: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the objective of the heads left at their length, and which of these lengths are rejected."""
         t, linear, square = self.length[left], self.line.linear[left], self.line.square[left]
         value = loss + self.line.constant[left] + t * linear + t * t * square / 2
         along = slope + linear + t * square
-        # A value that is no number is below nothing, so it counts as too far.
+        # The comparison is false for NaN, which therefore counts as too far.
         far = ~(value <= self.allowed[left]) | (along > -OVERSHOT * self.line.slope[left])
         near = ~far & (along < STEEP * self.line.slope[left])
         self.high[left[far]], self.high_slope[left[far]] = t[far], along[far]
@@ -120,7 +120,7 @@ class _Bracket:
         return value, far | near
 
     def narrow(self, left: Tensor) -> None:
-        """Try next where the slope would be 0 were it linear; four times as far while there is no far end."""
+        """Set the next length where a linear slope would be 0, or four times as far without an upper bound."""
         low, high, low_slope = self.low[left], self.high[left], self.low_slope[left]
         share = (low_slope / (low_slope - self.high_slope[left])).nan_to_num(0.5).clamp(0.1, 0.9)
         inside = low + (high.nan_to_num(posinf=0.0) - low) * share

@@ -1,4 +1,4 @@
-"""Multinomial logistic regression, solved to a certified gradient norm."""
+"""Multinomial logistic regression, solved to a verified gradient norm."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
@@ -16,16 +16,16 @@ from frostbench.heads.logreg.line_search import evaluate
 from frostbench.heads.spec import SWEPT
 
 BUDGET_BYTES = 2**30
-"""Memory that the heads solved at once may take; see `solve_path`."""
+"""Memory limit for the heads that are solved at once; see `solve_path`."""
 
 
 class LogisticRegression(Classifier):
     """Logits are W x + b at the optimum of the convex objective, found by L-BFGS.
 
-    The objective is the mean loss + |W|^2 / (2 C N), the same optimum as scikit-learn's for weights of mean 1 (with
-    two classes, of which scikit-learn has one column, that of its 2 C); the bias is not regularised. A default
-    tolerance in a common solver leaves probabilities wrong by tenths, so the answer carries its gradient norm. Liu and
-    Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical Programming 1989.
+    The objective is the mean loss + |W|^2 / (2 C N), with the same optimum as scikit-learn's for weights of mean 1 (for
+    two classes, where scikit-learn has one column, the optimum for its 2 C); the bias is not regularised. The default
+    tolerances of common solvers can leave errors of 0.1 in probabilities, so the solution states its gradient norm. Liu
+    and Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical Programming 1989.
     """
 
     is_closed_form: ClassVar[bool] = True
@@ -33,39 +33,39 @@ class LogisticRegression(Classifier):
     c: float = Field(default=1.0, gt=0, le=1e6, json_schema_extra=SWEPT, title="Logistic regression: inverse penalty C")
     """Inverse strength of the L2 penalty, as in scikit-learn, on vectors in units (see head.preprocess)."""
     tolerance: float = Field(default=1e-6, ge=1e-10, le=1e-2, title="Logistic regression: gradient tolerance")
-    """Largest allowed absolute entry of the objective's gradient."""
+    """Maximum absolute entry of the objective's gradient at the solution."""
     max_iterations: int = Field(default=5000, ge=1, le=1_000_000, title="Logistic regression: maximum iterations")
-    """Steps after which the solver gives up; the run then says that it did not converge."""
+    """Maximum number of solver steps; a run that reaches it reports that it did not converge."""
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> Dense:
-        """A layer at zero, which `solve` fills; nothing is drawn from generator."""
+        """Build a layer at zero for the solution; nothing is drawn from generator."""
         return zero_layer(dim, classes)
 
     def solve(self, x: Tensor, mean_loss: Callable[[Tensor], Tensor], classes: int) -> Solution:
         """Minimise mean_loss(logits [N, C]) + |W|^2 / (2 C N) over W [C, D] and b [C] for features x [N, D].
 
-        The loss is differentiated by autograd, and is called with float32 logits as well as with float64 ones.
+        The loss is differentiated by autograd, and is called with both float32 and float64 logits.
         """
         return solve_path([self], x, lambda logits, _: mean_loss(logits[0]).reshape(1), classes)[0]
 
     @classmethod
     def solve_all(cls, specs: Sequence[Classifier], x: Tensor, mean_losses: MeanLosses, classes: int) -> list[Solution]:
-        """The optima of K specs of this kind on the same features x [N, D]; see `solve_path`."""
+        """Solve K specs of this kind on the same features x [N, D]; see `solve_path`."""
         return solve_path([spec for spec in specs if isinstance(spec, cls)], x, mean_losses, classes)
 
 
 def solve_path(specs: Sequence[LogisticRegression], x: Tensor, mean_losses: MeanLosses, classes: int) -> list[Solution]:
-    """Solve K heads on the same features x [N, D], which may differ in anything but the number of classes.
+    """Solve K heads on the same features x [N, D] and classes; all other options may differ.
 
-    mean_losses(logits [K', N, C], index [K'] int64) is the mean loss [K'] of the heads index of specs, without their
-    penalty. It is differentiated by autograd, must treat each head apart from the others, and is called with float32
-    logits as well as with float64 ones.
+    mean_losses(logits [K', N, C], index [K'] int64) returns the mean loss [K'] of the heads index of specs, without
+    their penalty. It is differentiated by autograd, must treat heads independently, and is called with both float32 and
+    float64 logits.
 
-    Rows are centred, which moves W mean into the free bias, and turned into the covariance's eigenbasis, which leaves
-    |W| and so the optimum as they are. There the Hessian is nearly diagonal in the features, which scales the search.
+    Rows are centred, which moves W mean into the unpenalised bias, and rotated into the covariance's eigenbasis, which
+    keeps |W| and so the optimum. There the Hessian is nearly diagonal in the features, which preconditions the search.
 
-    A head takes 64 bytes for each of its N C logits and 8 (10 + MEMORY) for each of its C (min(N, D) + 1) numbers;
-    as many are solved at once as fit into `BUDGET_BYTES`, but at least one. The rows take another 28 N D bytes.
+    A head takes 64 bytes for each of its N C logits and 8 (10 + MEMORY) for each of its C (min(N, D) + 1) numbers. As
+    many heads as fit into `BUDGET_BYTES` are solved at once, at least one. The rows take another 28 N D bytes.
     """
     exact = x.double()
     one = torch.ones_like(exact[:, :1])
@@ -80,25 +80,25 @@ def solve_path(specs: Sequence[LogisticRegression], x: Tensor, mean_losses: Mean
         weight = theta[..., :-1] @ basis.vectors.T
         bias = theta[..., -1] - weight @ basis.mean
         norms = _gradient_norms(exact, problem, weight, bias)
-        found = zip(weight, bias, norms.tolist(), steps.tolist(), part.tolist(), strict=True)
-        solutions += [Solution(w, b, norm, taken, norm <= specs[i].tolerance) for w, b, norm, taken, i in found]
+        columns = zip(weight, bias, norms.tolist(), steps.tolist(), part.tolist(), strict=True)
+        solutions += [Solution(w, b, norm, taken, norm <= specs[i].tolerance) for w, b, norm, taken, i in columns]
     return solutions
 
 
 def _only(mean_losses: MeanLosses, part: Tensor) -> MeanLosses:
-    """The losses of the heads in part, numbered from 0."""
+    """Restrict the losses to the heads in part, indexed from 0."""
     return lambda logits, index: mean_losses(logits, part[index])
 
 
 def _problem(
     specs: Sequence[LogisticRegression], rows: Tensor, basis: Eigenbasis, mean_losses: MeanLosses, classes: int
 ) -> Problem:
-    """The heads as the search sees them: rows [N, r + 1] in the eigenbasis, with a last entry of one for the bias."""
+    """Build the problem for rows [N, r + 1] in the eigenbasis, with a last entry of 1 for the bias."""
     strength = rows.new_tensor([1 / (spec.c * len(rows)) for spec in specs])
     free = torch.cat([torch.ones_like(basis.values), basis.values.new_zeros(1)])
 
     def stated_norm(gradient: Tensor) -> Tensor:
-        """Of the gradient [K, C, r + 1], but in W and b for features that are neither centred nor rotated."""
+        """Return the norm of the gradient [K, C, r + 1] in terms of W and b for the original features."""
         in_bias = gradient[..., -1:]
         in_weight = gradient[..., :-1] @ basis.vectors.T + in_bias * basis.mean
         return torch.maximum(in_weight.abs().amax((1, 2)), in_bias.abs().amax((1, 2)))
@@ -116,7 +116,7 @@ def _problem(
 
 
 def _gradient_norms(x: Tensor, problem: Problem, weight: Tensor, bias: Tensor) -> Tensor:
-    """Largest absolute entry [K] of the objective's gradient at weight [K, C, D] and bias [K, C], from x [N, D]."""
+    """Return the largest absolute entry [K] of the objective's gradient at weight [K, C, D] and bias [K, C]."""
     logits = (x @ weight.flatten(0, 1).T).view(len(x), *bias.shape).transpose(0, 1) + bias.unsqueeze(1)
     _, slope = evaluate(problem.mean_losses, logits, torch.arange(len(weight), device=x.device))
     in_weight = (slope.transpose(1, 2).flatten(0, 1) @ x).view_as(weight) + problem.penalty[..., :1] * weight

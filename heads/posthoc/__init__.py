@@ -1,1 +1,1 @@
-"""What follows the logits: calibration, prior shifts and decisions."""
+"""Post-hoc layers on the logits: calibration, prior shifts and decisions."""

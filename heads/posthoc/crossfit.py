@@ -1,4 +1,4 @@
-"""Cross-fitting what follows training: each row is judged by layers that were fitted without its fold."""
+"""Cross-fitting of post-hoc layers: each row is evaluated by layers fitted without its fold."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class CrossFitted:
-    """What is said of rows.
+    """Cross-fitted predictions of rows.
 
     Attributes:
-        logits: [N, C] before any calibration.
+        logits: [N, C] before calibration.
         log_p: [N, C] calibrated log-probabilities.
-        predicted: [N] classes.
+        predicted: [N] predicted classes.
     """
 
     logits: Tensor
@@ -36,20 +36,10 @@ def cross_fitted(
     prior: Tensor | None = None,
     also: Calibration | None = None,
 ) -> CrossFitted:
-    """CrossFitted for rows by layers fitted to those of the other folds.
+    """Predict rows with layers fitted to the other folds.
 
-    A fold whose others have no row of a trained class gets no calibration and no tuned decision.
-
-    Args:
-        layers: what is fitted.
-        logits: [N, C] adjusted, -inf for classes that a row cannot have.
-        labels: [N].
-        folds: [N] number of each row's fold.
-        prior: class prior [C] that rows are weighted to stand for.
-        also: further rows that all layers are fitted to, and that are not judged.
-
-    Raises:
-        ValueError: a wanted recall or precision cannot be reached without a fold.
+    If the other folds have no row of a trained class, a fold gets no calibration and no tuned decision. The logits
+    [N, C] are adjusted, with -inf for impossible classes of a row; for the other arguments and errors see `crossed`.
     """
     return crossed(layers, lambda _: logits, labels, folds, prior, also)
 
@@ -62,35 +52,35 @@ def crossed(
     prior: Tensor | None = None,
     also: Calibration | None = None,
 ) -> CrossFitted:
-    """As `cross_fitted`, where the adjustment of the logits is a choice that each fold has no part in.
+    """Predict as `cross_fitted` does, with an adjustment of the logits that is also chosen without the fold.
 
     Args:
-        layers: what is fitted.
-        without: gives the logits [N, C] of all rows as the rows without a fold would have them adjusted.
+        layers: the layers to fit.
+        without: maps a fold to the logits [N, C] of all rows, adjusted as chosen without that fold.
         labels: [N].
-        folds: [N] number of each row's fold.
-        prior: class prior [C] that rows are weighted to stand for.
-        also: further rows that all layers are fitted to, and that are not judged.
+        folds: [N] fold of each row.
+        prior: class prior [C] that rows are weighted to represent.
+        also: further rows for every fit, which are not evaluated.
 
     Raises:
-        ValueError: a wanted recall or precision cannot be reached without a fold.
+        ValueError: a required recall or precision cannot be reached without a fold.
     """
-    parts, places = [], []
+    parts, indices = [], []
     for fold in sorted(set(folds.tolist())):
         held, logits = folds == fold, without(fold)
         others = Calibration(logits[~held], labels[~held])
         rows = others if also is None else concatenated((others, also))
-        own = _fitted_without(layers, rows.known(), prior, fold)
-        log_p = own.log_probabilities(logits[held])
-        parts.append((logits[held], log_p, own.decide(log_p)))
-        places.append(held.nonzero().squeeze(1))
-    order = torch.cat(places).argsort()
-    return CrossFitted(*(torch.cat(each)[order] for each in zip(*parts, strict=True)))
+        fitted = _fitted_without(layers, rows.known(), prior, fold)
+        log_p = fitted.log_probabilities(logits[held])
+        parts.append((logits[held], log_p, fitted.decide(log_p)))
+        indices.append(held.nonzero().squeeze(1))
+    order = torch.cat(indices).argsort()
+    return CrossFitted(*(torch.cat(part)[order] for part in zip(*parts, strict=True)))
 
 
 def concatenated(rows: Sequence[Calibration]) -> Calibration:
-    """The rows of several as one."""
-    return Calibration(torch.cat([each.logits for each in rows]), torch.cat([each.labels for each in rows]))
+    """Concatenate sets of rows."""
+    return Calibration(torch.cat([part.logits for part in rows]), torch.cat([part.labels for part in rows]))
 
 
 def _fitted_without(layers: Layers, rows: Calibration, prior: Tensor | None, fold: int) -> Layers:
@@ -101,11 +91,11 @@ def _fitted_without(layers: Layers, rows: Calibration, prior: Tensor | None, fol
     try:
         return layers.fitted_to(rows, prior)
     except ValueError as error:
-        raise ValueError(f"without fold {fold + 1}, on which it is judged: {error}") from error
+        raise ValueError(f"Without fold {fold + 1}, which is evaluated: {error}") from error
 
 
 def folds_of(labels: Tensor, groups: Tensor | None) -> Tensor:
-    """Folds [N], 5 or as many as there are groups, that keep groups whole and deal each class out in turn.
+    """Return folds [N], at most 5, that keep groups together and distribute each class evenly.
 
     >>> folds_of(torch.tensor([0, 0, 0, 0, 1, 1]), torch.tensor([7, 7, 8, 9, 3, 4]))
     tensor([0, 0, 1, 2, 3, 4])
@@ -113,17 +103,17 @@ def folds_of(labels: Tensor, groups: Tensor | None) -> Tensor:
     Raises:
         ValueError: there are fewer than two groups.
     """
-    own = torch.arange(len(labels)) if groups is None else torch.unique(groups, return_inverse=True)[1]
+    group_of = torch.arange(len(labels)) if groups is None else torch.unique(groups, return_inverse=True)[1]
     first: dict[int, int] = {}
-    for row, group in enumerate(own.tolist()):
+    for row, group in enumerate(group_of.tolist()):
         first.setdefault(group, row)
     count = min(FOLDS, len(first))
     if count < 2:
         raise ValueError(
-            f"rows that fit and judge what follows training are parted by group, however: {len(first)} groups came. "
-            "Give the split a calibrate share, and set posthoc.rows=calibrate."
+            f"Cross-fitting of calibration and decisions needs at least 2 groups of rows, got {len(first)}. Give the "
+            "split a calibrate share, and set posthoc.rows=calibrate."
         )
     order = sorted(first, key=lambda group: (int(labels[first[group]]), first[group]))
     fold = torch.zeros(len(first), dtype=torch.int64)
     fold[torch.tensor(order)] = torch.arange(len(order)) % count
-    return fold[own]
+    return fold[group_of]

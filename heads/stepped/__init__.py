@@ -1,1 +1,1 @@
-"""Classifiers trained by gradient steps."""
+"""Classifiers trained with gradient steps."""

@@ -1,27 +1,58 @@
-"""The cosine classifier, and the layer that the margin and prototype heads share with it."""
+"""The cosine classifier, with the base class and layer that all cosine heads share."""
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from frostbench.heads.classifier import Classifier
+from frostbench.heads.file_hash import with_file_hash
 from frostbench.heads.fitting_rows import Rows
 from frostbench.heads.spec import FILE, SWEPT, empty
 from frostbench.heads.stepped.scale import WIDEST_SCALE, default_scale
-from frostbench.heads.stepped.text_weights import text_weights, with_file_hash
+from frostbench.heads.stepped.text_weights import text_weights
 
 
-class Cosine(Classifier):
-    """Logits are scale times the cosine between the row and its class's weight, trained by gradient steps; no bias.
-
-    Gidaris and Komodakis, "Dynamic few-shot visual learning without forgetting", CVPR 2018. A row's
-    length plays no part, so rescaling the features changes nothing. Centre them: a direction that all rows share
-    leaves little angle between the classes.
-    """
+class CosineClassifier(Classifier):
+    """A classifier with a `CosineLayer`. A kind declares `scale`, and `init` unless it overrides its uses."""
 
     is_cosine: ClassVar[bool] = True
+
+    # Each kind declares its own, with its default, title and position.
+    if TYPE_CHECKING:
+        scale: float | None
+        init: str
+        margin: float
+
+    @property
+    def logit_bound(self) -> float:
+        """Upper bound on |logit|: the scale, or the largest default scale."""
+        return WIDEST_SCALE if self.scale is None else self.scale
+
+    @property
+    def reads_all_at_once(self) -> str:
+        """The option that needs all training rows at once: a start at class means."""
+        return "init=class_means" if self.init == "class_means" else ""
+
+    def build(self, dim: int, classes: int, generator: torch.Generator) -> "CosineLayer":
+        """Build the layer from width dim to that many classes, with random directions from generator."""
+        return random_layer(dim, classes, self.scale, generator, self.centers_per_class)
+
+    def start(self, layer: "CosineLayer", rows: Rows, generator: torch.Generator) -> None:
+        """Set the layer's initial weights as `init` requires; see `start_at_means`."""
+        if self.init == "class_means":
+            start_at_means(layer, rows, generator)
+
+
+class Cosine(CosineClassifier):
+    """Logits are scale times the cosine between the row and its class's weight, trained with gradient steps; no bias.
+
+    Gidaris and Komodakis, "Dynamic few-shot visual learning without forgetting", CVPR 2018. The length of a row has no
+    influence, so rescaling the features changes nothing. Centre them: a direction that all rows share leaves little
+    angle between the classes.
+    """
+
     kind: Literal["cosine"] = "cosine"
     scale: float | None = Field(
         default=None,
@@ -30,62 +61,43 @@ class Cosine(Classifier):
         json_schema_extra=SWEPT | empty("by number of classes"),
         title="Cosine classifier: scale",
     )
-    """Factor on the cosines; left empty, it follows from the number of classes (10 to 30)."""
+    """Factor on the cosines; if empty, it is chosen by the number of classes (10 to 30)."""
     init: Literal["random", "class_means", "weights"] = Field(
         default="random", title="Cosine classifier: initial weights"
     )
     """Initial weights: random directions, the mean direction of each class's rows, or weights from a file."""
     file: str = Field(default="", max_length=1000, json_schema_extra=FILE, title="Cosine classifier: weights file")
-    """The .npz file with the arrays weights [C, D] and class_names [C], for init weights."""
+    """Path to the .npz file with the arrays weights [C, D] and class_names [C], for init=weights."""
     sha256: str = Field(default="", max_length=64, title="Cosine classifier: SHA-256 of the file")
-    """SHA-256 of that file; left empty, it is taken from the file."""
+    """SHA-256 of that file; if empty, it is computed from the file."""
 
     @model_validator(mode="before")
     @classmethod
-    def _note_the_hash(cls, tree: Any) -> Any:
+    def _fill_in_the_hash(cls, tree: Any) -> Any:
         return with_file_hash(tree)
 
     @model_validator(mode="after")
     def _a_file_goes_with_weights(self) -> "Cosine":
         if (self.init == "weights") != bool(self.file):
             raise ValueError(
-                f"a file is needed for init weights and for no other, however: init is {self.init} and file is "
-                f"{self.file!r}. Give both, or none."
+                f"A file is required for init=weights and only there, got init={self.init} and file={self.file!r}. Set "
+                "both or neither."
             )
         return self
 
     @property
-    def logit_bound(self) -> float:
-        """The scale, or the widest one that follows from a number of classes."""
-        return WIDEST_SCALE if self.scale is None else self.scale
-
-    @property
-    def reads_all_at_once(self) -> str:
-        """The start at class means, for which all rows are read."""
-        return "init=class_means" if self.init == "class_means" else ""
-
-    @property
     def keeps_space(self) -> bool:
-        """Whether its weights start in the space of the vectors, at those from a file."""
+        """Whether its weights start at those from a file, in the space of the vectors."""
         return self.init == "weights"
 
     def check_weights(self, class_names: tuple[str, ...], dim: int) -> None:
-        """Refuse classes or a width that the file to start from does not have.
-
-        Raises:
-            ValueError: the file is missing, has changed, lacks a class, or has another width.
-        """
+        """Check that the file of initial weights has all classes and this width; see `Classifier`."""
         if self.init == "weights":
             fitting(text_weights(self.file, self.sha256, class_names), dim, self.file)
 
-    def build(self, dim: int, classes: int, generator: torch.Generator) -> "CosineLayer":
-        """The layer from width dim to that many classes, with random directions from generator."""
-        return random_layer(dim, classes, self.scale, generator)
-
     def start(self, layer: "CosineLayer", rows: Rows, generator: torch.Generator) -> None:
-        """Move the layer's weights to where init says, by the training rows; see `start_at_means`."""
-        if self.init == "class_means":
-            start_at_means(layer, rows, generator)
+        """Set the layer's initial weights as `init` requires, from the training rows or the file."""
+        super().start(layer, rows, generator)
         if self.init == "weights":
             weight = text_weights(self.file, self.sha256, rows.class_names)
             with torch.no_grad():
@@ -93,11 +105,11 @@ class Cosine(Classifier):
 
 
 class CosineLayer(nn.Module):
-    """Scale times the cosine between a row and its class's centres, the nearest one or all of them softly.
+    """Scale times the cosine between a row and a class's centres: the nearest, or all of them softly.
 
-    A class has M centres, of which `used` [C, M] says which count. combine "max" takes the nearest; "lse" takes
-    the log of the mean of exp(scale cos) over them, so that M equal centres are as good as one.
-    An all-zero row has the cosine 0. Everything stays in the dtype of the weight.
+    A class has M centres, of which `used` [C, M] marks those that count. combine "max" takes the nearest; "lse" takes
+    the log of the mean of exp(scale cos) over them, so that M equal centres behave as one.
+    An all-zero row has cosine 0. Everything stays in the dtype of the weight.
 
     Shapes: h [N, H], weight [C, M, H] -> [N, C]
 
@@ -117,21 +129,21 @@ class CosineLayer(nn.Module):
         self.combine = combine
 
     def forward(self, h: Tensor) -> Tensor:
-        """Logits [N, C] of h [N, H]."""
+        """Return the logits [N, C] of h [N, H]."""
         classes, centers, _ = self.weight.shape
         directions = unit_rows(self.weight).flatten(0, 1)
         logits = self.scale * (unit_rows(h.to(directions.dtype)) @ directions.T)
         if centers == 1:
             return logits
-        each = logits.reshape(len(h), classes, centers)
-        each = torch.where(self.used, each, torch.full_like(each, -torch.inf))
+        per_center = logits.reshape(len(h), classes, centers)
+        per_center = torch.where(self.used, per_center, torch.full_like(per_center, -torch.inf))
         if self.combine == "max":
-            return each.amax(2)
-        return each.logsumexp(2) - self.used.sum(1).to(each).log()
+            return per_center.amax(2)
+        return per_center.logsumexp(2) - self.used.sum(1).to(per_center).log()
 
 
 def unit_rows(x: Tensor) -> Tensor:
-    """Vectors x [..., H] at length 1; one shorter than 1e-12 becomes 0, with no gradient.
+    """Scale vectors x [..., H] to length 1; one shorter than 1e-12 becomes 0, with no gradient.
 
     Dividing by a floor instead would give a vector of zeros a gradient of up to 1e12.
     """
@@ -143,7 +155,7 @@ def unit_rows(x: Tensor) -> Tensor:
 def random_layer(
     dim: int, classes: int, scale: float | None, generator: torch.Generator, centers: int = 1
 ) -> CosineLayer:
-    """A layer of random unit weights [classes, centers, dim] with that scale, or the default one for the classes."""
+    """Build a layer of random unit weights [classes, centers, dim], with the scale or else the default one."""
     weight = unit_rows(torch.randn(classes, centers, dim, generator=generator))
     return CosineLayer(weight, default_scale(classes) if scale is None else scale)
 
@@ -151,8 +163,8 @@ def random_layer(
 def start_at_means(layer: CosineLayer, rows: Rows, generator: torch.Generator) -> None:
     """Set each class's weights to the mean direction of its rows, plus a jitter of length 1e-3 per centre.
 
-    The jitter tells centres of one class apart, and keeps a class of one row off cos = 1, where an angle has no
-    gradient. Classes without rows, or whose rows cancel out, keep the weights they have.
+    The jitter separates the centres of a class, and keeps a class with one row away from cos = 1, where an angle has no
+    gradient. Classes without rows, or whose rows cancel out, keep their weights.
     """
     means, _ = class_means(unit_rows(rows.x.double()), rows.labels, rows.weight, rows.classes)
     directions = unit_rows(means).to(layer.weight).unsqueeze(1)
@@ -163,25 +175,25 @@ def start_at_means(layer: CosineLayer, rows: Rows, generator: torch.Generator) -
 
 
 def class_means(x: Tensor, labels: Tensor, weight: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """The weighted mean [C, H] of each class's rows x [N, H], and the classes' total weights [C].
+    """Return the weighted mean [C, H] of each class's rows x [N, H], and the total weight [C] of each class.
 
-    A class without rows has the mean 0.
+    A class without rows has mean 0.
     """
-    each = weight.to(x)
-    mass = x.new_zeros(classes).index_add(0, labels, each)
-    total = x.new_zeros(classes, x.shape[1]).index_add(0, labels, x * each.unsqueeze(1))
+    weight = weight.to(x)
+    mass = x.new_zeros(classes).index_add(0, labels, weight)
+    total = x.new_zeros(classes, x.shape[1]).index_add(0, labels, x * weight.unsqueeze(1))
     return total / torch.where(mass > 0, mass, torch.ones_like(mass)).unsqueeze(1), mass
 
 
 def fitting(weight: Tensor, dim: int, file: str) -> Tensor:
-    """The weight [C, D] if its width is that of the rows.
+    """Return the weight [C, D] after a check of its width.
 
     Raises:
-        ValueError: it is not.
+        ValueError: the width is not that of the rows.
     """
     if weight.shape[1] != dim:
         raise ValueError(
-            f"the weights of {file} must be as wide as the classifier's input, {dim}, however: they are "
-            f"{weight.shape[1]} wide. Take features and weights of one joint image-text space, and no body."
+            f"The weights in {file} must be as wide as the classifier's input, {dim}, got {weight.shape[1]}. Use "
+            "features and weights of one joint image-text space, without a body."
         )
     return weight

@@ -1,71 +1,53 @@
-"""A classifier of someone's own, from a file outside the repository."""
+"""A user-defined classifier from a plugin file."""
 
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import ClassVar, Literal, Protocol, cast
 
 import torch
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue
 from torch import Tensor, nn
 
 from frostbench.heads.classifier import Classifier, Number
-from frostbench.heads.plugin_files import PluginError, has_method, not_stackable, plugin, stackable
-from frostbench.heads.spec import FILE, Spec, Tier
-from frostbench.heads.stepped.text_weights import with_file_hash
+from frostbench.heads.plugin_files import PluginError, has_method, not_stackable
+from frostbench.heads.plugin_spec import PluginSpec
+from frostbench.heads.spec import FILE, Spec
 
 
 class Buildable(Protocol):
-    """What a classifier in a plugin offers."""
+    """Interface of a plugin's classifier."""
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> nn.Module:
-        """A module from h [N, dim] to logits [N, classes]."""
+        """Return a module from h [N, dim] to logits [N, classes]."""
         ...
 
 
 class Marginal(Protocol):
-    """What a classifier in a plugin offers that has a margin in training."""
+    """Interface of a plugin's classifier that applies a margin in training."""
 
     def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
-        """The logits [N, C+] that the loss sees."""
+        """Return the logits [N, C+] that the loss sees."""
         ...
 
 
-class ExternalClassifier(Classifier):
-    """A classifier from a Python file, trained by gradient steps; docs/plugins.md says what such a file holds.
+class ExternalClassifier(PluginSpec, Classifier):
+    """A classifier from a Python file, trained with gradient steps; docs/plugins.md describes such a file.
 
-    Its file is run when the head is built and when its bundle is loaded, but not when this spec is read.
+    The file is run when the head is built and when its bundle is loaded, but not when this spec is read.
     """
 
-    tier: ClassVar[Tier] = "experimental"
+    methods: ClassVar[tuple[str, ...]] = ("build",)
     kind: Literal["external"] = "external"
     file: str = Field(default="", max_length=1000, json_schema_extra=FILE, title="Plugin head: file")
-    """The .py file, relative to the current directory."""
+    """Path to the .py file, relative to the current directory."""
     name: str = Field(default="", max_length=200, title="Plugin head: class")
-    """The class in that file, a frostbench.heads.spec.Spec with the method build."""
+    """Name of the class in that file: a frostbench.heads.spec.Spec with the method build."""
     sha256: str = Field(default="", max_length=64, title="Plugin head: SHA-256 of the file")
-    """SHA-256 of the file; left empty, it is taken from the file."""
+    """SHA-256 of the file; if empty, it is computed from the file."""
     options: dict[str, JsonValue] = Field(default_factory=dict, max_length=100, title="Plugin head: options")
-    """The class's own options, checked by it."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _note_the_hash(cls, tree: Any) -> Any:
-        return with_file_hash(tree)
-
-    def inner(self) -> Spec:
-        """The plugin's own spec.
-
-        Raises:
-            PluginError: the file or the class cannot be had, or the class refuses its options.
-        """
-        return plugin(self.file, self.sha256, self.name, self.options, "build")
+    """Options of the plugin's class, which checks them."""
 
     def checked(self) -> Spec:
-        """The plugin's own spec; its module is checked when it is built, for only then are its widths known."""
+        """Return the plugin's own spec; its module is checked when it is built, once its widths are known."""
         return self.inner()
-
-    @property
-    def stacks(self) -> bool:
-        """Whether heads of this classifier may be trained as one stack."""
-        return stackable(self.inner())
 
     @property
     def has_margin(self) -> bool:
@@ -73,14 +55,14 @@ class ExternalClassifier(Classifier):
         return has_method(type(self.inner()), "margined")
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> nn.Module:
-        """The plugin's module from width dim to that many classes.
+        """Build the plugin's module from width dim to that many classes.
 
-        torch's global generator is seeded from generator while it is built, so that modules which draw from it, such as
-        nn.Linear, are reproducible as well.
+        torch's global generator is seeded from generator meanwhile, so that modules that draw from it, such as
+        nn.Linear, are reproducible too.
 
         Raises:
-            PluginError: as `inner`; or the module gives no logits [N, C], fails under vmap, or lacks the scale that a
-                margin needs.
+            PluginError: as `inner`; or the module does not return logits [N, C], fails under vmap, or lacks the scale
+                that a margin needs.
         """
         seed = int(torch.randint(2**31, (), generator=generator, device=generator.device))
         with torch.random.fork_rng(devices=[]):
@@ -90,15 +72,7 @@ class ExternalClassifier(Classifier):
         return module
 
     def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
-        """The logits [N, C+] that the loss sees: with the plugin's margin, where it has one.
-
-        Args:
-            logits: [N, C+] predictions for the classes with training rows.
-            own: [N] the label's place among these.
-            counts: [C+] training rows.
-            scale: what the module multiplies its cosines by.
-            progress: of training, 0 to 1.
-        """
+        """Return the logits [N, C+] that the loss sees, with the plugin's margin if it has one; see `Classifier`."""
         if not self.has_margin:
             return logits
         return cast(Marginal, self.inner()).margined(logits, own, counts, scale, progress)
@@ -106,12 +80,12 @@ class ExternalClassifier(Classifier):
     def _check(self, module: nn.Module, dim: int, classes: int) -> None:
         if not isinstance(module, nn.Module):
             raise PluginError(
-                f"build must return a torch.nn.Module, however: that of {self.name} returns {type(module).__name__}."
+                f"build must return a torch.nn.Module, but that of {self.name} returns {type(module).__name__}."
             )
         if self.has_margin and not hasattr(module, "scale"):
             raise PluginError(
-                f"a head with margined needs a module with the attribute scale, however: that of {self.name} has none. "
-                "Set it to what the cosines are multiplied by."
+                f"A head with margined needs a module with the attribute scale, but that of {self.name} has none. "
+                "Set it to the factor on the cosines."
             )
         was_training = module.training
         module.eval()
@@ -119,7 +93,7 @@ class ExternalClassifier(Classifier):
             shape = tuple(module(_probe(module, dim)).shape)
             if shape != (2, classes):
                 raise PluginError(
-                    f"a head gives logits [N, C], however: {self.name} gives {list(shape)} for h [2, {dim}] and "
+                    f"A head must return logits [N, C], but {self.name} returns {list(shape)} for h [2, {dim}] and "
                     f"{classes} classes. Return one logit for each class."
                 )
             if self.stacks:
@@ -127,17 +101,17 @@ class ExternalClassifier(Classifier):
         module.train(was_training)
 
     def _try_stack(self, module: nn.Module, dim: int) -> None:
-        held = dict(module.named_parameters()) | dict(module.named_buffers())
+        state = dict(module.named_parameters()) | dict(module.named_buffers())
         x = _probe(module, dim)
         try:
-            torch.func.vmap(lambda own: torch.func.functional_call(module, own, (x,)))(
-                {name: torch.stack([value, value]) for name, value in held.items()}
+            torch.func.vmap(lambda params: torch.func.functional_call(module, params, (x,)))(
+                {name: torch.stack([value, value]) for name, value in state.items()}
             )
         except Exception as error:
             raise not_stackable(self.inner(), error) from error
 
 
 def _probe(module: nn.Module, dim: int) -> Tensor:
-    """Two rows [2, dim] in the dtype of the module."""
+    """Return two rows [2, dim] in the dtype of the module."""
     like = next(module.parameters(), torch.zeros(()))
     return torch.ones(2, dim, dtype=like.dtype, device=like.device)

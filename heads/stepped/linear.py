@@ -1,4 +1,4 @@
-"""The linear classifier, trained by gradient steps."""
+"""The linear classifier, trained with gradient steps."""
 
 from typing import ClassVar, Literal
 
@@ -9,11 +9,11 @@ from frostbench.heads.classifier import Classifier
 
 
 class Linear(Classifier):
-    """Logits are W x + b, trained by gradient steps."""
+    """Logits are W x + b, trained with gradient steps."""
 
     is_linear: ClassVar[bool] = True
     kind: Literal["linear"] = "linear"
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> Dense:
-        """The layer from width dim to the logits of that many classes, initialised from generator."""
+        """Build the layer from width dim to that many classes, initialised from generator."""
         return linear_layer(dim, classes, generator)

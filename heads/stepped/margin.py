@@ -1,25 +1,39 @@
-"""What the margin heads share: numbers as tensors, per-class margins, warm-up, and the own class's column.
+"""Shared parts of the margin heads: their base class, per-class margins, warm-up, and the true class's column.
 
-Everything here runs in training steps that torch.func.vmap lifts to many heads at once. So a number is a float or a
-0-d tensor (one of a stack's), there is no branch on a tensor, and nothing is written by index.
+The functions run in training steps that torch.func.vmap lifts to many heads at once. So a number is a float or a 0-d
+tensor (of one head in a stack), nothing branches on a tensor, and nothing is written by index.
 """
+
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from frostbench.heads.classifier import Number
+from frostbench.heads.stepped.cosine import CosineClassifier
+
+
+class MarginClassifier(CosineClassifier):
+    """A cosine classifier that gives the true class a margin in training."""
+
+    sets_margin: ClassVar[bool] = True
+
+    @property
+    def is_marginless(self) -> bool:
+        """Whether its margin is 0."""
+        return self.margin == 0
 
 
 def number(value: Number, like: Tensor) -> Tensor:
-    """The value as a 0-d tensor of like's dtype, on like's device."""
+    """Return the value as a 0-d tensor with the dtype and device of like."""
     return value.to(like) if isinstance(value, Tensor) else like.new_full((), value)
 
 
 def class_margins(margin: Number, counts: Tensor, exponent: Number, like: Tensor) -> Tensor:
-    """[C+] margin (n_min / n_j)^exponent in like's dtype for the training counts [C+] of the classes present.
+    """Return margin (n_min / n_j)^exponent [C+] in like's dtype, for the training counts [C+] of present classes.
 
-    With the exponent 1/4 these are the margins of Cao et al., "Learning imbalanced datasets with label-distribution-
-    aware margin loss", NeurIPS 2019, eq. 13: the rarest class gets all of the margin.
+    With exponent 1/4 these are the margins of Cao et al., "Learning imbalanced datasets with label-distribution-
+    aware margin loss", NeurIPS 2019, eq. 13: the rarest class gets the full margin.
 
     >>> class_margins(0.5, torch.tensor([900, 90, 10]), 0.25, torch.zeros(1))
     tensor([0.1623, 0.2887, 0.5000])
@@ -29,7 +43,7 @@ def class_margins(margin: Number, counts: Tensor, exponent: Number, like: Tensor
 
 
 def warmed_up(progress: Number, warmup: Number, like: Tensor) -> Tensor:
-    """The share of the margin in force: 0 at the start, rising linearly, 1 from progress = warmup on.
+    """Return the share of the margin that applies: 0 at first, rising linearly to 1 at progress = warmup.
 
     >>> warmed_up(0.05, 0.2, torch.zeros(1)), warmed_up(0.0, 0.0, torch.zeros(1))
     (tensor(0.2500), tensor(1.))
@@ -40,12 +54,12 @@ def warmed_up(progress: Number, warmup: Number, like: Tensor) -> Tensor:
 
 
 def own_scores(logits: Tensor, own: Tensor) -> Tensor:
-    """[N] each row's logit of its own class, for logits [N, C+] and own [N] int."""
+    """Return each row's logit [N] of its class own [N] int, from logits [N, C+]."""
     return torch.where(_is_own(logits, own), logits, torch.zeros_like(logits)).sum(1)
 
 
 def with_own_changed(logits: Tensor, own: Tensor, change: Tensor) -> Tensor:
-    """The logits [N, C+] with change [N] added to each row's own class; a change of 0 leaves every bit alone."""
+    """Return the logits [N, C+] with change [N] added to each row's class; a change of 0 keeps every bit."""
     return torch.where(_is_own(logits, own), logits + change.unsqueeze(1), logits)
 
 

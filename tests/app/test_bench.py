@@ -187,11 +187,11 @@ def test_a_run_that_needs_a_second_look_is_told():
         seconds=2.0,
         together=4,
         members=(),
-        notes=("a temperature of 20 lies at the bound of its search",),
+        notes=("a temperature of 20 lies at the bound of the search",),
     )
     said = told(SimpleNamespace(record=record, row="full"))
     assert "DIVERGED, the best epoch before is kept" in said
-    assert "a temperature of 20 lies at the bound of its search" in said
+    assert "a temperature of 20 lies at the bound of the search" in said
     assert "2.0 s for 4 heads together" in said
 
 

@@ -90,5 +90,7 @@ def test_perfect_calibration_rows_are_told_by_train(frostbench, imported, tmp_pa
     imported()
     said = train(frostbench, tmp_path, "--set", "posthoc.calibration.kind=temperature")
     assert said.status == 0, said.err
-    assert "calibration rows are classified right, so they set no limit to how sure a temperature of" in said.out
-    assert "calibration rows are classified right" in (tmp_path / "head" / "card.json").read_text()
+    assert (
+        "calibration rows are classified correctly, so nothing limits the confidence that a temperature of" in said.out
+    )
+    assert "calibration rows are classified correctly" in (tmp_path / "head" / "card.json").read_text()

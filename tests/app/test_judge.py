@@ -140,7 +140,7 @@ def reads(monkeypatch):
         found.append(str(path))
         return "0" * 64
 
-    monkeypatch.setattr("frostbench.heads.stepped.text_weights.file_sha256", hashed)
+    monkeypatch.setattr("frostbench.heads.file_hash.file_sha256", hashed)
     return found
 
 

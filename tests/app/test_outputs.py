@@ -155,11 +155,11 @@ def test_only_a_bundle_is_removed(bundle, tmp_path):
         if content:
             (place / content).parent.mkdir(exist_ok=True)
             (place / content).write_text("mine")
-        with pytest.raises(BundleError, match="only a bundle is replaced"):
+        with pytest.raises(BundleError, match="Only a bundle can be replaced"):
             remove(place)
     assert (tmp_path / "winner/notes.txt").read_text() == "mine"
     (tmp_path / "link").symlink_to(bundle)
-    with pytest.raises(BundleError, match="only a bundle is replaced"):
+    with pytest.raises(BundleError, match="Only a bundle can be replaced"):
         remove(tmp_path / "link")
     assert load(bundle)
 

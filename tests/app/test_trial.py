@@ -159,7 +159,7 @@ def test_a_head_that_is_a_plugin_is_tried_only_where_its_file_was_named(cache, p
     ran.unlink()
     keys = {int(row.seed): row.key for row in read_records(store).itertuples()}
     image = next((photos / "digit 8").iterdir())
-    with pytest.raises(ValueError, match="runs only where its file is named"):
+    with pytest.raises(ValueError, match="runs only if you name its file"):
         try_image(image, image.name, store, keys, "cpu")
     assert not ran.exists()
     assert len(try_image(image, image.name, store, keys, "cpu", (file,)).class_names) == 3

@@ -161,20 +161,20 @@ def test_rows_that_are_not_finite_are_not_classified(arrays, spec, value):
     wrong = x.copy()
     wrong[[7, 30], 2] = value
     for predict in (head.predict, head.predict_proba):
-        with pytest.raises(ValueError, match="2 of 90 rows hold NaN or infinity, the first is row 7"):
+        with pytest.raises(ValueError, match="2 of 90 rows hold NaN or infinity, first row 7"):
             predict(wrong)
 
 
 def test_other_shapes_are_refused_in_words(arrays, tmp_path):
     x, labels = arrays
     head = fit(x, labels, SOLVED)
-    with pytest.raises(ValueError, match=r"trained on 5 dimensions, however:.*4"):
+    with pytest.raises(ValueError, match=r"trained on 5 dimensions, got .*4"):
         head.predict(x[:, :4])
-    with pytest.raises(ValueError, match=r"\[5\] came. Pass x\[None\] for one vector"):
+    with pytest.raises(ValueError, match=r"\[5\]\}. Pass x\[None\] for a single vector"):
         head.predict(x[0])
     with pytest.raises(ValueError, match=r"arrays \[N, D\] with the same rows"):
         head.predict(x[None])
-    with pytest.raises(ValueError, match="came not among"):
+    with pytest.raises(ValueError, match="are missing among"):
         head.predict({"other": x})
     assert head.predict_proba(x[:0]).shape == (0, 3)
     save(head.head, tmp_path / "bundle")
@@ -242,13 +242,13 @@ def test_a_temperature_without_an_optimum_is_told_by_fit_and_compare(arrays):
     # Of a refitted head its own temperature is told, and not that of the run before.
     for refit in (True, False):
         head = fit(x, labels, spec, refit=refit)
-        (told,) = [warning for warning in head.warnings if "calibration rows are classified right" in warning]
+        (told,) = [warning for warning in head.warnings if "calibration rows are classified correctly" in warning]
         assert told in str(head)
-        assert f"a temperature of {head.head.temperature:.3g} makes" in told
+        assert f"a temperature of {head.head.temperature:.3g} gives" in told
     found = compare(x, labels, {"solved": spec, "plain": {"posthoc.calibration.kind": "none"}}, seeds=(0, 1))
-    (note,) = [note for note in found.comparison.notes if "calibration rows are classified right" in note]
+    (note,) = [note for note in found.comparison.notes if "calibration rows are classified correctly" in note]
     assert note == f"solved, seed 0, 1: {told}."
-    assert "set no limit to how sure a temperature of 0." in told
+    assert "nothing limits the confidence that a temperature of 0." in told
     assert str(found).count(note) == 1
     assert all(str(found).count(warning) == 1 for warning in found.warnings)
     generator = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The answers of classifiers about themselves, against what they do."""
+"""Properties of classifiers, compared with their behaviour."""
 
 from dataclasses import replace
 from typing import get_args
@@ -28,7 +28,7 @@ def some_rows():
 
 
 def by_class(rows):
-    """The rows with classes of very different weight."""
+    """The rows with very different class weights."""
     weight = torch.tensor([1.0, 2, 4, 8, 16], dtype=torch.float64)[rows.labels]
     return replace(rows, weight=weight / weight.mean())
 
@@ -46,7 +46,7 @@ def test_a_kind_is_either_built_or_fitted(kind):
             classifier.fit(some_rows())
     else:
         assert classifier.is_closed_form
-        with pytest.raises(TypeError, match="is fitted to rows; it cannot be built without them"):
+        with pytest.raises(TypeError, match="is fitted to rows and cannot be built without them"):
             classifier.build(DIM, CLASSES, seeded())
 
 
@@ -61,12 +61,12 @@ def test_no_logit_of_a_cosine_exceeds_its_bound(kind, classes):
     assert kind(scale=3.0).logit_bound == 3
 
 
-def test_the_other_kinds_bound_no_logit():
+def test_the_other_kinds_have_no_logit_bound():
     assert {kind().logit_bound for kind in (*STEPPED, *get_args(Closed)) if not kind.is_cosine} == {float("inf")}
 
 
 @pytest.mark.parametrize("kind", named([kind for kind in STEPPED if kind.sets_margin]))
-def test_a_margin_lowers_the_own_logit_and_a_margin_of_zero_does_not(kind):
+def test_a_margin_lowers_the_logit_of_the_true_class_and_a_zero_margin_does_not(kind):
     name = "max_margin" if "max_margin" in kind.model_fields else "margin"
     logits, own, counts = 3 * torch.eye(CLASSES), torch.arange(CLASSES), torch.tensor([40, 20, 10, 6, 4])
     with_margin, without = kind(), kind(**{name: 0})
@@ -79,7 +79,7 @@ def test_a_margin_lowers_the_own_logit_and_a_margin_of_zero_does_not(kind):
 
 
 @pytest.mark.parametrize("kind", named(FITTED))
-def test_a_prior_is_carried_by_those_that_know_it(kind):
+def test_logits_carry_a_prior_if_the_classifier_knows_it(kind):
     log_prior = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).log()
     is_uniform = torch.allclose(kind().carried(log_prior).exp(), torch.full((3,), 1 / 3, dtype=torch.float64))
     assert kind().knows_prior == (not is_uniform)
@@ -94,7 +94,7 @@ CHOICES = [
 @pytest.mark.parametrize(
     ("kind", "options"), [pytest.param(*each, id=f"{each[0].__name__} {each[1]}") for each in CHOICES]
 )
-def test_class_weights_change_those_that_say_so(kind, options):
+def test_class_weights_change_classifiers_with_weighs_classes(kind, options):
     classifier, rows = kind(**options), some_rows()
     x = torch.randn(30, DIM, generator=seeded(3))
     plain, weighted = (classifier.fit(each)(x) for each in (rows, by_class(rows)))

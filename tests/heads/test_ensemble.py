@@ -81,7 +81,7 @@ def test_the_order_of_members_does_not_matter():
 
 
 def test_a_prior_is_applied_in_each_member():
-    """Members that carry (1/2, 1/4, 1/4) and (1/4, 1/4, 1/2) under the prior (1/5, 2/5, 2/5)."""
+    """Members with priors (1/2, 1/4, 1/4) and (1/4, 1/4, 1/2), moved to the prior (1/5, 2/5, 2/5)."""
     heads = head_of(log(*ONE), counts=(2, 1, 1)), head_of(log(*TWO), counts=(1, 1, 2))
     moved = []
     for shares, carried in ((ONE, (0.5, 0.25, 0.25)), (TWO, (0.25, 0.25, 0.5))):
@@ -92,13 +92,13 @@ def test_a_prior_is_applied_in_each_member():
     assert found.exp()[0].tolist() == pytest.approx(wanted, abs=1e-6)
 
 
-def test_a_class_that_one_member_lacks_has_the_share_of_the_other():
+def test_a_class_without_rows_in_one_member_gets_the_share_of_the_other():
     lacking = head_of([math.log(0.25), 5.0, math.log(0.75)], counts=(3, 0, 1))
     ensemble = Ensemble((lacking, head_of(log(*TWO), counts=(5, 2, 2))))
     assert ensemble.log_probabilities(X).exp()[0].tolist() == pytest.approx([0.175, 0.15, 0.675], abs=1e-7)
     assert ensemble.counts.tolist() == [5, 2, 2]
     assert ensemble.uniform_prior().tolist() == pytest.approx([1 / 3] * 3)
-    # Under it the first says 0.25 * 2 : 0.75 * 2/3 over what it knows, by its own prior of 3/4 and 1/4.
+    # For it the first member has odds 0.25 * 2 : 0.75 * 2/3 over its classes, with its prior of 3/4 and 1/4.
     odds = [0.25 * 0.5 / 0.75, 0.75 * 0.5 / 0.25]
     other = [0.1 * 9 / 5, 0.3 * 9 / 2, 0.6 * 9 / 2]
     wanted = [(odds[0] / sum(odds) + other[0] / sum(other)) / 2, other[1] / sum(other) / 2]
@@ -109,32 +109,32 @@ def test_a_class_that_one_member_lacks_has_the_share_of_the_other():
     assert nobody.uniform_prior().tolist() == [0.5, 0, 0.5]
 
 
-def test_columns_are_those_of_all_members_and_their_recipes_are_checked():
+def test_columns_of_all_members_are_read_and_their_recipes_checked():
     ensemble = Ensemble((head_of(log(*ONE)), head_of(log(*TWO), "b", recipe="77c1"), head_of(log(*THREE))))
     assert ensemble.columns == ("a", "b")
     assert {name: recipe["hash"] for name, recipe in ensemble.recipes.items()} == {"a": "3f9a", "b": "77c1"}
     ensemble.check_recipes(ensemble.recipes)
-    with pytest.raises(ValueError, match="this head was trained on column 'b' of recipe 77c1"):
+    with pytest.raises(ValueError, match="This head was trained on column 'b' of recipe 77c1"):
         ensemble.check_recipes({"a": {"hash": "3f9a"}, "b": {"hash": "other"}})
-    with pytest.raises(ValueError, match=r"\['b'\] came not among \['a'\]"):
+    with pytest.raises(ValueError, match=r"\['b'\] are missing among \['a'\]"):
         ensemble.log_probabilities({"a": X["a"]})
 
 
 @pytest.mark.parametrize(
-    ("members", "told"),
+    ("members", "message"),
     [
-        ((head_of(log(*ONE)),), "has two members or more, however: 1 came"),
-        ((head_of(log(*ONE)), head_of(log(0.5, 0.5), counts=(1, 1))), r"member 2 lacks \['cedar'\] and has \[\]"),
+        ((head_of(log(*ONE)),), "needs at least two members, got 1"),
+        ((head_of(log(*ONE)), head_of(log(0.5, 0.5), counts=(1, 1))), r"member 2 lacks \['cedar'\] and also has \[\]"),
         ((head_of(log(*ONE)), replace(head_of(log(*TWO)), class_names=NAMES[::-1])), "member 2 has another order"),
         (
             (head_of(log(*ONE)), head_of(log(*TWO), "b"), head_of(log(*TWO), recipe="77c1")),
-            "column 'a' of member 3 is of recipe 77c1 and that of members before it 3f9a",
+            "column 'a' has recipe 77c1 in member 3 and 3f9a in earlier members",
         ),
-        ((head_of(log(*ONE)), replace(head_of(log(*TWO)), recipes={})), "member 2 is of recipe None"),
+        ((head_of(log(*ONE)), replace(head_of(log(*TWO)), recipes={})), "has recipe None in member 2"),
     ],
 )
-def test_heads_that_are_no_ensemble_are_refused(members, told):
-    with pytest.raises(ValueError, match=told):
+def test_heads_that_form_no_ensemble_are_rejected(members, message):
+    with pytest.raises(ValueError, match=message):
         Ensemble(members)
 
 
@@ -159,7 +159,7 @@ def test_a_loaded_ensemble_predicts_the_same(tmp_path):
     assert (card["class_names"], card["columns"], card["format_version"]) == (list(NAMES), ["a", "b"], 2)
     saved(tmp_path / "plain", canary=False)
     assert load(tmp_path / "plain").canary is None
-    with pytest.raises(BundleError, match=r"one head is needed here, however: .* holds an ensemble"):
+    with pytest.raises(BundleError, match=r"A single head is required, but .* holds an ensemble"):
         load_head(tmp_path / "bundle")
 
 
@@ -201,22 +201,22 @@ def change_card(**changes):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
-        (tensors_of_another, r"head\.safetensors of .*member-1 is none: it has .*so it was changed"),
-        (linked_member, r"member-1 of .* is a link"),
-        (edited, r"ensemble\.json of .* was changed"),
-        (another_member, r"member-1/card\.json of .* was changed"),
-        (lambda folder: (folder / "bundle" / "member-0" / "card.json").unlink(), "member-0/card.json .*cannot be read"),
+        (tensors_of_another, r"head\.safetensors in .*member-1 is not one: it has .*so it was changed"),
+        (linked_member, r"member-1 in .* is a link"),
+        (edited, r"ensemble\.json in .* was modified"),
+        (another_member, r"member-1/card\.json in .* was modified"),
+        (lambda folder: (folder / "bundle" / "member-0" / "card.json").unlink(), "member-0/card.json .*is missing"),
         (lambda folder: (folder / "bundle" / "ensemble.json").write_text("{"), r"ensemble\.json must be as"),
         (change_card(format_version=7), "has format 7"),
-        (change_card(class_names=["ash", "beech"]), r"must fit ensemble\.json"),
+        (change_card(class_names=["ash", "beech"]), r"must match ensemble\.json"),
         (change_card(members={"member-0": "0" * 64}), r"ensemble\.json must be as"),
         (change_card(members={"../member-0": "0" * 64, "member-1": "0"}), r"ensemble\.json must be as"),
     ],
 )
-def test_a_spoiled_ensemble_is_refused_in_words(tmp_path, spoil, told):
+def test_a_spoiled_ensemble_is_rejected(tmp_path, spoil, message):
     saved(tmp_path / "bundle")
     spoil(tmp_path)
-    with pytest.raises(BundleError, match=told):
+    with pytest.raises(BundleError, match=message):
         load(tmp_path / "bundle")

@@ -17,7 +17,7 @@ class Tree(Spec):
     name: str = "a"
 
 
-def test_fields_at_their_default_are_left_out_and_order_of_keys_is_no_matter():
+def test_default_fields_are_omitted_and_the_order_of_keys_does_not_matter():
     assert canonical(Tree()) == {}
     assert canonical(Tree.model_validate({"name": "b", "leaf": {"rate": 1}})) == {
         "leaf": {"kind": "leaf", "rate": 1.0},
@@ -25,17 +25,17 @@ def test_fields_at_their_default_are_left_out_and_order_of_keys_is_no_matter():
     }
 
 
-def test_kind_is_always_shown_in_lists():
+def test_kind_is_always_kept_in_lists():
     assert canonical(Tree(many=(Leaf(),))) == {"many": [{"kind": "leaf"}]}
 
 
-def test_a_raised_version_shows_even_where_everything_is_at_its_default(monkeypatch):
+def test_a_raised_version_is_kept_even_at_defaults(monkeypatch):
     monkeypatch.setattr(Leaf, "spec_version", 2)
     assert canonical(Tree()) == {"leaf": {"kind": "leaf", "spec_version": 2}}
 
 
 @pytest.mark.parametrize("tree", [{"nmae": "b"}, {"leaf": {"rate": float("nan")}}, {"leaf": {"kind": "other"}}])
-def test_unknown_fields_nan_and_wrong_kinds_are_refused(tree):
+def test_unknown_fields_nan_and_wrong_kinds_are_rejected(tree):
     with pytest.raises(ValidationError):
         Tree.model_validate(tree)
 

@@ -1,4 +1,4 @@
-"""Options are named by the titles of their fields, wherever the kinds of a path lead."""
+"""Titles of options by path, through every kind."""
 
 import pytest
 
@@ -28,13 +28,13 @@ def test_a_path_has_the_title_of_its_option(path, label):
     assert label_of(RunSpec, path) == label
 
 
-def test_settings_say_which_kind_is_meant():
+def test_settings_select_the_kind():
     tree = {"head": {"classifier": {"kind": "arcface", "scale": 30}}}
     assert label_of(RunSpec, "head.classifier.scale", tree) == "ArcFace scale"
     assert label_of(RunSpec, "head.classifier.k", tree) == "head.classifier.k"
 
 
-def test_messages_write_no_kinds():
+def test_messages_omit_kinds():
     assert named(RunSpec, "train.optim<sgd>.lr") == "Learning rate (train.optim.lr)"
     assert named(RunSpec, "train.loss.gone") == "train.loss.gone"
 

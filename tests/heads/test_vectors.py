@@ -1,4 +1,4 @@
-"""What a head is given to predict: every kind of head refuses rows that are no numbers, and names the first."""
+"""Vectors to predict from: every kind of head rejects rows that are not finite, and names the first."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from frostbench.heads.vectors import finite_rows
 
 NAMES = ("ash", "beech", "cedar")
 POOL = {"body": {"kind": "attention_pool", "heads": 2}}
-TOLD = "1 of 4 rows hold NaN or infinity, the first is row 2"
+MESSAGE = "1 of 4 rows hold NaN or infinity, first row 2"
 
 
 def head_of(tree=(), columns=("a",), dim=4, views=()):
@@ -40,7 +40,7 @@ def broken(x, value):
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("kind", ["linear", "cosine", "ensemble", "tokens", "views", "columns", "bundle"])
-def test_every_head_refuses_rows_that_are_not_finite(kind, value, tmp_path):
+def test_every_head_rejects_rows_that_are_not_finite(kind, value, tmp_path):
     x = torch.rand(4, 4)
     head, good, bad = head_of(), {"a": x}, {"a": broken(x, value)}
     if kind == "cosine":
@@ -62,28 +62,28 @@ def test_every_head_refuses_rows_that_are_not_finite(kind, value, tmp_path):
         head = load(tmp_path / "bundle").head
     assert head.log_probabilities(good).isfinite().all()
     for predict in (head.logits, head.log_probabilities):
-        with pytest.raises(ValueError, match=TOLD):
+        with pytest.raises(ValueError, match=MESSAGE):
             predict(bad)
 
 
 @pytest.mark.parametrize(
-    ("vectors", "told"),
+    ("vectors", "message"),
     [
-        ({"a": torch.ones(3, 5)}, r"trained on 4 dimensions, however: \{'a': \[3, 5\]\} came"),
-        ({"a": torch.ones(4)}, r"Pass x\[None\] for one vector"),
-        ({"a": torch.ones(3, 2, 4)}, r"arrays \[N, D\] with the same rows, however: \{'a': \[3, 2, 4\]\}"),
-        ({"b": torch.ones(3, 4)}, r"\['a'\] came not among \['b'\]"),
+        ({"a": torch.ones(3, 5)}, r"trained on 4 dimensions, got \{'a': \[3, 5\]\}"),
+        ({"a": torch.ones(4)}, r"Pass x\[None\] for a single vector"),
+        ({"a": torch.ones(3, 2, 4)}, r"arrays \[N, D\] with the same rows, got \{'a': \[3, 2, 4\]\}"),
+        ({"b": torch.ones(3, 4)}, r"\['a'\] are missing among \['b'\]"),
     ],
 )
-def test_other_vectors_than_those_of_training_are_refused(vectors, told):
-    with pytest.raises(ValueError, match=told):
+def test_other_vectors_than_those_of_training_are_rejected(vectors, message):
+    with pytest.raises(ValueError, match=message):
         head_of().log_probabilities(vectors)
 
 
 def test_tokens_and_columns_are_checked_as_well():
     with pytest.raises(ValueError, match=r"arrays \[N, T, D\] of tokens with the same rows"):
         head_of(POOL).log_probabilities({"a": torch.ones(3, 4)})
-    with pytest.raises(ValueError, match=r"with the same rows, however: \{'a': \[3, 2\], 'b': \[2, 2\]\}"):
+    with pytest.raises(ValueError, match=r"with the same rows, got \{'a': \[3, 2\], 'b': \[2, 2\]\}"):
         head_of(columns=("a", "b")).log_probabilities({"a": torch.ones(3, 2), "b": torch.ones(2, 2)})
 
 
@@ -100,5 +100,5 @@ def test_other_number_types_and_arrays_are_read():
     for kind in (np.float16, ">f4", np.longdouble, np.int8):
         assert torch.equal(head.logits({"a": x.numpy().astype(kind)}), wanted)
     for other in (x.numpy().astype(str), x.to(torch.complex64), x.numpy().astype(complex)):
-        with pytest.raises(ValueError, match="vectors of real numbers, however: column 'a' holds"):
+        with pytest.raises(ValueError, match="vectors of real numbers, but column 'a' holds"):
             head.logits({"a": other})

@@ -1,14 +1,14 @@
-"""A user's loss or loss method from a plugin file, used in place of the point loss."""
+"""A user-defined loss or method from a plugin file, in place of the point loss."""
 
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import ClassVar, Literal, Protocol, cast
 
 import torch
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue
 from torch import Tensor
 
-from frostbench.heads.plugin_files import PluginError, has_method, not_stackable, plugin, stackable
-from frostbench.heads.spec import FILE, Spec, Tier
-from frostbench.heads.stepped.text_weights import with_file_hash
+from frostbench.heads.plugin_files import PluginError, has_method, not_stackable
+from frostbench.heads.plugin_spec import PluginSpec
+from frostbench.heads.spec import FILE, Spec
 from frostbench.training.losses.cross_entropy import CrossEntropy
 from frostbench.training.losses.method import LossMethod
 from frostbench.training.losses.scores import PointLoss, Scores, Targets
@@ -16,45 +16,32 @@ from frostbench.training.losses.trial import try_part
 
 
 class Plugin(Protocol):
-    """A plain loss from a plugin file; the rows of its targets [N, C+] sum to 1."""
+    """Interface of a plugin's loss: loss [N] of scores [N, C+] against targets [N, C+] whose rows sum to 1."""
 
     def __call__(self, scores: Scores, targets: Tensor) -> Tensor:
-        """Return the loss [N] of scores [N, C+] against targets."""
+        """Return the loss [N]."""
         ...
 
 
-class ExternalLoss(LossMethod):
-    """A loss per sample, or a complete method, from a Python file as described in docs/plugins.md.
+class ExternalLoss(PluginSpec, LossMethod):
+    """A loss of one sample, or a full method, from a Python file; docs/plugins.md describes such a file.
 
-    The file is run when training begins, not when this spec is parsed; a trained head does not need it.
+    The file is run when training begins, but not when this spec is read; a trained head does not need it.
     """
 
-    tier: ClassVar[Tier] = "experimental"
+    methods: ClassVar[tuple[str, ...]] = ("__call__", "part")
     kind: Literal["external"] = "external"
     file: str = Field(default="", max_length=1000, json_schema_extra=FILE, title="Plugin loss: file")
-    """Path of the .py file, relative to the current directory."""
+    """Path to the .py file, relative to the current directory."""
     name: str = Field(default="", max_length=200, title="Plugin loss: class")
-    """Class in that file: a frostbench.heads.spec.Spec that is called with scores and targets."""
+    """Name of the class in that file: a frostbench.heads.spec.Spec that is called with scores and targets."""
     sha256: str = Field(default="", max_length=64, title="Plugin loss: SHA-256 of the file")
     """SHA-256 of the file; if empty, it is computed from the file."""
     options: dict[str, JsonValue] = Field(default_factory=dict, max_length=100, title="Plugin loss: options")
-    """Options of the class, which the class validates."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _note_the_hash(cls, tree: Any) -> Any:
-        return with_file_hash(tree)
-
-    def inner(self) -> Spec:
-        """Return the plugin's own spec.
-
-        Raises:
-            PluginError: the file or the class cannot be loaded, or the class rejects its options.
-        """
-        return plugin(self.file, self.sha256, self.name, self.options, "__call__", "part")
+    """Options of the plugin's class, which checks them."""
 
     def resolved(self) -> LossMethod:
-        """Return the plugin's method, or this spec if the plugin is a plain callable.
+        """Return the plugin's method if it is one, else this spec, which calls the plugin.
 
         Raises:
             PluginError: as `inner`.
@@ -63,10 +50,10 @@ class ExternalLoss(LossMethod):
         return inner if isinstance(inner, LossMethod) else self
 
     def checked(self) -> Spec:
-        """Return the plugin's own spec after a trial on a few scores.
+        """Return the plugin's own spec, after a trial on a few scores.
 
         Raises:
-            PluginError: as `inner`; or the loss is not [N], or the plugin claims to stack and fails under vmap.
+            PluginError: as `inner`; or it does not return a loss [N], or claims to stack and fails under vmap.
         """
         inner = self.inner()
         logits = torch.linspace(-2, 2, 12, dtype=torch.float64).reshape(3, 4)
@@ -82,13 +69,8 @@ class ExternalLoss(LossMethod):
                 raise not_stackable(inner, error) from error
         return inner
 
-    @property
-    def stacks(self) -> bool:
-        """Whether heads with this loss can be trained as one stack."""
-        return stackable(self.inner())
-
     def check_solved(self) -> None:
-        """Check that the plugin has no part, because logistic regression takes no gradient steps.
+        """Reject logistic regression, which takes no gradient steps, if the plugin has a part.
 
         Raises:
             PluginError: as `inner`, or the plugin has a part.
@@ -96,17 +78,17 @@ class ExternalLoss(LossMethod):
         method = self.resolved()
         if method is not self and type(method).part is not LossMethod.part:
             raise PluginError(
-                f"a method with a part needs gradient steps, but {self.name} is used with logreg, which takes none. "
-                "Use head.classifier.kind=linear."
+                f"A method with a part needs gradient steps, but {self.name} was combined with logreg, which takes "
+                "none. Use head.classifier.kind=linear."
             )
 
     def __call__(self, scores: Scores, targets: Targets) -> Tensor:
-        """Return the plugin's loss [N] of scores [N, C+] against targets, or cross entropy for a method without one.
+        """Return the loss [N] of scores [N, C+] against targets: the plugin's, or cross entropy if it has none.
 
-        A plain callable receives dense targets [N, C+], a method receives `Targets`.
+        A plain callable gets the targets as [N, C+] with rows that sum to 1; a method gets them unchanged.
 
         Raises:
-            PluginError: as `inner`, or the plugin's loss is not [N].
+            PluginError: as `inner`, or the plugin does not return [N] values.
         """
         inner = self.inner()
         if isinstance(inner, LossMethod):
@@ -116,8 +98,8 @@ class ExternalLoss(LossMethod):
             loss = cast(Plugin, inner)(scores, targets.dense(scores.log_p))
         if loss.shape != targets.label_index.shape:
             raise PluginError(
-                f"a point loss must return one value per sample, [N], but {self.name} returned {list(loss.shape)} for "
-                f"{len(targets.label_index)} samples. Sum over the classes, and do not average over the samples."
+                f"A point loss must return one value per sample, [N], but {self.name} returns {list(loss.shape)} for "
+                f"{len(targets.label_index)} samples. Sum over the classes, but do not average over the samples."
             )
         return loss
 

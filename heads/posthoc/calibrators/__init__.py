@@ -1,1 +1,1 @@
-"""Calibrators: from logits to calibrated log-probabilities, one file per method; each is fitted to calibration rows."""
+"""Calibrators from logits to log-probabilities, fitted to calibration rows, with one file per method."""

@@ -1,4 +1,4 @@
-"""Matrix scaling of log-probabilities, known as Dirichlet calibration."""
+"""Matrix scaling of log-probabilities, also known as Dirichlet calibration."""
 
 from typing import Literal
 
@@ -14,48 +14,48 @@ MOST_CLASSES = 100
 
 
 class Matrix(Spec):
-    """A full matrix over the log-probabilities: softmax(W log p + b), with ODIR. The predicted class may change.
+    """A full matrix over the log-probabilities, softmax(W log p + b), with ODIR. The predicted class may change.
 
     Kull et al., "Beyond temperature scaling: obtaining well-calibrated multiclass probabilities with Dirichlet
     calibration", NeurIPS 2019, eq. 3 and section 3 (off-diagonal and intercept regularisation): the penalty is
     off_diagonal * mean over i != j of W_ij^2 + intercept * mean of b_i^2. A class without calibration rows keeps its
-    log-probability and adds nothing to the others.
+    log-probability and does not affect the others.
     """
 
     tier = "experimental"
 
     kind: Literal["matrix"] = "matrix"
     off_diagonal: float = Field(default=0.01, gt=0, le=1e6, title="Matrix scaling: off-diagonal penalty")
-    """Penalty on the weights off the diagonal, beside the mean likelihood of a row."""
+    """Penalty on off-diagonal weights, relative to the mean log-likelihood of a row."""
     intercept: float = Field(default=0.01, gt=0, le=1e6, title="Matrix scaling: intercept penalty")
-    """Penalty on the offsets, beside the mean likelihood of a row."""
+    """Penalty on the offsets, relative to the mean log-likelihood of a row."""
     size: Literal["checked", "any"] = Field(default="checked", title="Matrix scaling: size check")
-    """Whether fewer rows than classes squared, or more than 100 classes, are refused; any fits whatever comes."""
+    """Whether fewer rows than classes squared, or more than 100 classes, are rejected; any disables this check."""
 
     def check_size(self, rows: int, classes: int) -> None:
-        """Refuse a fit that has hardly more rows than numbers.
+        """Reject a fit with hardly more rows than parameters.
 
         Raises:
             ValueError: there are fewer rows than classes squared, or more than 100 classes.
         """
         if self.size == "checked" and (rows < classes**2 or classes > MOST_CLASSES):
             raise ValueError(
-                f"matrix calibration fits {classes * (classes + 1)} numbers for {classes} trained classes, to "
-                f"{classes**2} rows or more and {MOST_CLASSES} classes at most, however: {rows} rows came. Set "
+                f"Matrix calibration of {classes} trained classes fits {classes * (classes + 1)} numbers and needs at "
+                f"least {classes**2} rows and at most {MOST_CLASSES} classes, got {rows} rows. Set "
                 "posthoc.calibration.kind to temperature or vector, or posthoc.calibration.size to any."
             )
 
     def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:
-        """`w` [C, C] and `b` [C], by L-BFGS-B; no weight exceeds 20, which only rows without an optimum reach.
+        """Fit `w` [C, C] and `b` [C] by L-BFGS-B; weights are bounded by 20, reached only without an optimum.
 
         Raises:
-            ValueError: as `fit_temperature`.
+            ValueError: as in `fit_temperature`.
         """
         exact, share = checked(logits, labels, weight, "matrix calibration")
         free = with_rows(labels, share, exact.shape[1])
-        # Classes with rows come first, so that their part of every array is one slice.
+        # Classes with rows come first, so that they are one slice of every array.
         order = torch.cat([free.nonzero(), (~free).nonzero()]).squeeze(1)
-        log_p, places = exact.log_softmax(1)[:, order], order.argsort()[labels]
+        log_p, targets = exact.log_softmax(1)[:, order], order.argsort()[labels]
         lacking, count = log_p.isinf(), int(free.sum())
         log_p = log_p.masked_fill(lacking, 0.0)
         x, rest, off = log_p[:, :count].contiguous(), log_p[:, count:], 1 - torch.eye(count, dtype=torch.float64)
@@ -64,19 +64,19 @@ class Matrix(Spec):
         def objective(flat: Tensor) -> tuple[Tensor, Tensor]:
             w, b = flat[: count**2].view(count, count), flat[count**2 :]
             scores = torch.cat([x @ w.T + b, rest], 1).masked_fill_(lacking, -torch.inf)
-            value, slope = likelihood(scores, places, share)
-            own = slope[:, :count]
+            value, slope = likelihood(scores, targets, share)
+            slope = slope[:, :count]
             value = value + by_pair * (off * w).square().sum() + by_class * b.square().sum()
-            of_w = own.T @ x + 2 * by_pair * off * w
-            return value, torch.cat([of_w.flatten(), own.sum(0) + 2 * by_class * b])
+            of_w = slope.T @ x + 2 * by_pair * off * w
+            return value, torch.cat([of_w.flatten(), slope.sum(0) + 2 * by_class * b])
 
         start = torch.cat([torch.eye(count).flatten(), torch.zeros(count)]).double()
         bound = torch.cat([torch.full((count**2,), LARGEST), torch.full((count,), torch.inf)]).double()
-        found = minimum(objective, start, bound)
-        return _spread(found[: count**2].view(count, count), found[count**2 :], free)
+        flat = minimum(objective, start, bound)
+        return _spread(flat[: count**2].view(count, count), flat[count**2 :], free)
 
     def apply(self, logits: Tensor, numbers: Numbers) -> Tensor:
-        """Log-probabilities [N, C]; classes with logit -inf keep probability 0 and add nothing to the others."""
+        """Return log-probabilities [N, C]; classes with logit -inf keep probability 0 and do not affect the others."""
         log_p = logits.double().log_softmax(1)
         lacking = log_p.isinf()
         scores = log_p.masked_fill(lacking, 0.0) @ numbers["w"].T + numbers["b"]
@@ -84,9 +84,9 @@ class Matrix(Spec):
 
 
 def _spread(w: Tensor, b: Tensor, free: Tensor) -> Numbers:
-    """The matrix and offsets of all classes from those of the free ones."""
-    whole, offsets = torch.eye(len(free), dtype=torch.float64), torch.zeros(len(free), dtype=torch.float64)
-    places = free.nonzero().squeeze(1)
-    whole[places[:, None], places] = w
-    offsets[places] = b
-    return {"w": whole, "b": offsets}
+    """Expand the matrix and offsets of the free classes to all classes."""
+    matrix, offsets = torch.eye(len(free), dtype=torch.float64), torch.zeros(len(free), dtype=torch.float64)
+    index = free.nonzero().squeeze(1)
+    matrix[index[:, None], index] = w
+    offsets[index] = b
+    return {"w": matrix, "b": offsets}

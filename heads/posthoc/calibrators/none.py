@@ -9,14 +9,14 @@ from frostbench.heads.spec import Spec
 
 
 class NoCalibration(Spec):
-    """Leave the probabilities as the logits give them."""
+    """Use the probabilities of the logits unchanged."""
 
     kind: Literal["none"] = "none"
 
     def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:
-        """Nothing."""
+        """Fit nothing."""
         return {}
 
     def apply(self, logits: Tensor, numbers: Numbers) -> Tensor:
-        """Log-probabilities [N, C]."""
+        """Return log-probabilities [N, C]."""
         return logits.log_softmax(1)

@@ -1,4 +1,4 @@
-"""Minimising a smooth penalised likelihood, for the calibrators that have many numbers."""
+"""Minimisation of a smooth penalised likelihood, for calibrators with many parameters."""
 
 import math
 from collections.abc import Callable
@@ -7,24 +7,24 @@ import torch
 from torch import Tensor
 
 Objective = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Flat parameters [P] float64 to the value and the gradient [P]."""
+"""Maps flat parameters [P] float64 to the value and the gradient [P]."""
 LARGEST = 20.0
-"""Bound of every weight; rows that a class separates perfectly have no optimum within it."""
+"""Bound on every weight, reached if a class is perfectly separable and there is no optimum."""
 LARGEST_GRADIENT = 1e-5
 STARTS = 5
-"""How often the search begins anew where it stopped too early, as its line search may at a bound."""
+"""Maximum number of restarts after a premature stop, as can happen in the line search at a bound."""
 
 
 def minimum(objective: Objective, start: Tensor, bound: Tensor) -> Tensor:
-    """Parameters [P] with the least value, by L-BFGS-B in float64 with exact gradients.
+    """Return the parameters [P] with the smallest value, by L-BFGS-B in float64 with exact gradients.
 
     Args:
-        objective: value and gradient.
-        start: where to begin.
-        bound: [P] largest size of each parameter; infinite where there is none.
+        objective: returns value and gradient.
+        start: initial parameters.
+        bound: [P] bound on the absolute value of each parameter, or infinity.
 
     Raises:
-        ValueError: the gradient did not become small.
+        ValueError: the gradient does not become small enough.
     """
     from scipy.optimize import minimize
 
@@ -41,18 +41,18 @@ def minimum(objective: Objective, start: Tensor, bound: Tensor) -> Tensor:
         if slope < LARGEST_GRADIENT:
             return at
     raise ValueError(
-        f"a calibration must reach its optimum, however: after {steps} iterations the gradient is {slope:.1e}. Raise "
-        "its penalty, or set posthoc.calibration.kind to temperature."
+        f"A calibration must reach its optimum, but after {steps} iterations the gradient is {slope:.1e}. Raise its "
+        "penalty, or set posthoc.calibration.kind to temperature."
     )
 
 
 def likelihood(scores: Tensor, labels: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    """Weighted mean negative log-likelihood of scores [N, C], and its gradient [N, C].
+    """Return the weighted mean negative log-likelihood of scores [N, C], and its gradient [N, C].
 
     Args:
-        scores: -inf for classes that a row cannot have.
+        scores: -inf for impossible classes of a row.
         labels: [N].
-        share: [N] weights that sum to 1.
+        share: [N] weights with sum 1.
     """
     log_p = scores.log_softmax(1)
     own = log_p.gather(1, labels[:, None]).squeeze(1)

@@ -13,34 +13,33 @@ from frostbench.heads.spec import Spec
 class Temperature(Spec):
     """Divide the logits by one temperature, fitted to the likelihood of the calibration rows.
 
-    Guo et al., "On calibration of modern neural networks", ICML 2017, eq. 9. The predicted class stays.
+    Guo et al., "On calibration of modern neural networks", ICML 2017, eq. 9. The predicted class does not change.
     """
 
     kind: Literal["temperature"] = "temperature"
 
     def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:
-        """The temperature; see `fit_temperature`."""
+        """Fit the temperature; see `fit_temperature`."""
         return {"temperature": torch.tensor(fit_temperature(logits, labels, weight), dtype=torch.float64)}
 
     def apply(self, logits: Tensor, numbers: Numbers) -> Tensor:
-        """Log-probabilities [N, C]."""
+        """Return log-probabilities [N, C]."""
         return (logits / float(numbers["temperature"])).log_softmax(1)
 
 
 TEMPERATURE_RANGE = (1 / 20, 20.0)
-"""Bounds of the search; rows that are all right or all wrong have no optimum within them."""
+"""Bounds of the search; rows that are all classified correctly, or all wrongly, have no optimum within them."""
 
 
 def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None, spread: float | None = None) -> float:
-    """The temperature with the lowest weighted negative log-likelihood of logits [N, C] and labels [N].
+    """Return the temperature with the lowest weighted negative log-likelihood of logits [N, C] and labels [N].
 
-    With a spread, log T has a normal prior of mean 0 and that standard deviation, so that (log T / spread)² / 2 is
-    added to the sum over the rows: the most probable temperature.
+    With a spread, log T has a normal prior of mean 0 and that standard deviation, which adds (log T / spread)² / 2 to
+    the sum over the rows; the result is then the most probable temperature.
 
-    Brent's method on log T; the objective is convex in 1/T, so its minimum is the only one. Columns of -inf (absent
-    classes) are allowed as long as no label lies in them.
-
-    Where the likelihood does not depend on T, as with one class, T is 1.
+    Brent's method is applied to log T; the objective is convex in 1/T, so the minimum is unique. Columns of -inf
+    (absent classes) are allowed if no label lies in them. T is 1 if the likelihood does
+    not depend on it, as with one class.
 
     Raises:
         ValueError: there are no rows, a label has logit -inf, or a logit is NaN or +inf.
@@ -65,7 +64,7 @@ def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None
 
 
 def at_bound(temperature: float) -> bool:
-    """Whether a fitted temperature lies at a bound of the search, which means that its rows have no optimum.
+    """Return whether a temperature lies at a bound of the search, so that its rows have no optimum within it.
 
     >>> at_bound(0.05), at_bound(1.7), at_bound(19.9999)
     (True, False, True)

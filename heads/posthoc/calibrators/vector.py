@@ -12,25 +12,25 @@ from frostbench.heads.spec import Spec
 
 
 class Vector(Spec):
-    """A scale and an offset for each class: softmax(w * logits + b). The predicted class may change.
+    """A scale and an offset per class, softmax(w * logits + b). The predicted class may change.
 
-    Logits are known up to a constant in each row alone, so their mean over the row's classes is taken off first.
+    Logits are defined only up to a constant per row, so their mean over the row's classes is subtracted first.
     Guo et al., "On calibration of modern neural networks", ICML 2017, section 4.2, with a penalty that makes the
-    optimum the only one: strength * mean over classes of (w - 1)^2 + b^2. It also leaves b with mean 0, where all
-    classes have rows. A class without calibration rows keeps w = 1 and b = 0.
+    optimum unique: strength * mean over classes of (w - 1)^2 + b^2. It also gives b mean 0 if all classes have rows. A
+    class without calibration rows keeps w = 1 and b = 0.
     """
 
     tier = "experimental"
 
     kind: Literal["vector"] = "vector"
     strength: float = Field(default=0.01, gt=0, le=1e6, title="Vector scaling: penalty")
-    """Penalty on w - 1 and b, beside the mean likelihood of a row; a large one leaves the probabilities alone."""
+    """Penalty on w - 1 and b, relative to the mean log-likelihood of a row; a large one keeps the probabilities."""
 
     def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:
-        """Scale `w` and offset `b`, [C] each, by L-BFGS-B.
+        """Fit scale `w` and offset `b`, each [C], by L-BFGS-B.
 
         Raises:
-            ValueError: as `fit_temperature`.
+            ValueError: as in `fit_temperature`.
         """
         exact, share = checked(logits, labels, weight, "vector scaling")
         free = with_rows(labels, share, exact.shape[1])
@@ -49,14 +49,14 @@ class Vector(Spec):
         return {"w": w, "b": b}
 
     def apply(self, logits: Tensor, numbers: Numbers) -> Tensor:
-        """Log-probabilities [N, C]; classes with logit -inf keep probability 0."""
+        """Return log-probabilities [N, C]; classes with logit -inf keep probability 0."""
         x, lacking = _centred(logits.double())
         scores = numbers["w"] * x + numbers["b"]
         return scores.masked_fill(lacking, -torch.inf).log_softmax(1).to(logits.dtype)
 
 
 def _centred(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits [N, C] less the mean of each row, 0 for classes that it cannot have, and which these are [N, C]."""
+    """Return logits [N, C] minus their row mean, 0 for impossible classes, and a mask [N, C] of these."""
     lacking = logits.isinf()
     known = logits.masked_fill(lacking, 0.0)
     count = (~lacking).sum(1, keepdim=True).clamp(min=1)
@@ -64,7 +64,7 @@ def _centred(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _spread(flat: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
-    """Scale and offset [C] of all classes from those of the free ones."""
+    """Expand scale and offset of the free classes to all classes [C]."""
     w, b = torch.ones(len(free), dtype=torch.float64), torch.zeros(len(free), dtype=torch.float64)
     w[free], b[free] = flat.chunk(2)
     return w, b

@@ -1,4 +1,4 @@
-"""What a reader must know of a calibration before trusting it."""
+"""Warnings about a calibration whose rows have no optimum."""
 
 from frostbench.heads.posthoc.calibrators.auto import AutoTemperature
 from frostbench.heads.posthoc.calibrators.none import NoCalibration
@@ -9,32 +9,32 @@ from frostbench.heads.posthoc.spec import PosthocSpec
 INSTEAD = "Keep more rows for calibration, or set posthoc.calibration.kind=none"
 
 
-def told_of_calibration(spec: PosthocSpec, temperature: float, rows: Calibration | None) -> tuple[str, ...]:
-    """A sentence on a head's calibration, where its rows have no optimum.
+def calibration_warnings(spec: PosthocSpec, temperature: float, rows: Calibration | None) -> tuple[str, ...]:
+    """Return a warning about a head's calibration if its rows have no optimum.
 
-    Rows that are all classified right are the likelier, the surer the head is made. Rows that are no better than a
-    guess are so, the less sure it is made; and scores of another scale than probabilities have may have their optimum
-    outside of the search. An automatic temperature is bounded by its prior where all rows are right, but not there.
+    If all rows are classified correctly, more confidence is always more likely. If predictions are no better than
+    chance, less confidence is; and scores on another scale may have their optimum outside the search range. In the
+    first case the prior of an automatic temperature bounds it, in the others it does not.
 
     Args:
-        spec: what was asked for.
-        temperature: that was fitted; 1 where another calibration was.
-        rows: that it was fitted to.
+        spec: the configured post-hoc layers.
+        temperature: the fitted temperature, or 1 for another calibration.
+        rows: the rows of the fit.
     """
     kind = spec.calibration.kind
     if isinstance(spec.calibration, NoCalibration) or rows is None or len(rows.labels) == 0:
         return ()
-    is_one = isinstance(spec.calibration, Temperature | AutoTemperature)
-    fitted = f"a temperature of {temperature:.3g}" if is_one else f"{kind} calibration"
+    is_temperature = isinstance(spec.calibration, Temperature | AutoTemperature)
+    fitted = f"a temperature of {temperature:.3g}" if is_temperature else f"{kind} calibration"
     if not isinstance(spec.calibration, AutoTemperature) and (rows.logits.argmax(1) == rows.labels).all():
         return (
-            f"all {len(rows.labels)} calibration rows are classified right, so they set no limit to how sure {fitted} "
-            f"makes the head. {INSTEAD}",
+            f"all {len(rows.labels)} calibration rows are classified correctly, so nothing limits the confidence that "
+            f"{fitted} gives the head. {INSTEAD}",
         )
-    if is_one and at_bound(temperature):
-        why = "scores are very small" if temperature < 1 else "head is no better there than a guess"
+    if is_temperature and at_bound(temperature):
+        why = "scores are very small" if temperature < 1 else "head is no better than chance on them"
         return (
-            f"{fitted} lies at the bound of its search on {len(rows.labels)} calibration rows: the {why}, or the rows "
-            f"are labelled wrong. Look at the labels of these rows. {INSTEAD}",
+            f"{fitted} lies at the bound of the search on {len(rows.labels)} calibration rows: the {why}, or their "
+            f"labels are wrong. Check the labels of these rows. {INSTEAD}",
         )
     return ()

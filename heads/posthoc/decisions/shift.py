@@ -1,4 +1,4 @@
-"""A shift of single classes, by hand or for a wanted recall or precision."""
+"""Shifts of single classes in decisions, stated or fitted to a required recall or precision."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -13,18 +13,18 @@ ClassName = Annotated[str, Field(min_length=1, max_length=1000)]
 Target = Annotated[float, Field(gt=0, le=1)]
 Logit = Annotated[float, Field(ge=-50, le=50)]
 NUDGE = 1e-3
-"""How far beyond the last row that has to change a shift goes, where the next row is farther."""
+"""Maximum distance by which a shift goes beyond the last row that must change."""
 ROUNDS = 200
 
 
 class NoShift(Spec):
-    """Favour no class."""
+    """No shift: no class is favoured."""
 
     kind: Literal["none"] = "none"
 
 
 class GivenShift(Spec):
-    """Add stated numbers to the log-probabilities of some classes before the largest is taken."""
+    """Add given offsets to the log-probabilities of some classes before the largest is chosen."""
 
     tier = "experimental"
 
@@ -32,63 +32,63 @@ class GivenShift(Spec):
     logits: dict[ClassName, Logit] = Field(
         default_factory=dict, max_length=100_000, title="Decision shift: logits by class"
     )
-    """Logit added to each class by name, above 0 to predict it more often; classes that are not named get 0."""
+    """Offset added to each class's log-probability, by name; above 0 predicts it more often, unnamed classes get 0."""
 
 
 class WantedShift(Spec):
-    """Find the least shifts with which named classes have a wanted recall or precision on the calibration rows."""
+    """Find the smallest shifts that give named classes a required recall or precision on the calibration rows."""
 
     tier = "experimental"
 
     kind: Literal["wanted"] = "wanted"
     metric: Literal["recall", "precision"] = Field(default="recall", title="Decision shift: metric")
-    """Metric of the targets; recall can always be bought for one class, precision often cannot."""
+    """Metric of the targets; any recall of one class can be reached, a precision often cannot."""
     targets: dict[ClassName, Target] = Field(
         default_factory=dict, max_length=1000, title="Decision shift: targets by class"
     )
-    """Least value for each class by name; a class that has it already is not shifted."""
+    """Minimum value for each class by name; a class that already reaches it is not shifted."""
 
     def fit(self, scores: Tensor, labels: Tensor, weight: Tensor, names: Sequence[str]) -> Tensor:
-        """Shifts [C] float64 for scores [N, C], such as log-probabilities less log thresholds.
+        """Fit shifts [C] float64 for scores [N, C], such as log-probabilities minus log thresholds.
 
-        Classes take turns until all have their value.
+        Classes are adjusted in turn until all reach their target.
 
         Raises:
-            ValueError: a named class has no rows, or no shift gives all of them their value; the message says the best.
+            ValueError: a named class has no rows, or no shift reaches its target; the message states the best value.
         """
         exact = scores.double()
         shift = torch.zeros(scores.shape[1], dtype=torch.float64)
         for _ in range(ROUNDS):
             before = shift.clone()
             for name, target in self.targets.items():
-                own = names.index(name)
-                shift[own] += self._needed(name, target, exact + shift, labels, weight, own)
+                index = names.index(name)
+                shift[index] += self._needed(name, target, exact + shift, labels, weight, index)
             if torch.equal(before, shift):
                 return shift
         raise ValueError(
-            f"a shift gives each named class its {self.metric}, however: {len(self.targets)} classes take rows from "
-            "each other without end. Lower posthoc.shift.targets, or name fewer classes."
+            f"A shift must give each named class its {self.metric}, but {len(self.targets)} classes keep taking rows "
+            "from each other. Lower posthoc.shift.targets, or name fewer classes."
         )
 
     def _needed(self, name: str, target: float, scores: Tensor, labels: Tensor, weight: Tensor, own: int) -> float:
-        """The change of a class's shift that is nearest to 0 and reaches its target."""
+        """Return the smallest change of a class's shift that reaches its target."""
         if not (labels == own).any():
             raise ValueError(
-                f"the {self.metric} of a class is measured on its calibration rows, however: class {name!r} has none. "
-                "Take it out of posthoc.shift.targets, or give it rows in the split."
+                f"The {self.metric} of a class is measured on its calibration rows, but class {name!r} has none. "
+                "Remove it from posthoc.shift.targets, or give it rows in the split."
             )
-        places, values = _cuts(scores, labels, weight, own, self.metric)
+        changes, values = _cuts(scores, labels, weight, own, self.metric)
         reached = values >= target - 1e-9
         if not reached.any():
             raise ValueError(
-                f"a shift must reach the {self.metric} that is wanted, however: {target:g} came for class {name!r} and "
-                f"the best is {float(values.max()):.4f} on its calibration rows. Lower posthoc.shift.targets."
+                f"A shift must reach the required {self.metric}, but for class {name!r} it is {target:g} and the best "
+                f"value on its calibration rows is {float(values.max()):.4f}. Lower posthoc.shift.targets."
             )
-        return float(places[reached][places[reached].abs().argmin()])
+        return float(changes[reached][changes[reached].abs().argmin()])
 
 
 def _cuts(scores: Tensor, labels: Tensor, weight: Tensor, own: int, metric: str) -> tuple[Tensor, Tensor]:
-    """Every change of a class's shift that makes a difference, and the metric with each; first no change at all."""
+    """Return all changes of a class's shift that affect predictions, starting with 0, and the metric of each."""
     others = scores.clone()
     others[:, own] = -torch.inf
     best, rival = others.max(1)
@@ -99,9 +99,9 @@ def _cuts(scores: Tensor, labels: Tensor, weight: Tensor, own: int, metric: str)
     ahead, right, taken = needed[order], hit[order].cumsum(0), weight[order].cumsum(0)
     after = torch.cat([ahead[1:], ahead.new_full((1,), torch.inf)])
     is_cut = ahead.isfinite() & (after > ahead)
-    places = ahead + ((after - ahead) / 2).clamp(max=NUDGE)
+    changes = ahead + ((after - ahead) / 2).clamp(max=NUDGE)
     right, taken = right[is_cut], taken[is_cut]
     right = torch.cat([hit[present].sum()[None], right])
     taken = torch.cat([weight[present].sum()[None], taken])
     values = right / total if metric == "recall" else right / taken.clamp(min=torch.finfo(torch.float64).tiny)
-    return torch.cat([places.new_zeros(1), places[is_cut]]), values
+    return torch.cat([changes.new_zeros(1), changes[is_cut]]), values

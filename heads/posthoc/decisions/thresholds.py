@@ -1,4 +1,4 @@
-"""A threshold for each class, tuned for a metric."""
+"""Decision thresholds per class, tuned for a metric."""
 
 import math
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ class NoThresholds(Spec):
 
 
 class CoordinateAscent(Spec):
-    """Predict the class with the largest p / t, with thresholds t found class by class on the calibration rows.
+    """Predict the class with the largest p / t, with thresholds t tuned class by class on the calibration rows.
 
-    Each class in turn gets the threshold of 41 with the best metric while the others stay, the one nearest to 1 among
-    equals, until a pass changes nothing. Then log t of a class with n rows is multiplied by n / (n + shrink), so that
-    few rows move little. Dividing by t equals a free logit adjustment of each class.
+    Each class in turn gets the best of 41 thresholds for the metric while the others are fixed (ties go to the one
+    nearest to 1), until a pass changes nothing. Then log t of a class with n rows is multiplied by n / (n + shrink), so
+    that few rows have little effect. Dividing by t is equivalent to a free logit adjustment per class.
     """
 
     tier = "experimental"
@@ -33,19 +33,19 @@ class CoordinateAscent(Spec):
     metric: Literal["macro_f1_fg", "macro_f1", "balanced_accuracy", "accuracy"] = Field(
         default="macro_f1_fg", title="Decision thresholds: metric"
     )
-    """Metric that is raised; macro_f1_fg leaves background classes out of the mean."""
+    """Metric that is maximised; macro_f1_fg excludes background classes from the mean."""
     passes: int = Field(default=3, ge=1, le=20, title="Decision thresholds: maximum passes")
-    """Largest number of passes over all classes."""
+    """Maximum number of passes over all classes."""
     widest: float = Field(default=10.0, gt=1, le=1000, title="Decision thresholds: widest factor")
-    """Thresholds lie between 1 / widest and widest, at 41 points with equal ratios."""
+    """Range of the thresholds: from 1 / widest to widest, at 41 points with equal ratios."""
     shrink: float = Field(default=20.0, ge=0, le=1e6, title="Decision thresholds: shrinkage (rows)")
-    """Rows of a class at which its threshold goes half of the way, as a logarithm."""
+    """Number of rows at which a class's log threshold is halved; fewer rows shrink it more."""
 
     def fit(self, log_p: Tensor, labels: Tensor, weight: Tensor, background: Sequence[int] = ()) -> Tensor:
-        """Log thresholds [C] float64, from log-probabilities [N, C], labels [N] and weights [N].
+        """Fit log thresholds [C] float64 to log-probabilities [N, C], labels [N] and weights [N].
 
         Raises:
-            ValueError: no row belongs to a class that the metric counts.
+            ValueError: no row belongs to a class that the metric averages over.
         """
         exact, classes = log_p.double(), log_p.shape[1]
         step = 2 * math.log(self.widest) / (POINTS - 1)
@@ -56,7 +56,7 @@ class CoordinateAscent(Spec):
         log_t = torch.zeros(classes, dtype=torch.float64)
 
         def best(own: int) -> Tensor:
-            """The threshold with the best metric, the nearest to 1 among those better than the present."""
+            """Return the threshold with the best metric, the nearest to 1 among ties, or the current one."""
             tried = torch.cat([log_t[own, None], grid])
             values = _metric(self.metric, *_counts(exact, log_t, own, tried, labels, weight), support, counted)
             if values.max() <= values[0] + 1e-12:
@@ -75,14 +75,14 @@ class CoordinateAscent(Spec):
 
 
 def _counted(metric: str, support: Tensor, background: Sequence[int]) -> Tensor:
-    """[C] bool: classes that a metric averages over."""
+    """Return which classes a metric averages over, as bool [C]."""
     counted = support > 0
     if metric == "macro_f1_fg":
         counted[list(background)] = False
     if not counted.any():
         raise ValueError(
-            f"thresholds raise {metric} of the calibration rows, however: none of them belongs to a class that it "
-            "counts. Choose another posthoc.thresholds.metric, or a split with more calibration rows."
+            f"Thresholds maximise {metric} on the calibration rows, but none of them belongs to a class that it "
+            "averages over. Choose another posthoc.thresholds.metric, or a split with more calibration rows."
         )
     return counted
 
@@ -90,9 +90,10 @@ def _counted(metric: str, support: Tensor, background: Sequence[int]) -> Tensor:
 def _counts(
     log_p: Tensor, log_t: Tensor, own: int, tried: Tensor, labels: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Weight of rows that are right, and of those predicted, by class: [G, C] each for G thresholds of one class.
+    """Return the weight of correct and of predicted rows per class, each [G, C], for G thresholds of one class.
 
-    A row goes to the class or to the best of the others; sorting rows by their lead counts all thresholds at once.
+    A row is assigned to that class or to the best of the others; sorting rows by their lead counts all thresholds at
+    once.
     """
     classes, points = log_p.shape[1], len(tried)
     others = log_p - log_t
@@ -101,13 +102,13 @@ def _counts(
     lead = log_p[:, own] - rival_value
     lead = torch.where(log_p[:, own].isinf(), -torch.inf, lead)
     values, order = tried.sort()
-    # The class wins where its lead exceeds the threshold, and at a tie where it comes first.
+    # The class wins if its lead exceeds the threshold, or at a tie if it comes first.
     below = torch.searchsorted(values, lead)
     upto = torch.searchsorted(values, lead, right=True)
     bucket = torch.where(own < rival, upto, below)
 
     def moved(weights: Tensor) -> Tensor:
-        """[G, C] weight of rows that the class takes from each rival at each threshold."""
+        """Return the weight [G, C] of rows that the class takes from each rival at each threshold."""
         flat = torch.bincount(bucket * classes + rival, weights, minlength=(points + 1) * classes)
         return flat.view(points + 1, classes).flip(0).cumsum(0).flip(0)[1:]
 
@@ -122,7 +123,7 @@ def _counts(
 
 
 def _metric(name: str, right: Tensor, predicted: Tensor, support: Tensor, counted: Tensor) -> Tensor:
-    """The metric [G] of G candidates, over the counted classes."""
+    """Return the metric [G] of G candidates, over the counted classes."""
     if name == "accuracy":
         return right.sum(1) / support.sum()
     if name == "balanced_accuracy":

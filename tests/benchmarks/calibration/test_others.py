@@ -60,7 +60,7 @@ class TestOthers:
 
     def test_vectors_of_another_recipe_are_refused(self, toy, tmp_path):
         other = other_cache(tmp_path / "cache", model="another")
-        with pytest.raises(ValueError, match="this head was trained on column 'toy' of recipe"):
+        with pytest.raises(ValueError, match="This head was trained on column 'toy' of recipe"):
             calibration(toy, others=other, resamples=4)
 
 

@@ -192,7 +192,9 @@ def test_logits_are_averaged_over_the_image_and_its_views(place, bench):
     log_p = head.log_probabilities(vectors)
     labels = torch.from_numpy(table.labels[test])
     np.testing.assert_allclose(judged["log_p"], log_p.double().gather(1, labels[:, None])[:, 0], atol=1e-5)
-    with pytest.raises(ValueError, match=r"averages its logits over views, however: of view '[a-z]+#0' \['cls'\]"):
+    with pytest.raises(
+        ValueError, match=r"averages its logits over views, but \['cls'\] of view '[a-z]+#0' are missing"
+    ):
         head.logits({"cls": vectors["cls"]})
 
 
@@ -313,7 +315,7 @@ def test_members_that_see_other_views_by_a_name_make_no_ensemble(bench):
 
     head = head_of(bench, "averaged")
     other = {name: dict(how) | {"seed": 7} for name, how in head.views.items()}
-    with pytest.raises(ValueError, match="see one and the same view by a name"):
+    with pytest.raises(ValueError, match="must agree on views with the same name"):
         Ensemble((head, replace(head, views=other)))
 
 

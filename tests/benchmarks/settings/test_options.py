@@ -8,9 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 from frostbench import embedcache, heads, training
-from frostbench.benchmarks.settings.options import bound, options, options_markdown, variants
+from frostbench.benchmarks.settings.options import bound, options, options_markdown
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.heads.spec import Spec
+from frostbench.heads.walk import walk
 from frostbench.training.run import RunSpec
 
 ROOTS = {"run": RunSpec, "bench": BenchSpec}
@@ -21,11 +22,7 @@ FORBIDDEN_CHOICES = {"on", "off", "yes", "no", "true", "false"}
 
 
 def reachable(spec_type: type[BaseModel]) -> set[type[BaseModel]]:
-    found = {spec_type}
-    for field in spec_type.model_fields.values():
-        for inner in variants(field.annotation):
-            found |= reachable(inner)
-    return found
+    return {spec_type, *(branch for node in walk(spec_type) for branch in node.branches)}
 
 
 def specs_in(package) -> set[type[Spec]]:

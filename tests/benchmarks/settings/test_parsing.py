@@ -57,7 +57,7 @@ class TestParse:
                 "Background classes (background.0): Input should be a valid string, however: False came. Put it",
             ),
             ("head.body=mlp", "Write head.body.kind=mlp."),
-            ("seed=true", "seed must be a number, and true and false are none"),
+            ("seed=true", "seed must be a number, got true"),
             ("train.optim.lr=true", "Optimiser (train.optim): lr must be a number"),
             ("seed", "an override has the form a.b=value, however: 'seed' came"),
             ("seed=[1", "the value of an override must be YAML"),

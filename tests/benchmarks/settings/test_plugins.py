@@ -91,13 +91,13 @@ def test_what_names_no_plugin_stays():
             ["my_loss.py"],
             "loss.point: gamma: there is no such option here",
         ),
-        ({"loss.point.kind": "my_head"}, ["my_head.py"], "has the method __call__ or part, however: MyHead"),
+        ({"loss.point.kind": "my_head"}, ["my_head.py"], "must have the method __call__ or part here, but MyHead"),
         ({"loss.point.kind": "my_loss"}, [], "Point (loss.point): Input tag 'my_loss'"),
-        ({}, ["gone.py"], "a plugin is a .py file, however: 'gone.py' is none"),
+        ({}, ["gone.py"], "A plugin must be a .py file, got 'gone.py'"),
         ({}, ["empty.py"], "empty.py has none. Write `kind: Literal"),
         ({}, ["taken.py"], "'plain' of taken.py is one of the library already. Rename it"),
         ({}, ["my_loss.py", "again.py"], "'my_loss' of again.py is one of my_loss.py already"),
-        ({"loss.point": {"kind": "external", "file": "gone.py", "name": "X"}}, [], "'gone.py' is none"),
+        ({"loss.point": {"kind": "external", "file": "gone.py", "name": "X"}}, [], "got 'gone.py', which is missing"),
     ],
 )
 def test_mistakes_are_told(files, changes, plugins, told):
@@ -190,7 +190,7 @@ def test_a_bundle_of_an_own_head_needs_its_file_and_one_of_an_own_loss_does_not(
     Path("elsewhere/renamed.py").write_text("raise RuntimeError('this must not run')")
     with pytest.raises(PluginError, match=r"elsewhere/renamed.py has another"):
         load(Path("head"), ["elsewhere/renamed.py"])
-    with pytest.raises(PluginError, match=r"'my_head.py' is none, seen from .*Put the file there"):
+    with pytest.raises(PluginError, match=r"'my_head.py', which is missing in .*Put the file there"):
         load(Path("head"), ["my_head.py"])
 
 

@@ -46,7 +46,7 @@ def test_the_mlp_is_residual():
     assert torch.allclose(more(x), wanted, atol=1e-12)
 
 
-def test_the_order_of_tokens_plays_no_part_and_one_token_is_mapped():
+def test_the_order_of_tokens_does_not_matter_and_one_token_is_mapped():
     ours, x = pool(), tokens()
     assert torch.allclose(ours(x), ours(x.flip(1)), atol=1e-12)
     assert torch.allclose(ours(x[:, :1]), ours.out(ours.value(x[:, 0])), atol=1e-12)
@@ -76,7 +76,7 @@ def test_state_round_trip():
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(ValueError, match=r"5 does not divide 12. Take one of \[1, 2, 3, 4, 6, 12\]"):
+    with pytest.raises(ValueError, match=r"token width 12, got 5. Choose one of \[1, 2, 3, 4, 6, 12\]"):
         AttentionPool(heads=5).build(12, generator())
 
 

@@ -7,7 +7,7 @@ from frostbench.heads.preprocess import Standardise
 
 
 def only_norm_and_gelu(order):
-    """A block whose linear layer changes nothing."""
+    """A block whose linear layer is the identity."""
     layer = torch.nn.Linear(4, 4)
     with torch.no_grad():
         layer.weight.copy_(torch.eye(4))
@@ -49,7 +49,7 @@ def test_dropout_acts_on_the_output_of_each_block_and_in_training_only():
 
 
 @pytest.mark.parametrize("spec", [Mlp(hidden=(6,), dropout=0), Identity()])
-def test_nothing_is_drawn_where_nothing_is_dropped(spec):
+def test_without_dropout_nothing_is_drawn(spec):
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
     assert spec.build(4, torch.Generator()).draw(8, generator, torch.float32) == ()

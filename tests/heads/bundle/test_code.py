@@ -1,4 +1,4 @@
-"""No code of a bundle runs, nor any that it names, unless the person at work names the file."""
+"""No code in a bundle, or named by it, runs unless the user names the file."""
 
 import hashlib
 import json
@@ -30,13 +30,13 @@ class Plain(Spec):
 
 @pytest.fixture
 def ran(tmp_path):
-    """A file that appears when the plugin in the bundle is run."""
+    """A file that the plugin in the bundle creates when it is run."""
     return tmp_path / "ran"
 
 
 @pytest.fixture
 def bundle(tmp_path, ran, monkeypatch):
-    """A bundle whose card was made to name a plugin file inside it."""
+    """A bundle whose card names a plugin file inside it."""
     monkeypatch.chdir(tmp_path)
     head = linear()
     save(head, tmp_path / "bundle")
@@ -60,7 +60,7 @@ def linear():
 
 
 def name_in_card(folder, sha256):
-    """Write a card that names the plugin, as whoever made the bundle could."""
+    """Write a card that names the plugin, as the creator of a bundle could."""
     card = json.loads((folder / "card.json").read_text())
     named = {"kind": "external", "file": "bundle/evil.py", "name": "Plain"}
     card["head"]["classifier"] = named if sha256 is None else named | {"sha256": sha256}
@@ -69,20 +69,20 @@ def name_in_card(folder, sha256):
 
 @pytest.mark.parametrize("sha256", [None, "", "0" * 63, "F" * 64, 5])
 @pytest.mark.parametrize("plugins", [(), ("bundle/evil.py",)])
-def test_a_file_without_its_hash_is_refused(bundle, ran, sha256, plugins):
+def test_a_file_without_its_hash_is_rejected(bundle, ran, sha256, plugins):
     name_in_card(bundle, sha256)
     for read in (load, load_head):
-        with pytest.raises(BundleError, match=r"named with its SHA-256, however: 'bundle/evil.py' came with"):
+        with pytest.raises(BundleError, match=r"with its SHA-256, got .* for 'bundle/evil.py'"):
             read(bundle, plugins)
     assert not ran.exists()
 
 
-def test_a_file_that_nobody_named_is_not_run(bundle, ran, tmp_path):
+def test_a_file_that_was_not_named_is_not_run(bundle, ran, tmp_path):
     other = tmp_path / "other.py"
     other.write_text(f"open({str(tmp_path / 'other ran')!r}, 'w').close()")
     for plugins in ((), [other]):
         for read in (load, load_head):
-            with pytest.raises(PluginError, match=r"runs only where its file is named.*bundle/evil.py"):
+            with pytest.raises(PluginError, match=r"runs only if you name its file.*bundle/evil.py"):
                 read(bundle, plugins)
     assert not ran.exists()
     assert not (tmp_path / "other ran").exists()
@@ -101,14 +101,14 @@ def test_a_file_that_is_not_needed_is_not_run(tmp_path, ran):
     assert not ran.exists()
 
 
-def test_members_of_an_ensemble_run_nothing_either(bundle, ran, tmp_path):
+def test_members_of_an_ensemble_run_no_code_either(bundle, ran, tmp_path):
     save(Ensemble((linear(), replace(linear(), facts={"n": 2}))), tmp_path / "two")
     for file in ("evil.py", "card.json"):
         shutil.copy(bundle / file, tmp_path / "two" / "member-1" / file)
     card = json.loads((tmp_path / "two" / "ensemble.json").read_text())
     card["members"]["member-1"] = hashlib.sha256((bundle / "card.json").read_bytes()).hexdigest()
     (tmp_path / "two" / "ensemble.json").write_text(json.dumps(sealed(card)))
-    with pytest.raises(PluginError, match="runs only where its file is named"):
+    with pytest.raises(PluginError, match="runs only if you name its file"):
         load(tmp_path / "two")
     assert not ran.exists()
     load(tmp_path / "two", ["bundle/evil.py"])

@@ -65,7 +65,7 @@ def test_a_loaded_bundle_predicts_the_same(tmp_path, calibrated, body):
     assert bundle.canary.png == b"png"
 
 
-def test_the_card_can_be_read_by_people(tmp_path):
+def test_the_card_is_readable_json(tmp_path):
     save(some_head(), tmp_path / "bundle")
     card = json.loads((tmp_path / "bundle" / "card.json").read_text())
     assert card["class_names"] == ["a", "b", "c"]
@@ -86,15 +86,15 @@ def exported(folder):
     return folder
 
 
-def test_a_head_that_gives_other_logits_is_noticed_by_the_canary(tmp_path, monkeypatch):
+def test_the_canary_detects_changed_logits(tmp_path, monkeypatch):
     folder = exported(tmp_path / "bundle")
     monkeypatch.setattr("frostbench.heads.head.Head.forward", lambda self, x: self.classifier(self.hidden(x)) + 1)
-    with pytest.raises(BundleError, match="must give the logits it was exported with"):
+    with pytest.raises(BundleError, match="must reproduce the logits of its export"):
         load(folder)
 
 
 def change_card(**changes):
-    """As someone would who writes the card's digest anew."""
+    """Edit the card and recompute its digest."""
 
     def change(folder):
         path = folder / "card.json"
@@ -110,11 +110,11 @@ def flip_a_byte(folder):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
-        (flip_a_byte, r"head\.safetensors of .* was changed"),
-        (lambda folder: (folder / "canary.png").unlink(), r"canary\.png of .* cannot be read"),
-        (lambda folder: (folder / "head.safetensors").unlink(), r"head\.safetensors of .* cannot be read"),
+        (flip_a_byte, r"head\.safetensors in .* was modified"),
+        (lambda folder: (folder / "canary.png").unlink(), r"canary\.png in .* is missing"),
+        (lambda folder: (folder / "head.safetensors").unlink(), r"head\.safetensors in .* is missing"),
         (lambda folder: (folder / "card.json").write_text("{"), r"card\.json must be as"),
         (lambda folder: (folder / "card.json").write_text("[]"), "holds no JSON object"),
         (lambda folder: (folder / "card.json").write_text("[" * 100_000), "is nested too deeply"),
@@ -123,18 +123,18 @@ def flip_a_byte(folder):
         (change_card(sha256={"head.safetensors": "0" * 64, "/dev/zero": "0" * 64}), r"card\.json must be as"),
         (change_card(sha256={"../other": "0" * 64}), r"card\.json must be as"),
         (change_card(format_version=99), "has format 99"),
-        (change_card(class_names=["a", "b", "c", "d"]), "must fit its card"),
+        (change_card(class_names=["a", "b", "c", "d"]), "must match its card"),
         (change_card(columns=[]), r"card\.json must be as"),
-        (change_card(columns=["zz"]), "must fit its card"),
+        (change_card(columns=["zz"]), "must match its card"),
         (change_card(temperature=0), r"card\.json must be as"),
         (change_card(head={"classifier": {"kind": "forest"}}), r"card\.json must be as"),
     ],
 )
-def test_a_spoiled_bundle_is_refused_in_words(tmp_path, spoil, told):
+def test_a_spoiled_bundle_is_rejected(tmp_path, spoil, message):
     folder = exported(tmp_path / "bundle")
     load(folder)
     spoil(folder)
-    with pytest.raises(BundleError, match=told):
+    with pytest.raises(BundleError, match=message):
         load(folder)
 
 
@@ -149,16 +149,16 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_an_edited_card_is_refused(tmp_path, edit):
+def test_an_edited_card_is_rejected(tmp_path, edit):
     folder = exported(tmp_path / "bundle")
     path = folder / "card.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | edit))
-    with pytest.raises(BundleError, match=r"card\.json of .* was changed\. Put the old file back"):
+    with pytest.raises(BundleError, match=r"card\.json in .* was modified\. Restore the file"):
         load(folder)
 
 
 @pytest.mark.parametrize("name", ["card.json", "head.safetensors", "canary.png"])
-def test_any_flip_in_a_bundle_is_refused_or_changes_nothing(tmp_path, name):
+def test_any_flip_in_a_bundle_is_rejected_or_changes_nothing(tmp_path, name):
     folder = exported(tmp_path / "bundle")
     whole, refused = load(folder).head, 0
     for _ in flips(folder / name, 60):
@@ -182,7 +182,7 @@ def test_white_space_and_order_of_a_card_do_not_matter(tmp_path):
 
 @pytest.mark.parametrize("name", ["card.json", "head.safetensors", "canary.png"])
 @pytest.mark.parametrize("kind", ["link", "device", "pipe", "folder"])
-def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path, name, kind):
+def test_links_pipes_and_folders_are_rejected_without_waiting(tmp_path, name, kind):
     folder = exported(tmp_path / "bundle")
     (folder / name).rename(tmp_path / "moved")
     if kind == "pipe":
@@ -191,7 +191,7 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path, name, kind
         (folder / name).mkdir()
     else:
         (folder / name).symlink_to(tmp_path / "moved" if kind == "link" else "/dev/zero")
-    with pytest.raises(BundleError, match=rf"regular files of its own, however: {name} of .* is none"):
+    with pytest.raises(BundleError, match=rf"its own regular files, but {name} in .* is not one"):
         load(folder)
 
 
@@ -199,7 +199,7 @@ def test_a_file_of_another_size_is_not_read(tmp_path, monkeypatch):
     folder = exported(tmp_path / "bundle")
     with (folder / "head.safetensors").open("ab") as file:
         file.truncate(2**40)
-    with pytest.raises(BundleError, match=r"head\.safetensors of .* it has 1099511627776 bytes and not \d+"):
+    with pytest.raises(BundleError, match=r"head\.safetensors in .* it has 1099511627776 bytes instead of \d+"):
         load(folder)
 
 
@@ -208,7 +208,7 @@ NUMBERS = ["head.classifier.weight", "calibrator.temperature", "prior.raw", "cal
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_that_are_not_finite_are_refused(tmp_path, name, value):
+def test_numbers_that_are_not_finite_are_rejected(tmp_path, name, value):
     folder = exported(tmp_path / "bundle")
     tensors = load_tensors((folder / "head.safetensors").read_bytes())
     tensors[name].view(-1)[0] = value
@@ -217,13 +217,15 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path, name, value):
     card = json.loads((folder / "card.json").read_text())
     change_card(sha256=card["sha256"] | {"head.safetensors": digest(content)})(folder)
     if name == "calibration.logits" and value == -float("inf"):
-        # A class that cannot come.
+        # Marks an impossible class.
         load(folder)
         return
-    told = (
-        "must give the logits" if (name, value) == ("canary.logits", -float("inf")) else f"be finite, and 1 of {name}"
+    message = (
+        "must reproduce the logits"
+        if (name, value) == ("canary.logits", -float("inf"))
+        else f"be finite, but 1 in {name}"
     )
-    with pytest.raises(BundleError, match=told):
+    with pytest.raises(BundleError, match=message):
         load(folder)
 
 
@@ -239,22 +241,22 @@ def test_a_bundle_without_the_digest_is_read_with_a_note(tmp_path):
         load(folder)
 
 
-def test_another_folder_is_refused(tmp_path):
-    with pytest.raises(BundleError, match=r"a bundle is a folder with card\.json"):
+def test_another_folder_is_rejected(tmp_path):
+    with pytest.raises(BundleError, match=r"A bundle must be a folder with card\.json"):
         load(tmp_path)
 
 
-def test_vectors_of_another_recipe_are_refused_with_the_fields_that_differ():
+def test_vectors_of_another_recipe_are_rejected_with_the_fields_that_differ():
     head = some_head()
     head.check_recipes(RECIPES)
     with pytest.raises(
-        ValueError, match=r"recipe 3f9a, however: the vectors are of recipe 77c1 \(size: head 224, vectors 384\)"
+        ValueError, match=r"recipe 3f9a, but the vectors have recipe 77c1 \(size: head 224, vectors 384\)"
     ):
         head.check_recipes({"avg": {"hash": "77c1", "model": "resnet", "size": 384}})
 
 
-def test_a_head_without_a_recipe_cannot_vouch_for_any_vectors():
-    with pytest.raises(ValueError, match="of recipe None, however: the vectors are of recipe 3f9a"):
+def test_a_head_without_a_recipe_accepts_no_recipe():
+    with pytest.raises(ValueError, match="of recipe None, but the vectors have recipe 3f9a"):
         replace(some_head(), recipes={}).check_recipes(RECIPES)
 
 
@@ -291,7 +293,7 @@ class TestPrior:
         assert head.under(prior).temperature == pytest.approx(wanted, rel=1e-3)
         assert head.under(None).temperature == 1.5
 
-    def test_a_class_that_cannot_come_has_probability_zero(self):
+    def test_an_impossible_class_has_probability_zero(self):
         head = some_head()
         prior = torch.tensor([0.5, 0.5, 0.0])
         found = head.log_probabilities(X, prior).exp()
@@ -305,6 +307,6 @@ class TestPrior:
         assert head.under(prior).temperature == pytest.approx(wanted)
 
     @pytest.mark.parametrize("prior", [[0.5, 0.5], [1.0, -0.1, 0.1], [0.0, 0.0, 0.0], [float("nan"), 1, 1]])
-    def test_a_prior_that_is_none_is_refused(self, prior):
-        with pytest.raises(ValueError, match=r"a class prior has 3 shares|some class that was trained"):
+    def test_an_invalid_prior_is_rejected(self, prior):
+        with pytest.raises(ValueError, match=r"class prior must have 3 shares|at least one trained class"):
             some_head().prior_shift(torch.tensor(prior))

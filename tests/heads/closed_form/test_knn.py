@@ -17,7 +17,7 @@ def rows_of(x, labels, classes, weight=None):
 
 
 def at_cosines(cosines):
-    """Unit rows [N, 2] at those cosines to the first axis."""
+    """Unit rows [N, 2] with these cosines to the first axis."""
     cosines = torch.tensor(cosines)
     return torch.stack([cosines, (1 - cosines**2).sqrt()], 1)
 
@@ -75,14 +75,14 @@ def test_only_k_rows_vote_and_k_may_exceed_the_rows():
     assert torch.equal(Neighbours(k=500).fit(rows)(QUERY), Neighbours(k=3).fit(rows)(QUERY))
 
 
-def test_of_equal_rows_the_first_vote():
+def test_ties_go_to_the_first_rows():
     x = torch.ones(40, 64)
     layer = Neighbours(k=5).fit(rows_of(x, [0] * 5 + [1] * 35, 2))
     for queries in (x[:1], x, x.repeat(30, 1)):
         assert (layer(queries).softmax(1)[:, 0] > 0.9999).all()
 
 
-def test_the_state_holds_all_and_loading_renews_the_index():
+def test_the_state_is_complete_and_loading_rebuilds_the_index():
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(30, 8, generator=generator)
     spec = Neighbours(k=3)

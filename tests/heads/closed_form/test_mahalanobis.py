@@ -17,7 +17,7 @@ def test_the_shrunk_correlation_matches_the_vector():
 
 
 def four_points(covariance):
-    """Four points of mean 0 with that covariance [2, 2] (ddof 0)."""
+    """Four points with mean 0 and this covariance [2, 2] (ddof 0)."""
     root = torch.linalg.cholesky(covariance)
     return torch.tensor([[1.0, 1], [-1, -1], [1, -1], [-1, 1]], dtype=torch.float64) @ root.T
 
@@ -57,7 +57,7 @@ def test_each_class_has_its_own_shape():
     assert (layer(x).argmax(1) == labels).float().mean() > 0.8
 
 
-def test_a_class_of_one_row_borrows_the_covariance_of_the_others():
+def test_a_class_with_one_row_gets_the_mean_covariance():
     x = torch.randn(20, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     layer = Mahalanobis(normalise=False).fit(rows_of(x, [0] * 19 + [1], 3))
     assert not torch.allclose(layer.whiteners[0], torch.eye(3), atol=0.01)
@@ -75,9 +75,9 @@ def test_weights_count_as_rows():
     assert torch.allclose(once(x), twice(x), atol=1e-5)
 
 
-def test_matrices_too_large_are_refused():
+def test_matrices_too_large_are_rejected():
     rows = rows_of(torch.zeros(2, 1024), [0, 1], 1000)
-    with pytest.raises(ValueError, match=r"may take 2 GB, however: 1000 classes of width 1024 need 4.2 GB. Raise"):
+    with pytest.raises(ValueError, match=r"may take at most 2 GB, but 1000 classes of width 1024 need 4.2 GB. Raise"):
         Mahalanobis().fit(rows)
 
 

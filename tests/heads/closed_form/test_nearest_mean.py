@@ -42,7 +42,7 @@ def test_cosine_is_the_cosine_to_the_mean_direction():
     assert torch.allclose(layer(x).double(), wanted, atol=1e-4)
 
 
-def test_centring_forgets_a_common_offset():
+def test_centring_removes_a_common_offset():
     x, y = digits()
     here, there = (NearestMean().fit(rows_of(z, y, 10))(z) for z in (x, x + 3))
     assert torch.allclose(here, there, atol=1e-4)

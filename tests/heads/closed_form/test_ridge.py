@@ -28,7 +28,7 @@ def wide(rows=30, dim=80):
 
 
 def alpha_of(rows, strength):
-    """Scikit-learn's alpha, whose squared error is a sum: N times the strength times the mean weighted variance."""
+    """Scikit-learn's alpha for a summed squared error: N times the strength times the mean weighted variance."""
     x, w = rows.x.numpy(), rows.weight.numpy()
     variance = np.average((x - np.average(x, axis=0, weights=w)) ** 2, axis=0, weights=w).mean()
     return len(x) * strength * variance
@@ -58,7 +58,7 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_row():
 
 
 @pytest.mark.parametrize("rows", [digits(), wide()], ids=["tall", "wide"])
-def test_the_least_error_is_where_scikit_learn_finds_it(rows):
+def test_the_lowest_error_agrees_with_scikit_learn(rows):
     errors = leave_one_out(eigenbasis(rows.x, rows.weight), rows, signs(rows))[8:33]
     alphas = [alpha_of(rows, s) for s in GRID[8:33]]
     theirs = RidgeCV(alphas=alphas).fit(rows.x.numpy(), signs(rows).numpy(), sample_weight=rows.weight.numpy())
@@ -93,7 +93,7 @@ def test_few_rows_constant_features_and_absent_classes(rule):
     assert torch.allclose(logits[:, [1, 3]], torch.tensor(-1.0))
 
 
-def test_features_without_any_spread_score_the_share_of_the_class():
+def test_constant_features_score_the_share_of_the_class():
     rows = Rows(torch.ones(4, 2), torch.tensor([0, 0, 0, 1]), torch.ones(4).double(), 2)
     assert torch.allclose(Ridge().fit(rows)(rows.x), torch.tensor([0.5, -0.5]))
 

@@ -6,7 +6,7 @@ from frostbench.heads.logreg.line_search import TRIALS, Line, line_search
 
 
 def quadratic(targets):
-    """Mean squared error of logits [K', N, C] to targets [N, C], whose optimum a linear solve gives."""
+    """Mean squared error of logits [K', N, C] from targets [N, C], with an optimum from a linear solve."""
     return lambda logits, index: (logits - targets.to(logits.dtype)).square().sum(2).mean(1)
 
 
@@ -30,7 +30,7 @@ def table(n=60, p=8, c=3):
     return rows, torch.randn(n, c, generator=draw).double()
 
 
-def test_quadratics_of_many_strengths_end_at_the_solution_of_their_equations():
+def test_quadratics_with_many_penalties_reach_the_exact_solution():
     rows, targets = table()
     penalty = torch.logspace(-4, 2, 9).double()
     theta, steps = minimise(problem_of(rows, penalty, quadratic(targets), 3, 1e-10))
@@ -54,7 +54,7 @@ def test_each_head_gets_the_loss_of_its_own_index_after_others_left():
     assert {tuple(index) for index in seen} > {(0, 1, 2, 3)}
 
 
-def test_a_head_alone_and_among_others_ends_alike():
+def test_a_head_gets_the_same_result_alone_and_in_a_batch():
     rows, targets = table()
     labels = targets.argmax(1)
 
@@ -85,7 +85,7 @@ def test_steps_are_counted_over_both_precisions():
 
 
 def searched(loss, slope_at_zero, dtype=torch.float64):
-    """The line search on loss(t) per head, for one logit that a step of length 1 moves from 0 to 1."""
+    """Run the line search on loss(t) per head, for one logit that a step of length 1 moves from 0 to 1."""
     heads = len(slope_at_zero)
     zero = torch.zeros(heads, dtype=torch.float64)
     logits, change = torch.zeros(heads, 1, 1, dtype=dtype), torch.ones(heads, 1, 1, dtype=dtype)
@@ -94,7 +94,7 @@ def searched(loss, slope_at_zero, dtype=torch.float64):
     return line_search(loss, torch.arange(heads), logits, change, line, start, 1e-13)
 
 
-def test_heads_whose_minimum_lies_near_or_far_all_get_there():
+def test_heads_with_near_and_far_minima_all_converge():
     centres = torch.tensor([1.0, 1e-3, 200.0]).double()
     found = searched(lambda z, i: (z[:, 0, 0] - centres[i]).square(), [-2.0, -2e-3, -400.0])
     assert not found.failed.any()
@@ -106,7 +106,7 @@ def test_heads_whose_minimum_lies_near_or_far_all_get_there():
     assert torch.allclose(found.value, (found.length - centres).square())
 
 
-def test_a_direction_that_climbs_fails_and_stays_where_it_was():
+def test_an_ascent_direction_fails_and_takes_no_step():
     calls = []
 
     def loss(z, i):
@@ -122,7 +122,7 @@ def test_a_direction_that_climbs_fails_and_stays_where_it_was():
     assert len(calls) == TRIALS + 2
 
 
-def test_a_step_into_a_value_that_is_no_number_is_shortened():
+def test_a_step_to_nan_is_shortened():
     found = searched(lambda z, i: -(0.5 - z[:, 0, 0]).log() - 4 * z[:, 0, 0], [-2.0])
     assert not found.failed.any()
     assert 0 < found.length.item() < 0.5

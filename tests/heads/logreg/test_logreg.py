@@ -16,7 +16,7 @@ def digits(rows=400):
 
 
 def tail():
-    """Digits (with constant pixels) of which one class has one row, and others few."""
+    """Digits (with constant pixels) with a single row of one class and few of others."""
     x, y = digits(600)
     kept = torch.cat([torch.where(y == c)[0][:n] for c, n in enumerate((50, 40, 30, 20, 12, 8, 5, 3, 2, 1))])
     return x[kept], y[kept]
@@ -37,7 +37,7 @@ def wide():
 
 
 def entropies(labels, weights=None):
-    """Mean cross-entropies of the heads; weights [K, C] are those of the classes, per head."""
+    """Mean cross-entropies of the heads, with class weights [K, C] per head."""
 
     def mean_losses(logits, index):
         own = labels.view(1, -1, 1).expand(len(logits), -1, 1)
@@ -89,7 +89,7 @@ def test_two_classes_equal_scikit_learn_at_twice_the_strength(c):
     assert away == pytest.approx(theirs.coef_[0], abs=1e-5, rel=1e-5)
 
 
-def test_heads_with_losses_tolerances_and_steps_of_their_own():
+def test_heads_with_different_losses_tolerances_and_step_limits():
     x, y = digits()
     weights = torch.tensor([[1.0] * 10, [1.0, 9.0] * 5, [3.0, 1.0] * 5]).double()
     specs = [
@@ -106,7 +106,7 @@ def test_heads_with_losses_tolerances_and_steps_of_their_own():
     assert found[2].iterations == 3
 
 
-def test_a_small_budget_solves_the_heads_by_turns(monkeypatch):
+def test_a_small_memory_budget_solves_heads_in_several_batches(monkeypatch):
     x, y = digits(200)
     seen = set()
 
@@ -137,7 +137,7 @@ def test_the_certificate_is_the_gradient_of_the_stated_objective():
     assert found.gradient_norm <= 1e-6
 
 
-def test_too_few_steps_leave_a_gradient_that_tells():
+def test_too_few_steps_are_visible_in_the_gradient_norm():
     x, y = digits()
     found = LogisticRegression(c=100, max_iterations=2).solve(x, lambda z: cross_entropy(z, y), 10)
     assert found.gradient_norm > 1e-3
@@ -153,7 +153,7 @@ def test_a_large_offset_of_the_features_changes_nothing():
     assert there.gradient_norm <= 1e-6
 
 
-def test_a_class_that_the_loss_leaves_out_stays_at_zero():
+def test_a_class_that_the_loss_ignores_stays_at_zero():
     x, y = digits()
     present = torch.tensor([c for c in range(11) if c != 4])
     found = LogisticRegression().solve(x, lambda z: cross_entropy(z[:, present], y), 11)

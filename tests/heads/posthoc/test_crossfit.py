@@ -19,7 +19,7 @@ def layers_of(**posthoc):
     return Layers.of(PosthocSpec.model_validate(posthoc), NAMES)
 
 
-def test_each_row_is_judged_by_the_temperature_of_other_folds():
+def test_each_row_gets_the_temperature_of_other_folds():
     logits, labels = rows()
     folds = torch.arange(60) % 3
     found = cross_fitted(layers_of(calibration={"kind": "temperature"}), logits, labels, folds)
@@ -43,7 +43,7 @@ def test_decisions_are_those_of_other_folds():
 
 
 @pytest.mark.parametrize("kind", ["temperature", "vector", "matrix", "isotonic"])
-def test_nothing_that_a_row_says_of_itself_reaches_its_answer(kind):
+def test_a_row_does_not_influence_its_own_prediction(kind):
     logits, labels = rows()
     folds = torch.arange(60) % 3
     tuned = {"kind": "coordinate_ascent", "metric": "macro_f1"}
@@ -57,7 +57,7 @@ def test_nothing_that_a_row_says_of_itself_reaches_its_answer(kind):
     assert not torch.equal(before.log_p[~own], after.log_p[~own])
 
 
-def test_rows_of_untrained_classes_are_answered_and_not_fitted_to():
+def test_rows_of_untrained_classes_are_predicted_but_not_fitted():
     logits, labels = rows()
     logits[:, 2] = -torch.inf
     folds = torch.arange(60) % 3
@@ -68,14 +68,14 @@ def test_rows_of_untrained_classes_are_answered_and_not_fitted_to():
     assert (found.predicted < 2).all()
 
 
-def test_what_cannot_be_reached_without_a_fold_says_which():
+def test_an_unreachable_target_without_a_fold_names_the_fold():
     logits, labels = rows()
     folds = (labels != 2).long()
-    with pytest.raises(ValueError, match="without fold 1, on which it is judged: the recall of a class"):
+    with pytest.raises(ValueError, match="Without fold 1, which is evaluated: The recall of a class"):
         cross_fitted(layers_of(shift={"kind": "wanted", "targets": {"cedar": 0.9}}), logits, labels, folds)
 
 
-def test_folds_keep_groups_whole_and_have_each_class():
+def test_folds_keep_groups_together_and_have_each_class():
     labels = torch.arange(4).repeat_interleave(30)
     groups = torch.arange(120) // 3
     folds = folds_of(labels, groups)
@@ -86,8 +86,8 @@ def test_folds_keep_groups_whole_and_have_each_class():
     assert torch.equal(folds, folds_of(labels, groups + 100))
 
 
-def test_there_are_as_many_folds_as_groups_and_two_at_least():
+def test_there_are_at_most_as_many_folds_as_groups_and_at_least_two():
     assert folds_of(torch.tensor([0, 0, 1]), torch.tensor([4, 4, 9])).tolist() == [0, 0, 1]
     assert folds_of(torch.tensor([0, 1, 1]), None).tolist() == [0, 1, 2]
-    with pytest.raises(ValueError, match="parted by group, however: 1 groups came"):
+    with pytest.raises(ValueError, match="at least 2 groups of rows, got 1"):
         folds_of(torch.tensor([0, 1]), torch.tensor([3, 3]))

@@ -1,4 +1,4 @@
-"""What follows the logits of a head: kept exactly in a bundle, and fitted anew for another class prior."""
+"""Post-hoc layers: stored exactly in a bundle, and refitted for another class prior."""
 
 import json
 
@@ -36,7 +36,7 @@ KINDS = {
 
 
 def head_with(posthoc, seed=0, rows=400, background=()):
-    """A head of three trained classes and one absent, with layers fitted to rows of labels drawn from its logits."""
+    """A head of three trained classes and an absent one, with layers fitted to labels drawn from its logits."""
     generator = torch.Generator().manual_seed(seed)
     spec = HeadSpec()
     share = COUNTS.double() / COUNTS.sum()
@@ -85,8 +85,8 @@ def test_an_absent_class_is_never_predicted(kind):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "auto"])
-def test_another_prior_is_a_fit_to_rows_that_came_from_it(kind):
-    """Weighted rows stand for what drawing whole rows again would give: here 1, 2 and 4 copies of three classes."""
+def test_another_prior_equals_a_fit_to_rows_with_that_prior(kind):
+    """Weighted rows are equivalent to repeated rows: here 1, 2 and 4 copies of three classes."""
     head = head_with(KINDS[kind])
     rows, times = head.calibration, torch.tensor([1, 2, 4, 0])
     counts = torch.bincount(rows.labels, minlength=4).double()
@@ -105,15 +105,15 @@ def test_another_prior_is_a_fit_to_rows_that_came_from_it(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_prior_after_another_is_that_prior(kind):
+def test_the_last_of_two_priors_applies(kind):
     head = head_with(KINDS[kind])
     wanted = torch.tensor([0.2, 0.2, 0.6, 0.0])
     twice = head.under(head.uniform_prior()).under(wanted)
     assert torch.allclose(twice.log_probabilities(X), head.under(wanted).log_probabilities(X), atol=1e-4)
 
 
-def test_calibrated_probabilities_under_a_prior_are_as_sure_as_right():
-    """Many rows, each class weighted to a share of its own: their mean probability under the weights is that share."""
+def test_probabilities_for_another_prior_are_calibrated():
+    """With many rows weighted to given class shares, the weighted mean probability is that share."""
     head = head_with(KINDS["vector"], rows=20_000)
     prior = torch.tensor([0.1, 0.3, 0.6, 0.0], dtype=torch.float64)
     rows = head.calibration
@@ -133,17 +133,17 @@ def test_decisions_move_no_probability():
     assert torch.equal(decided.without_decisions().under(decided.uniform_prior()).decide(log_p), log_p.argmax(1))
 
 
-def test_a_background_class_is_left_out_of_what_thresholds_raise():
+def test_thresholds_ignore_background_classes():
     spec = {"thresholds": {"kind": "coordinate_ascent", "shrink": 0}}
     every, foreground = head_with(spec), head_with(spec, background=(0,))
     assert not torch.equal(every.layers.bias, foreground.layers.bias)
 
 
-def test_a_class_that_was_ruled_out_cannot_come_back():
+def test_an_excluded_class_cannot_return():
     head = head_with(KINDS["temperature"]).under(torch.tensor([0.5, 0.5, 0.0, 0.0]))
     assert (head.log_probabilities(X)[:, 2] == -torch.inf).all()
     assert (head.calibration.labels != 2).all()
-    with pytest.raises(ValueError, match=r"cannot come back, however: \['cedar'\] had share 0"):
+    with pytest.raises(ValueError, match=r"cannot return, but \['cedar'\] had share 0"):
         head.under(torch.tensor([0.2, 0.4, 0.4, 0.0]))
     again = head.under(torch.tensor([0.1, 0.9, 0.0, 0.0]))
     assert again.log_probabilities(X).exp().sum(1).tolist() == pytest.approx([1] * 50, abs=1e-5)
@@ -155,16 +155,16 @@ def test_without_rows_a_shift_is_kept():
     assert head.under(head.uniform_prior()).layers.bias.tolist() == [0, 0.5, 0, 0]
 
 
-def test_logits_that_are_no_numbers_are_told_and_not_left_out():
+def test_nan_logits_raise_an_error_and_are_not_dropped():
     rows = Calibration(torch.tensor([[float("nan"), 0.0], [1.0, 0.0]]), torch.tensor([0, 1])).known()
     assert len(rows.labels) == 2
     spec = PosthocSpec.model_validate(KINDS["vector"])
-    with pytest.raises(ValueError, match="what follows training is fitted on finite logits, however: NaN"):
+    with pytest.raises(ValueError, match="The logits for calibration and decisions must be finite, got NaN"):
         Layers.of(spec, ("ash", "beech")).fitted_to(rows)
 
 
 class TestEnsemble:
-    def test_the_mean_of_what_members_add_decides(self):
+    def test_decisions_use_the_mean_offset_of_the_members(self):
         members = head_with(KINDS["thresholds"]), head_with(KINDS["all"], seed=1), head_with({}, seed=2)
         ensemble = Ensemble(members)
         bias = (members[0].layers.bias + members[1].layers.bias) / 3
@@ -193,7 +193,7 @@ LATER = ("posthoc", "background", "sizes", "card_sha256")
 
 class TestFormats:
     def old(self, folder, temperature, is_calibrated):
-        """A bundle as format 1 was written: no posthoc, no background, no numbers of a calibrator."""
+        """A bundle of format 1: no posthoc, no background, no calibrator parameters."""
         head = head_with({"calibration": {"kind": "temperature"}} if is_calibrated else {"calibration": NONE})
         save(head, folder)
         tensors = load_tensors((folder / "head.safetensors").read_bytes())
@@ -219,24 +219,24 @@ class TestFormats:
         uniform = head.uniform_prior()
         assert torch.equal(found.log_probabilities(X, uniform), head.log_probabilities(X, uniform))
 
-    def test_one_without_a_temperature_too(self, tmp_path):
+    def test_it_also_holds_without_a_temperature(self, tmp_path):
         head = self.old(tmp_path / "old", 1.0, False)
         found = load(tmp_path / "old").head
         assert found.layers.spec == PosthocSpec()
         assert torch.equal(found.log_probabilities(X), head.logits(X).log_softmax(1))
 
     @pytest.mark.parametrize("kind", ["vector", "one_vs_rest", "thresholds"])
-    def test_numbers_that_are_missing_are_noticed(self, tmp_path, kind):
+    def test_missing_tensors_are_detected(self, tmp_path, kind):
         head = head_with({"calibration": NONE} if kind == "thresholds" else {"calibration": {"kind": "temperature"}})
         save(head, tmp_path / "bundle")
         path = tmp_path / "bundle" / "card.json"
         card = json.loads(path.read_text())
         card["posthoc"] = PosthocSpec.model_validate(KINDS[kind]).model_dump(mode="json")
         path.write_text(json.dumps(sealed(card)))
-        with pytest.raises(BundleError, match="the tensors of a bundle must fit its card"):
+        with pytest.raises(BundleError, match="The tensors of a bundle must match its card"):
             load(tmp_path / "bundle")
 
-    def test_the_card_says_what_was_asked_for(self, tmp_path):
+    def test_the_card_holds_the_posthoc_spec(self, tmp_path):
         save(head_with(KINDS["all"]), tmp_path / "bundle")
         card = json.loads((tmp_path / "bundle" / "card.json").read_text())
         assert card["format_version"] == 3

@@ -18,7 +18,7 @@ def overconfident(rows=600, classes=4, seed=0):
     return 2.5 * true, labels
 
 
-def test_it_finds_the_temperature_that_made_the_rows():
+def test_it_recovers_the_true_temperature():
     logits, labels = overconfident(rows=40_000)
     assert fit_temperature(logits, labels) == pytest.approx(2.5, rel=0.03)
 
@@ -48,34 +48,34 @@ def test_weights_act_like_repeated_rows():
     assert fit_temperature(logits, labels, times) == pytest.approx(repeated, rel=1e-6)
 
 
-def test_absent_classes_are_allowed_as_columns_and_refused_as_labels():
+def test_absent_classes_are_allowed_as_columns_and_rejected_as_labels():
     logits, labels = overconfident()
     wider = torch.cat([logits, torch.full((len(logits), 1), -torch.inf, dtype=torch.float64)], 1)
     assert fit_temperature(wider, labels) == pytest.approx(fit_temperature(logits, labels), rel=1e-9)
-    with pytest.raises(ValueError, match="needs a class that was trained"):
+    with pytest.raises(ValueError, match="must belong to a trained class"):
         fit_temperature(wider, torch.full_like(labels, 4))
 
 
-def test_no_rows_is_refused():
-    with pytest.raises(ValueError, match="fitted on calibration rows, however: there are none"):
+def test_zero_rows_are_rejected():
+    with pytest.raises(ValueError, match="Calibration rows are required for a temperature, got none"):
         fit_temperature(torch.zeros(0, 3), torch.zeros(0, dtype=torch.long))
 
 
-def test_where_the_likelihood_says_nothing_the_temperature_is_one():
+def test_a_constant_likelihood_gives_temperature_one():
     assert fit_temperature(torch.zeros(5, 3), torch.zeros(5, dtype=torch.long)) == 1
     one_class = torch.cat([torch.randn(5, 1), torch.full((5, 2), -torch.inf)], 1)
     assert fit_temperature(one_class, torch.zeros(5, dtype=torch.long)) == 1
 
 
-def test_rows_without_an_optimum_end_at_a_bound_that_can_be_told():
+def test_rows_without_an_optimum_end_at_a_bound():
     right = torch.eye(3)
     assert at_bound(fit_temperature(right, torch.arange(3)))
     assert at_bound(fit_temperature(right, torch.tensor([1, 2, 0])))
     assert not at_bound(fit_temperature(*overconfident()))
 
 
-def test_nan_is_refused():
-    with pytest.raises(ValueError, match="fitted on finite logits, however: NaN"):
+def test_nan_is_rejected():
+    with pytest.raises(ValueError, match="must be finite, got NaN"):
         fit_temperature(torch.tensor([[float("nan"), 0.0]]), torch.tensor([0]))
 
 
@@ -87,7 +87,7 @@ def test_nan_is_refused():
     ],
 )
 def test_the_temperature_in_closed_form(row, labels, temperature, nll, before):
-    """Ten equal rows, of which the temperature has to give the shares: 8 : 2, and 8 : 1 : 1."""
+    """Ten equal rows, whose class shares the temperature must reproduce: 8 : 2, and 8 : 1 : 1."""
     logits, labels = torch.tensor([row] * 10, dtype=torch.float64), torch.tensor(labels)
     found = fit_temperature(logits, labels)
     assert found == pytest.approx(temperature, rel=1e-7)
@@ -100,5 +100,5 @@ def test_a_prior_for_deployment_names_every_trained_class():
     present = torch.tensor([True, True, False])
     assert spec.deployed(("ash", "beech", "cedar"), present).tolist() == [0.75, 0.25, 0]
     assert PosthocSpec().deployed(("ash", "beech", "cedar"), present) is None
-    with pytest.raises(ValueError, match=r"\['elm'\] are missing and \['cedar'\] are no classes"):
+    with pytest.raises(ValueError, match=r"\['elm'\] are missing and \['cedar'\] are not classes"):
         spec.deployed(("ash", "beech", "elm"), torch.ones(3, dtype=torch.bool))

@@ -127,7 +127,7 @@ def test_a_stack_equals_a_loop():
     assert torch.allclose(stacked, looped, atol=1e-12, rtol=0)
 
 
-def test_sub_centres_belong_to_classes_with_rows_enough():
+def test_only_classes_with_enough_rows_get_sub_centres():
     spec = ArcFace(centers=3, init="class_means")
     layer = spec.build(5, 3, generator())
     labels = torch.tensor([0] * 6 + [1] * 5)

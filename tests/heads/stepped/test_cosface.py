@@ -18,7 +18,7 @@ def test_the_margin_matches_the_vector():
     assert cross_entropy(logits, OWN).item() == pytest.approx(0.0110477482, abs=1e-10)
 
 
-def test_the_default_costs_as_much_as_arcface_where_its_docstring_says():
+def test_the_default_margin_equals_that_of_arcface_at_the_stated_cosine():
     cos = torch.tensor([[0.7, 0.0]], dtype=torch.float64)
     costs = [(cos - s.margined(cos, OWN, torch.tensor([1, 1]), 1.0, 1.0))[0, 0].item() for s in (CosFace(), ArcFace())]
     assert costs[0] == pytest.approx(costs[1], abs=0.01)

@@ -28,7 +28,7 @@ def test_logits_are_scaled_cosines_to_the_nearest_centre():
     assert torch.allclose(layer(h), theirs.exp().mean(2).log(), atol=1e-12)
 
 
-def test_unused_centres_have_no_part():
+def test_unused_centres_are_ignored():
     for combine in ("max", "lse"):
         both = random_layer(6, 3, 10.0, generator(), centers=2)
         both.combine = combine
@@ -40,7 +40,7 @@ def test_unused_centres_have_no_part():
         assert both.weight.grad.isfinite().all()
 
 
-def test_length_of_rows_and_weights_plays_no_part():
+def test_the_length_of_rows_and_weights_does_not_matter():
     layer = random_layer(6, 3, 10.0, generator())
     h = torch.randn(5, 6, generator=generator(1))
     wanted = layer(h)
@@ -98,7 +98,7 @@ def test_the_build_is_drawn_from_the_generator():
     assert torch.allclose(first.norm(dim=2), torch.ones(3, 1))
 
 
-def test_class_means_count_by_weight_and_know_absent_classes():
+def test_class_means_are_weighted_and_zero_for_absent_classes():
     x = torch.tensor([[1.0, 0], [3, 0], [0, 5]], dtype=torch.float64)
     means, mass = class_means(x, torch.tensor([0, 0, 2]), torch.tensor([3.0, 1, 2]), 3)
     assert means.tolist() == [[1.5, 0], [0, 0], [0, 5]]
@@ -125,7 +125,7 @@ def test_random_init_does_not_move():
     assert torch.equal(layer.weight, before)
 
 
-def test_rows_of_constant_zero_leave_the_weights():
+def test_zero_rows_keep_the_weights():
     spec = Cosine(init="class_means")
     layer = spec.build(3, 2, generator())
     before = layer.weight.detach().clone()
@@ -143,11 +143,11 @@ def test_it_starts_at_weights_from_a_file(tmp_path):
     spec.start(layer, rows, generator())
     assert layer.weight.tolist() == [[[1, 0]], [[0, 1]]]
     wide = spec.build(3, 2, generator())
-    with pytest.raises(ValueError, match="as wide as the classifier's input, 3, however: they are 2"):
+    with pytest.raises(ValueError, match="as wide as the classifier's input, 3, got 2"):
         spec.start(wide, rows, generator())
 
 
 @pytest.mark.parametrize("fields", [{"init": "weights"}, {"file": "text.npz"}, {"init": "class_means", "file": "a"}])
-def test_a_file_goes_with_weights(fields):
-    with pytest.raises(ValueError, match="a file is needed for init weights and for no other"):
+def test_a_file_requires_init_weights(fields):
+    with pytest.raises(ValueError, match="A file is required for init=weights and only there"):
         Cosine(**fields)

@@ -84,7 +84,7 @@ def test_it_builds_the_plugin_s_module(file):
     assert module.training
 
 
-def test_the_generator_alone_decides_the_first_weights(file):
+def test_initial_weights_depend_only_on_the_generator(file):
     spec = ExternalClassifier(file=file, name="Low")
     before = torch.random.get_rng_state()
     one = spec.build(5, 4, seeded(1)).state_dict()
@@ -97,7 +97,7 @@ def test_the_generator_alone_decides_the_first_weights(file):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_the_spec_names_the_content_of_the_file(file):
+def test_the_spec_identifies_the_content_of_the_file(file):
     spec = ExternalClassifier(file=file, name="Low", options={"rank": 3})
     sha256 = hashlib.sha256(HEAD.encode()).hexdigest()
     assert canonical(spec) == {
@@ -121,12 +121,12 @@ def test_neither_reading_nor_building_a_spec_runs_its_file(tmp_path):
     path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
     spec = ExternalClassifier(file=str(path), name="Any")
     for use in (spec.inner, lambda: spec.build(3, 4, seeded()), lambda: spec.stacks, lambda: spec.has_margin):
-        with pytest.raises(PluginError, match=r"runs only where someone names its file.*give `--plugin FILE`"):
+        with pytest.raises(PluginError, match=r"runs only if you name its file.*pass `--plugin FILE`"):
             use()
     assert not (tmp_path / "ran").exists()
     assert run_plugin(path) == spec.sha256
     assert (tmp_path / "ran").exists()
-    with pytest.raises(PluginError, match=r"has \[\] and 'Any' was asked for"):
+    with pytest.raises(PluginError, match=r"defines \[\], got 'Any'"):
         spec.inner()
 
 
@@ -137,51 +137,51 @@ def test_a_file_is_run_once(tmp_path):
     assert (tmp_path / "times").read_text() == "x"
 
 
-def test_a_changed_file_is_refused_and_one_that_was_run_stays(file, tmp_path):
+def test_a_changed_file_is_rejected_and_one_already_run_is_kept(file, tmp_path):
     old = ExternalClassifier(file=file, name="Low")
     old.build(5, 4, seeded())
     (tmp_path / "mine.py").write_text(HEAD.replace("default=2", "default=5"))
     assert old.build(5, 4, seeded())[0].out_features == 2
     new = ExternalClassifier(file=file, name="Low")
-    with pytest.raises(PluginError, match="named by nobody"):
+    with pytest.raises(PluginError, match="was not named"):
         new.build(5, 4, seeded())
-    with pytest.raises(PluginError, match=r"must be the file whose SHA-256 is 0000.*Restore that file"):
+    with pytest.raises(PluginError, match=r"must have the SHA-256 0000.*Restore that file"):
         run_plugin(file, "0" * 64)
     run_plugin(file)
     assert new.build(5, 4, seeded())[0].out_features == 5
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "error_text"),
     [
-        ({"file": "gone.py"}, "a plugin is a .py file, however: 'gone.py' is none.*Put the file there"),
-        ({"file": ""}, "a plugin is a .py file, however: '' is none"),
-        ({"name": "Lo"}, "'Lo' was asked for. Name one of these"),
-        ({"name": "NoHead"}, "has the method build, however: NoHead of .* has none"),
+        ({"file": "gone.py"}, "must be a .py file, got 'gone.py', which is missing.*Put the file there"),
+        ({"file": ""}, "must be a .py file, got ''"),
+        ({"name": "Lo"}, "got 'Lo'. Choose one of these"),
+        ({"name": "NoHead"}, "must have the method build here, but NoHead of .* does not"),
         (
             {"options": {"rnk": 1}},
-            r"rnk: there is no such option here, however: 1 came.\nThe options of Low.*\['rank', 'gain'\]",
+            r"rnk: there is no such option here, got 1.\nThe options of Low.*\['rank', 'gain'\]",
         ),
-        ({"options": {"rank": 0}}, "rank: Input should be greater than or equal to 1, however: 0 came"),
-        ({"name": "Wide"}, r"gives \[2, 5\] for h \[2, 3\] and 4 classes"),
-        ({"name": "NoScale"}, "a module with the attribute scale, however: that of NoScale has none"),
-        ({"name": "Branching"}, "must run under torch.func.vmap, however: Branching ends with .*stacks: ClassVar"),
+        ({"options": {"rank": 0}}, "rank: Input should be greater than or equal to 1, got 0"),
+        ({"name": "Wide"}, r"returns \[2, 5\] for h \[2, 3\] and 4 classes"),
+        ({"name": "NoScale"}, "a module with the attribute scale, but that of NoScale has none"),
+        ({"name": "Branching"}, "must run under torch.func.vmap, but Branching fails with .*stacks: ClassVar"),
     ],
 )
-def test_mistakes_are_told(file, fields, told):
+def test_mistakes_are_reported(file, fields, error_text):
     spec = ExternalClassifier(**{"file": file, "name": "Low"} | fields)
-    with pytest.raises(PluginError, match=f"(?s){told}"):
+    with pytest.raises(PluginError, match=f"(?s){error_text}"):
         spec.build(3, 4, seeded())
 
 
-def test_a_file_that_fails_is_told_and_leaves_no_module(tmp_path):
+def test_a_failing_file_is_reported_and_leaves_no_module(tmp_path):
     path = tmp_path / "broken.py"
     path.write_text("import nothing_of_that_name")
     before = set(sys.modules)
-    with pytest.raises(PluginError, match="ends with ModuleNotFoundError: No module named 'nothing_of_that_name'"):
+    with pytest.raises(PluginError, match="fails with ModuleNotFoundError: No module named 'nothing_of_that_name'"):
         run_plugin(path)
     path.write_text("raise SystemExit")
-    with pytest.raises(PluginError, match="ends with SystemExit"):
+    with pytest.raises(PluginError, match="fails with SystemExit"):
         run_plugin(path)
     assert set(sys.modules) == before
 
@@ -193,12 +193,12 @@ def test_a_file_that_fails_is_told_and_leaves_no_module(tmp_path):
         ("import os, training.metrics as m", "import os, frostbench.training.metrics as m"),
     ],
 )
-def test_a_file_that_imports_an_old_name_is_told_what_to_write(tmp_path, line, instead):
+def test_an_import_by_an_old_name_is_reported_with_its_correction(tmp_path, line, instead):
     path = tmp_path / "old.py"
     path.write_text(f'"""A plugin."""\n\n{line}\n')
     folder = instead.split("frostbench.")[1].split(".")[0]
-    told = f"line 3 of {path} is `{line}`, and '{folder}' is now 'frostbench.{folder}'. Write `{instead}`."
-    with pytest.raises(PluginError, match=re.escape(told)):
+    message = f"'{folder}' as 'frostbench.{folder}', but line 3 of {path} is `{line}`. Write `{instead}`."
+    with pytest.raises(PluginError, match=re.escape(message)):
         run_plugin(path)
 
 
@@ -213,14 +213,14 @@ def test_a_package_of_the_user_may_have_an_old_name(tmp_path, monkeypatch):
     del sys.modules["configs"]
 
 
-def test_a_class_may_say_that_it_does_not_stack(file):
+def test_a_class_may_opt_out_of_stacking(file):
     assert ExternalClassifier(file=file, name="Low").stacks
     looped = ExternalClassifier(file=file, name="Looped")
     assert not looped.stacks
     assert isinstance(looped.build(3, 4, seeded()), nn.Module)
 
 
-def test_a_margin_is_the_plugin_s(file):
+def test_the_margin_comes_from_the_plugin(file):
     spec = ExternalClassifier(file=file, name="Margin", options={"m": 0.25})
     logits, own = torch.zeros(2, 3), torch.tensor([2, 0])
     assert spec.has_margin

@@ -27,7 +27,7 @@ def test_a_number_takes_the_dtype_of_the_logits():
         assert number(value, LIKE.float()).dtype == torch.float32
 
 
-def test_only_the_own_column_is_read_and_changed():
+def test_only_the_column_of_the_true_class_is_read_and_changed():
     logits, own = torch.arange(6.0).view(2, 3), torch.tensor([2, 0])
     assert own_scores(logits, own).tolist() == [2, 3]
     assert with_own_changed(logits, own, torch.tensor([10.0, 20])).tolist() == [[0, 1, 12], [23, 4, 5]]

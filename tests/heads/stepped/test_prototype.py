@@ -16,7 +16,7 @@ def rows_of(x, labels, classes):
 
 
 def blobs():
-    """Class 0 lies on two sides, class 1 on one, class 2 has one row, class 3 none."""
+    """Class 0 has two clusters, class 1 one, class 2 a single row, class 3 no rows."""
     noise = 0.05 * torch.randn(31, 4, generator=generator(1))
     places = torch.eye(4)[[0] * 10 + [1] * 10 + [2] * 10 + [3]]
     return places + noise, [0] * 20 + [1] * 10 + [2]

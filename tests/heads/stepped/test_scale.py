@@ -20,5 +20,5 @@ def test_the_least_scale_matches_the_vectors(classes, at_90, at_99, at_999):
 
 
 def test_one_class_has_no_scale():
-    with pytest.raises(ValueError, match="at least 2 classes, however: there are 1"):
+    with pytest.raises(ValueError, match="at least 2 classes, got 1"):
         default_scale(1)

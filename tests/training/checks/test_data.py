@@ -129,11 +129,11 @@ def test_text_weights_are_looked_up_before_training(tmp_path):
     np.savez(file, weights=np.eye(3, 8), class_names=np.array(["ash", "beech", "oak"]))
     np.savez(narrow, weights=np.eye(3, 4), class_names=np.array(NAMES))
     zero_shot = {"head.classifier.kind": "zero_shot"}
-    refused(zero_shot, data_of(), "class weights come from a .npz file, however: '' is none")
-    refused(zero_shot | {"head.classifier.file": str(file)}, data_of(), "['cedar'] are missing of 3")
+    refused(zero_shot, data_of(), "Class weights need an .npz file, but '' does not exist")
+    refused(zero_shot | {"head.classifier.file": str(file)}, data_of(), "all 3 classes, but ['cedar'] are missing")
     refused(zero_shot | {"head.classifier.file": str(narrow)}, data_of(), "as wide as the classifier's input, 8")
     start = {"head.classifier": {"kind": "cosine", "init": "weights", "file": str(file)}}
-    refused(start, data_of(), "['cedar'] are missing of 3")
+    refused(start, data_of(), "all 3 classes, but ['cedar'] are missing")
     check_data([run_of(start)], data_of(names=("ash", "beech", "oak")))
 
 
@@ -167,7 +167,7 @@ def test_an_epoch_after_the_last_is_told():
 
 def test_a_vote_of_more_rows_than_there_are_is_told():
     run = run_of({"head.classifier.kind": "knn"})
-    assert notes_for(run, 12) == ("head.classifier.k=20 becomes 12, for there are no more training rows",)
+    assert notes_for(run, 12) == ("head.classifier.k=20 is reduced to 12, the number of training rows",)
     assert notes_for(run, 20) == ()
     refit = run_of({"head.body.kind": "mlp", "second": {"kind": "refit", "classifier": {"kind": "knn", "k": 30}}})
     assert notes_for(refit, 25)[-1].startswith("second.classifier.k=30 becomes 25")

@@ -141,8 +141,8 @@ def test_metrics_of_thresholds_are_those_of_the_evaluation(long_tail):
 @pytest.mark.parametrize(
     ("posthoc", "message"),
     [
-        ({"deploy_prior": {"ash": 1, "beech": 1}}, r"\['cedar', 'elm'\] are missing and \[\] are no classes"),
-        ({"deploy_prior": EVEN | {"fir": 1}}, r"\[\] are missing and \['fir'\] are no classes"),
+        ({"deploy_prior": {"ash": 1, "beech": 1}}, r"\['cedar', 'elm'\] are missing and \[\] are not classes"),
+        ({"deploy_prior": EVEN | {"fir": 1}}, r"\[\] are missing and \['fir'\] are not classes"),
         ({"shift": {"kind": "given", "logits": {"fir": 1}}}, r"posthoc.shift.logits names trained classes, .*'fir'"),
         ({"shift": {"kind": "wanted", "targets": {"oak": 1}}}, r"posthoc.shift.targets names trained classes, .*'oak'"),
         ({"calibration": {"kind": "vector"}, "rows": "select"}, "fitted on selection rows, however: there are none"),
@@ -163,14 +163,14 @@ def only(part, kept):
 def test_too_few_rows_are_refused_before_training(long_tail):
     part = long_tail.calibrate
     few = replace(long_tail, calibrate=only(part, torch.arange(120) % 8 == 0))
-    with pytest.raises(ValueError, match="to 16 rows or more and 100 classes at most, however: 15 rows came"):
+    with pytest.raises(ValueError, match="at least 16 rows and at most 100 classes, got 15 rows"):
         check_data([run(FITTED["matrix"])], few)
     check_data([run({"calibration": {"kind": "matrix", "size": "any"}})], few)
     with pytest.raises(ValueError, match=r"measured on its calibration rows, however: \['elm'\] have none"):
         check_data([run(FITTED["wanted"])], replace(long_tail, calibrate=only(part, part.labels < 3)))
     one_group = replace(long_tail.select, groups=torch.zeros(120, dtype=torch.int64))
     for posthoc in (FITTED["vector"] | {"rows": "select"}, {"rows": "select"}, {"rows": "both"}):
-        with pytest.raises(ValueError, match="parted by group, however: 1 groups came"):
+        with pytest.raises(ValueError, match="at least 2 groups of rows, got 1"):
             check_data([run(posthoc)], replace(long_tail, select=one_group))
     check_data([run(AUTO), run({"calibration": {"kind": "none"}})], replace(long_tail, select=one_group))
 
@@ -186,7 +186,7 @@ def test_a_run_whose_decisions_cannot_be_had_fails_alone(long_tail, classifier):
     events = list(fit([RunSpec.model_validate(tree | {"posthoc": never}), RunSpec.model_validate(tree)], data))
     (failed,) = [event for event in events if isinstance(event, Failed)]
     assert failed.run == 0
-    assert failed.message.startswith("a shift must reach the precision that is wanted, however: 1 came for class")
+    assert failed.message.startswith("A shift must reach the required precision, but for class")
     assert [event.run for event in events if isinstance(event, Finished)] == [1]
 
 

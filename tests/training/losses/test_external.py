@@ -79,12 +79,12 @@ def test_it_travels_through_json_in_a_union(file):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"file": "gone.py"}, "'gone.py' is none"),
-        ({"options": {"gamma": -1}}, "gamma: Input should be greater than or equal to 0, however: -1 came"),
+        ({"file": "gone.py"}, "got 'gone.py', which is missing"),
+        ({"options": {"gamma": -1}}, "gamma: Input should be greater than or equal to 0, got -1"),
         ({"options": {"gama": 1}}, r"gama: there is no such option here.*The options of Power in .* are \['gamma'\]"),
-        ({"name": "Builder"}, "has the method __call__ or part, however: Builder of .* has none"),
-        ({"name": "Mean"}, r"one value per sample, \[N\], but Mean returned \[\] for 3 samples"),
-        ({"name": "Branching"}, "must run under torch.func.vmap, however: Branching ends with "),
+        ({"name": "Builder"}, "must have the method __call__ or part here, but Builder of .* does not"),
+        ({"name": "Mean"}, r"one value per sample, \[N\], but Mean returns \[\] for 3 samples"),
+        ({"name": "Branching"}, "must run under torch.func.vmap, but Branching fails with "),
     ],
 )
 def test_mistakes_are_reported(file, fields, message):

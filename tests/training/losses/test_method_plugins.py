@@ -136,7 +136,7 @@ def test_state_terms_draws_and_logs_of_a_plugin_in_a_stack(name, mine):
     ("name", "message"),
     [
         ("Silent", r"must run a step on 3 rows of 4 classes, but Silent raised .* log \['seen'\], got"),
-        ("Branching", "must run under torch.func.vmap, however: Branching ends with "),
+        ("Branching", "must run under torch.func.vmap, but Branching fails with "),
     ],
 )
 def test_mistakes_of_a_part_are_reported_before_training(name, message, mine):
@@ -148,5 +148,5 @@ def test_a_part_is_refused_where_no_steps_are_taken(mine):
     solved = RunSpec.model_validate(
         merged(BASE, {"head": {"classifier": {"kind": "logreg"}}, "train": {"loss": mine("Drawn")}})
     )
-    with pytest.raises(PluginError, match="needs gradient steps, but Drawn is used with logreg"):
+    with pytest.raises(PluginError, match="needs gradient steps, but Drawn was combined with logreg"):
         next(fit([solved], data(torch.float32)))

@@ -1,4 +1,4 @@
-"""What holds for every calibrator."""
+"""Tests that hold for every calibrator."""
 
 import pytest
 import torch
@@ -63,8 +63,8 @@ def test_an_absent_class_keeps_probability_zero_and_changes_nothing(spec):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=IDS)
-def test_a_class_that_only_some_rows_can_have(spec):
-    """As in cross-validation, where a fold's head may not know a class."""
+def test_a_class_that_is_impossible_for_some_rows(spec):
+    """As in cross-validation, where a fold's head may lack a class."""
     logits, labels = rows()
     logits[:50, 3] = -torch.inf
     kept = (labels != 3) | (torch.arange(len(labels)) >= 50)
@@ -85,7 +85,7 @@ def test_single_precision_goes_in_and_out(spec):
 
 
 @pytest.mark.parametrize("spec", FITTED, ids=IDS[1:])
-def test_it_lowers_the_likelihood_of_its_rows(spec):
+def test_it_raises_the_likelihood_of_its_rows(spec):
     logits, labels = rows(3000)
     own = [
         x.gather(1, labels[:, None]).mean()
@@ -96,13 +96,13 @@ def test_it_lowers_the_likelihood_of_its_rows(spec):
 
 @pytest.mark.parametrize("spec", FITTED, ids=IDS[1:])
 @pytest.mark.parametrize(
-    ("logits", "labels", "told"),
+    ("logits", "labels", "message"),
     [
-        (torch.zeros(0, 3), [], "is fitted on calibration rows, however: there are none"),
-        (torch.tensor([[0.0, float("nan")]]), [0], "is fitted on finite logits, however: NaN"),
-        (torch.tensor([[0.0, -torch.inf]]), [1], "every calibration label needs a class that was trained"),
+        (torch.zeros(0, 3), [], "Calibration rows are required for .*, got none"),
+        (torch.tensor([[0.0, float("nan")]]), [0], "must be finite, got NaN"),
+        (torch.tensor([[0.0, -torch.inf]]), [1], "Every calibration label must belong to a trained class"),
     ],
 )
-def test_rows_that_fit_nothing_are_refused(spec, logits, labels, told):
-    with pytest.raises(ValueError, match=told):
+def test_invalid_rows_are_rejected(spec, logits, labels, message):
+    with pytest.raises(ValueError, match=message):
         spec.fit(logits, torch.tensor(labels, dtype=torch.int64))

@@ -9,7 +9,7 @@ from frostbench.heads.posthoc.calibrators.isotonic import Isotonic
 
 
 class Given(ClassifierMixin, BaseEstimator):
-    """Rows are log-probabilities already."""
+    """Rows as log-probabilities."""
 
     def fit(self, x, y):
         self.classes_, self.is_fitted_ = np.unique(y), True
@@ -41,7 +41,7 @@ def test_one_versus_rest_agrees_with_scikit_learn(classes):
 
 
 def test_a_step_function_by_hand():
-    """Confidence 0.9 is right in 1 of 2 rows and 0.6 in 2 of 2: pooled to 3 of 4."""
+    """Confidence 0.9 is correct in 1 of 2 rows and 0.6 in 2 of 2, which is pooled to 3 of 4."""
     p = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]], dtype=torch.float64)
     labels = torch.tensor([0, 1, 0, 0])
     spec = Isotonic(form="top_label")
@@ -50,7 +50,7 @@ def test_a_step_function_by_hand():
 
 
 def test_a_row_of_zeros_keeps_its_probabilities():
-    """Of three classes none is ever found where all have a third, so each function is 0 there."""
+    """If all three classes have probability 1/3 and none is correct, each function is 0 there."""
     sure = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]] * 2).double()
     unsure = torch.tensor([[0.4, 0.35, 0.25], [0.25, 0.4, 0.35], [0.35, 0.25, 0.4]]).double()
     labels = torch.tensor([0, 1, 2, 0, 1, 2, 2, 0, 1])
@@ -64,7 +64,7 @@ def test_a_row_of_zeros_keeps_its_probabilities():
     assert found.log().isfinite().all()
 
 
-def test_the_top_label_stays_and_the_rest_is_shared_as_before():
+def test_the_top_label_is_kept_and_the_others_keep_their_ratios():
     logits, labels = overconfident(classes=5)
     wrong = torch.where(torch.arange(len(labels)) % 10 < 8, (logits.argmax(1) + 1) % 5, labels)
     spec = Isotonic(form="top_label")
@@ -77,7 +77,7 @@ def test_the_top_label_stays_and_the_rest_is_shared_as_before():
         assert torch.allclose(after / after.sum(1, keepdim=True), rest / rest.sum(1, keepdim=True), atol=1e-9)
 
 
-def test_the_top_label_in_single_precision_stays_too():
+def test_the_top_label_is_also_kept_in_single_precision():
     logits, labels = overconfident(classes=5)
     spec = Isotonic(form="top_label")
     numbers = spec.fit(logits, (logits.argmax(1) + 1) % 5)
@@ -85,7 +85,7 @@ def test_the_top_label_in_single_precision_stays_too():
     assert labels.max() == 4
 
 
-def test_the_confidence_of_the_top_label_becomes_the_share_that_is_right():
+def test_the_confidence_of_the_top_label_becomes_its_accuracy():
     logits, labels = overconfident(rows=20_000)
     spec = Isotonic(form="top_label")
     found = spec.apply(logits, spec.fit(logits, labels)).exp().amax(1)
@@ -94,7 +94,7 @@ def test_the_confidence_of_the_top_label_becomes_the_share_that_is_right():
     assert found[sure].mean().item() == pytest.approx(right[sure].mean().item(), abs=5e-3)
 
 
-def test_one_class_alone_has_all():
+def test_a_single_class_has_probability_one():
     logits = torch.tensor([[1.0, -torch.inf], [2.0, -torch.inf]])
     for form in ("one_vs_rest", "top_label"):
         spec = Isotonic(form=form)

@@ -45,14 +45,14 @@ def test_an_independent_optimiser_finds_the_same_and_the_gradient_vanishes(off, 
     assert max(float(g.abs().max()) for g in gradients) < 1e-6
 
 
-def test_large_penalties_leave_one_scale_for_each_class():
+def test_large_penalties_leave_only_one_scale_per_class():
     logits, labels = mixed_up()
     found = Matrix(off_diagonal=1e6, intercept=1e6).fit(logits, labels)
     assert (found["w"] - found["w"].diagonal().diag()).abs().max() < 1e-5
     assert found["b"].abs().max() < 1e-5
 
 
-def test_it_finds_the_probabilities_that_made_the_rows():
+def test_it_recovers_the_true_probabilities():
     generator = torch.Generator().manual_seed(0)
     logits = 2 * torch.randn(20_000, 3, generator=generator, dtype=torch.float64)
     w = torch.tensor([[0.6, 0.2, 0.0], [-0.3, 0.9, 0.1], [0.0, 0.4, 0.3]], dtype=torch.float64)
@@ -64,8 +64,8 @@ def test_it_finds_the_probabilities_that_made_the_rows():
 
 
 @pytest.mark.parametrize(("rows", "classes"), [(99, 10), (50_000, 101)])
-def test_more_numbers_than_rows_are_refused(rows, classes):
-    with pytest.raises(ValueError, match=f"for {classes} trained classes, to {classes**2} rows or more .* {rows} rows"):
+def test_more_parameters_than_rows_are_rejected(rows, classes):
+    with pytest.raises(ValueError, match=f"of {classes} trained classes .* at least {classes**2} rows .* {rows} rows"):
         Matrix().check_size(rows, classes)
     Matrix(size="any").check_size(rows, classes)
 
@@ -74,13 +74,13 @@ def test_as_many_rows_as_classes_squared_are_enough():
     Matrix().check_size(100, 10)
 
 
-def test_rows_that_are_all_right_end_at_a_bound():
+def test_correctly_classified_rows_end_at_a_bound():
     found = Matrix().fit(4 * torch.eye(3).double(), torch.arange(3))
     assert found["w"].abs().max() <= 20
     assert Matrix().apply(4 * torch.eye(3).double(), found).isfinite().all()
 
 
-def test_a_class_without_rows_keeps_its_row_and_adds_nothing():
+def test_a_class_without_rows_keeps_its_matrix_row_and_affects_no_other():
     logits, labels = mixed_up()
     kept = labels != 1
     found = Matrix().fit(logits[kept], labels[kept])

@@ -6,7 +6,7 @@ from frostbench.heads.posthoc.calibrators.vector import Vector
 
 
 def skewed(rows=400, classes=4, seed=0):
-    """Labels drawn from softmax(true); logits that are scaled and moved class by class."""
+    """Labels drawn from softmax(true), and logits that are scaled and shifted per class."""
     generator = torch.Generator().manual_seed(seed)
     true = torch.randn(rows, classes, generator=generator, dtype=torch.float64)
     labels = torch.multinomial(true.softmax(1), 1, generator=generator).squeeze(1)
@@ -44,7 +44,7 @@ def test_an_independent_optimiser_finds_the_same_and_the_gradient_vanishes(stren
     assert max(float(g.abs().max()) for g in gradients) < 1e-6
 
 
-def test_it_finds_the_probabilities_that_made_the_rows():
+def test_it_recovers_the_true_probabilities():
     generator = torch.Generator().manual_seed(0)
     logits = 2 * torch.randn(40_000, 4, generator=generator, dtype=torch.float64)
     logits -= logits.mean(1, keepdim=True)
@@ -63,7 +63,7 @@ def test_a_constant_in_each_row_changes_nothing():
     assert torch.allclose(found, spec.apply(logits, spec.fit(logits, labels)), atol=1e-6)
 
 
-def test_a_large_penalty_leaves_the_probabilities_alone():
+def test_a_large_penalty_keeps_the_probabilities():
     logits, labels = skewed()
     spec = Vector(strength=1e6)
     assert torch.allclose(spec.apply(logits, spec.fit(logits, labels)), logits.log_softmax(1), rtol=0, atol=1e-5)

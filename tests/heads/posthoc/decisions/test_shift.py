@@ -32,7 +32,7 @@ def precision(log_p, labels, own, shift):
 
 
 @pytest.mark.parametrize("target", [0.5, 0.8, 0.95, 1.0])
-def test_a_wanted_recall_is_reached_by_the_least_shift(target):
+def test_a_required_recall_is_reached_with_the_smallest_shift(target):
     log_p, labels = rows()
     shift = fitted(log_p, labels, targets={"cedar": target})
     assert shift[:2].tolist() == [0, 0]
@@ -43,7 +43,7 @@ def test_a_wanted_recall_is_reached_by_the_least_shift(target):
 
 
 @pytest.mark.parametrize("target", [0.8, 0.85])
-def test_a_wanted_precision_is_reached_by_the_least_shift(target):
+def test_a_required_precision_is_reached_with_the_smallest_shift(target):
     log_p, labels = rows()
     assert precision(log_p, labels, 0, 0) < target
     shift = fitted(log_p, labels, metric="precision", targets={"ash": target})
@@ -53,12 +53,12 @@ def test_a_wanted_precision_is_reached_by_the_least_shift(target):
         assert all(precision(log_p, labels, 0, torch.tensor([s * part * size, 0, 0])) < target for s in (-1, 1))
 
 
-def test_what_is_reached_already_is_left_alone():
+def test_a_target_already_reached_needs_no_shift():
     log_p, labels = rows()
     assert fitted(log_p, labels, targets={"ash": 0.1, "beech": 0.1}).tolist() == [0, 0, 0]
 
 
-def test_several_classes_take_turns_until_all_have_theirs():
+def test_several_classes_are_adjusted_in_turn_until_all_reach_their_target():
     log_p, labels = rows()
     shift = fitted(log_p, labels, targets={"beech": 0.75, "cedar": 0.75})
     assert recall(log_p, labels, 1, shift) >= 0.75
@@ -66,7 +66,7 @@ def test_several_classes_take_turns_until_all_have_theirs():
     assert shift[0] == 0
 
 
-def test_what_cannot_be_reached_is_refused_with_the_best():
+def test_an_unreachable_target_is_rejected_with_the_best_value():
     log_p = torch.tensor([[0.6, 0.4], [0.7, 0.3], [0.9, 0.1]], dtype=torch.float64).log()
     labels = torch.tensor([1, 0, 0])
     spec = WantedShift(metric="precision", targets={"ash": 0.9})
@@ -74,20 +74,22 @@ def test_what_cannot_be_reached_is_refused_with_the_best():
     # ash is right where only the surer rows go to it.
     assert spec.fit(log_p, labels, one, NAMES[:2])[0] < 0
     swapped = torch.tensor([0, 0, 1])
-    with pytest.raises(ValueError, match=r"however: 0\.9 came for class 'ash' and the best is 0\.6667 on its"):
+    with pytest.raises(
+        ValueError, match=r"for class 'ash' it is 0\.9 and the best value on its calibration rows is 0\.6667"
+    ):
         spec.fit(log_p, swapped, one, NAMES[:2])
 
 
-def test_classes_that_never_agree_are_refused():
+def test_classes_that_never_agree_are_rejected():
     log_p = torch.tensor([[0.5, 0.5], [0.5, 0.5]], dtype=torch.float64).log()
-    with pytest.raises(ValueError, match="2 classes take rows from each other without end"):
+    with pytest.raises(ValueError, match="2 classes keep taking rows from each other"):
         WantedShift(targets={"ash": 1, "beech": 1}).fit(log_p, torch.tensor([0, 1]), torch.ones(2).double(), NAMES[:2])
 
 
-def test_a_class_without_rows_is_refused():
+def test_a_class_without_rows_is_rejected():
     log_p, labels = rows()
     kept = labels != 2
-    with pytest.raises(ValueError, match="however: class 'cedar' has none"):
+    with pytest.raises(ValueError, match="but class 'cedar' has none"):
         fitted(log_p[kept], labels[kept], targets={"cedar": 0.5})
 
 
@@ -103,7 +105,7 @@ def test_weights_count_in_a_precision():
     assert not torch.allclose(found, fitted(log_p, labels, metric="precision", targets={"beech": 0.6}))
 
 
-def test_a_class_that_a_row_cannot_have_is_never_decided_on():
+def test_an_impossible_class_is_never_predicted():
     log_p, labels = rows()
     log_p[:40, 2] = -torch.inf
     kept = (labels != 2) | (torch.arange(len(labels)) >= 40)
@@ -112,7 +114,7 @@ def test_a_class_that_a_row_cannot_have_is_never_decided_on():
     assert recall(log_p[kept], labels[kept], 2, shift) == 1
 
 
-def test_a_shift_by_hand_moves_decisions_alone():
+def test_a_given_shift_only_changes_decisions():
     spec = PosthocSpec.model_validate({"shift": {"kind": "given", "logits": {"beech": 1.0}}})
     layers = Layers.of(spec, NAMES)
     log_p = torch.tensor([[0.6, 0.3, 0.1], [0.8, 0.1, 0.1]]).log()

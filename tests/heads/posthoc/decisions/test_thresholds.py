@@ -10,7 +10,7 @@ from frostbench.heads.posthoc.pipeline import Layers
 
 
 def rare(rows=400, seed=0):
-    """Log-probabilities under which the rare class 2 is hardly ever the most probable."""
+    """Log-probabilities with which the rare class 2 is hardly ever the most probable."""
     generator = torch.Generator().manual_seed(seed)
     prior = torch.tensor([0.6, 0.32, 0.08], dtype=torch.float64).log()
     scores = prior + torch.randn(rows, 3, generator=generator, dtype=torch.float64)
@@ -41,7 +41,7 @@ def test_the_decision_by_hand():
 
 @pytest.mark.parametrize("metric", ["macro_f1_fg", "macro_f1", "balanced_accuracy", "accuracy"])
 def test_one_pass_finds_the_best_of_each_class_in_turn(metric):
-    """The frequent classes come first; each is tried at 41 points while the others stay, as scikit-learn judges it."""
+    """Frequent classes come first; each is tried at 41 points while the others are fixed, scored by scikit-learn."""
     log_p, labels = rare()
     grid = [(k - 20) * 2 * math.log(10) / 40 for k in range(41)]
     wanted = torch.zeros(3, dtype=torch.float64)
@@ -68,7 +68,7 @@ def test_it_raises_the_metric_and_more_passes_never_lower_it():
     assert values[0] > value("macro_f1", log_p, torch.zeros(3), labels) + 0.02
 
 
-def test_few_rows_go_less_of_the_way():
+def test_few_rows_shrink_the_threshold():
     log_p, labels = rare()
     whole = CoordinateAscent(shrink=0).fit(log_p, labels, one(labels))
     counts = torch.bincount(labels).double()
@@ -105,7 +105,7 @@ def test_classes_without_rows_or_without_probability_keep_threshold_one():
 
 
 def test_every_corner_of_a_small_case():
-    """Against all pairs of thresholds: with two classes only their ratio matters, so one pass is the optimum."""
+    """Compare with all pairs of thresholds: with two classes only their ratio matters, so one pass is optimal."""
     log_p, labels = rare(60)
     two = log_p[:, :2].log_softmax(1)
     kept = labels < 2
@@ -116,8 +116,8 @@ def test_every_corner_of_a_small_case():
     assert value("accuracy", two, found, labels) >= best
 
 
-def test_rows_of_background_alone_raise_no_foreground_metric():
+def test_only_background_rows_are_rejected_for_a_foreground_metric():
     log_p, labels = rare()
     kept = labels == 1
-    with pytest.raises(ValueError, match="raise macro_f1_fg of the calibration rows, however: none of them belongs"):
+    with pytest.raises(ValueError, match="maximise macro_f1_fg on the calibration rows, but none of them belongs"):
         CoordinateAscent().fit(log_p[kept], labels[kept], one(labels[kept]), [1])

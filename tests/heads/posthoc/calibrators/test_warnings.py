@@ -13,7 +13,7 @@ from frostbench.heads.posthoc.calibrators.none import NoCalibration
 from frostbench.heads.posthoc.calibrators.rows import Calibration
 from frostbench.heads.posthoc.calibrators.temperature import Temperature
 from frostbench.heads.posthoc.calibrators.vector import Vector
-from frostbench.heads.posthoc.calibrators.warnings import told_of_calibration
+from frostbench.heads.posthoc.calibrators.warnings import calibration_warnings
 from frostbench.heads.posthoc.pipeline import Layers
 from frostbench.heads.posthoc.spec import PosthocSpec
 from frostbench.heads.trained import Priors, TrainedHead
@@ -27,32 +27,34 @@ MIXED = Calibration(torch.cat([RIGHT.logits[:24], WRONG.logits[24:]]), LABELS)
 
 def fitted(kind, rows):
     layers = Layers.of(PosthocSpec(calibration=kind), NAMES).fitted_to(rows)
-    return told_of_calibration(layers.spec, layers.temperature, rows)
+    return calibration_warnings(layers.spec, layers.temperature, rows)
 
 
-def test_a_temperature_of_rows_without_an_optimum_is_told_of():
-    (found,) = fitted(Temperature(), RIGHT)
-    assert found.startswith(
-        "all 30 calibration rows are classified right, so they set no limit to how sure a temperature"
+def test_a_temperature_of_rows_without_an_optimum_gives_a_warning():
+    (warning,) = fitted(Temperature(), RIGHT)
+    assert warning.startswith(
+        "all 30 calibration rows are classified correctly, so nothing limits the confidence that a temperature"
     )
-    (found,) = fitted(Temperature(), WRONG)
-    assert found.startswith(
-        "a temperature of 20 lies at the bound of its search on 30 calibration rows: the head is no"
+    (warning,) = fitted(Temperature(), WRONG)
+    assert warning.startswith(
+        "a temperature of 20 lies at the bound of the search on 30 calibration rows: the head is no"
     )
-    (found,) = fitted(Temperature(), Calibration(1e-3 * MIXED.logits, LABELS))
-    assert found.startswith("a temperature of 0.05 lies at the bound of its search on 30 calibration rows: the scores")
+    (warning,) = fitted(Temperature(), Calibration(1e-3 * MIXED.logits, LABELS))
+    assert warning.startswith(
+        "a temperature of 0.05 lies at the bound of the search on 30 calibration rows: the scores"
+    )
 
 
 @pytest.mark.parametrize("kind", [Vector(), Matrix(), Isotonic()])
-def test_other_calibrations_on_perfect_rows_are_told_of(kind):
-    (found,) = fitted(kind, RIGHT)
-    assert found.startswith(
-        f"all 30 calibration rows are classified right, so they set no limit to how sure {kind.kind}"
+def test_other_calibrations_on_perfect_rows_give_a_warning(kind):
+    (warning,) = fitted(kind, RIGHT)
+    assert warning.startswith(
+        f"all 30 calibration rows are classified correctly, so nothing limits the confidence that {kind.kind}"
     )
 
 
 @pytest.mark.parametrize("kind", [Temperature(), Vector(), Matrix(), Isotonic()])
-def test_ordinary_rows_are_not_told_of(kind):
+def test_ordinary_rows_give_no_warning(kind):
     assert fitted(kind, MIXED) == ()
 
 
@@ -60,7 +62,7 @@ def test_an_automatic_temperature_is_bounded_by_its_prior_on_perfect_rows():
     assert 0.2 < Layers.of(PosthocSpec(), NAMES).fitted_to(RIGHT).temperature < 1
     assert fitted(AutoTemperature(), RIGHT) == fitted(AutoTemperature(), MIXED) == ()
     far = Calibration(MIXED.logits.repeat(100, 1) * 1e-3, LABELS.repeat(100))
-    assert fitted(AutoTemperature(), far)[0].startswith("a temperature of 0.05 lies at the bound of its search")
+    assert fitted(AutoTemperature(), far)[0].startswith("a temperature of 0.05 lies at the bound of the search")
 
 
 @pytest.mark.parametrize("kind", [Temperature(), AutoTemperature()])
@@ -81,12 +83,12 @@ def test_the_card_has_the_temperature_under_a_uniform_prior(kind):
     assert card_of(head, {"head.safetensors": b""}).temperature_under_uniform_prior == wanted
 
 
-def test_nothing_fitted_is_nothing_to_tell():
-    assert told_of_calibration(PosthocSpec(calibration=NoCalibration()), 1.0, RIGHT) == ()
-    assert told_of_calibration(PosthocSpec(calibration=Temperature()), 1.0, None) == ()
+def test_without_a_fit_there_is_no_warning():
+    assert calibration_warnings(PosthocSpec(calibration=NoCalibration()), 1.0, RIGHT) == ()
+    assert calibration_warnings(PosthocSpec(calibration=Temperature()), 1.0, None) == ()
 
 
-def test_the_card_of_a_bundle_tells_of_it(tmp_path):
+def test_the_card_of_a_bundle_holds_the_warning(tmp_path):
     spec, counts = HeadSpec(), torch.tensor([10, 10, 10])
     share = counts.double() / 30
     head = TrainedHead(
@@ -99,7 +101,7 @@ def test_the_card_of_a_bundle_tells_of_it(tmp_path):
         layers=Layers.of(PosthocSpec(calibration=Temperature()), NAMES),
     )
     save(head.fitted_to(RIGHT), tmp_path / "perfect")
-    assert '"all 30 calibration rows are classified right' in (tmp_path / "perfect" / "card.json").read_text()
+    assert '"all 30 calibration rows are classified correctly' in (tmp_path / "perfect" / "card.json").read_text()
     assert load(tmp_path / "perfect").head.warnings == head.fitted_to(RIGHT).warnings != ()
     save(replace(head).fitted_to(MIXED), tmp_path / "plain")
     assert '"warnings": []' in (tmp_path / "plain" / "card.json").read_text()
