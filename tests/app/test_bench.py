@@ -38,7 +38,10 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["bench", "run", "none.yaml"], "a settings file must exist, however: none.yaml does not"),
+        (
+            ["bench", "run", "none.yaml"],
+            "Cannot read the settings file none.yaml: No such file or directory. Check the path.",
+        ),
         (["bench", "run", "BENCH", "--set", "sedes=[1]"], "Did you mean seeds?"),
         (["compare", "BENCH", "--baseline", "ful"], "'ful' came"),
         (["compare", "BENCH", "--set", "seeds=[0, 7]"], "lacks 1 of 2 of row 'plain', 1 of 2 of row 'weighted'"),
@@ -46,7 +49,7 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
         (["export", "BENCH", "ful", "--out", "x"], "a row of this bench is one of ['plain', 'weighted', 'solved']"),
         (["train", "nowhere"], "nowhere"),
         (["train", "CACHE", "--device", "gpu"], "gpu"),
-        (["train", "CACHE", "--preset", "best"], "vace_row_decay, however: 'best' came. Name one of these."),
+        (["train", "CACHE", "--preset", "best"], "vace_row_decay, got 'best'."),
         (["train", "CACHE", "--set", "train.loss.hardmine.kep=1"], "Did you mean train.loss.hardmine.keep?"),
         (["train", "CACHE", "--set", "columns=[cls]"], "['cls'] came and the table has ['avg']"),
     ],

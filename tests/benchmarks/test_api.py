@@ -126,7 +126,7 @@ def test_a_comparison_is_of_the_cache_s_own_rows(cache):
         ({"groups": [1]}, "'group': 1"),
         ({"split": ["train", "valid"] * 60}, r"one of .*'select'.* however: \['valid'\] came"),
         ({"spec": {"train.optim.lrr": 1}}, "Did you mean train.optim.lr?"),
-        ({"spec": {"seed": 1}}, "seeds are the same for all rows"),
+        ({"spec": {"seed": 1}}, "Seeds must be the same for all rows"),
         ({"preset": "best"}, "'best' came"),
         ({"x": "nowhere", "labels": None}, "nowhere"),
         ({"x": "nowhere"}, "labels, groups and class names of their own"),

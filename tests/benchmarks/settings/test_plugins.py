@@ -85,18 +85,22 @@ def test_what_names_no_plugin_stays():
 @pytest.mark.parametrize(
     ("changes", "plugins", "told"),
     [
-        ({"loss.point.kind": "my_loss", "loss.point.epsilon": 11}, ["my_loss.py"], "loss.point: epsilon: Input should"),
+        (
+            {"loss.point.kind": "my_loss", "loss.point.epsilon": 11},
+            ["my_loss.py"],
+            "Point (loss.point): epsilon: Input should",
+        ),
         (
             {"loss.point.kind": "my_loss", "loss.point.gamma": 1},
             ["my_loss.py"],
-            "loss.point: gamma: there is no such option here",
+            "Point (loss.point): gamma: there is no such option here",
         ),
         ({"loss.point.kind": "my_head"}, ["my_head.py"], "has the method __call__ or part, however: MyHead"),
         ({"loss.point.kind": "my_loss"}, [], "Point (loss.point): Input tag 'my_loss'"),
         ({}, ["gone.py"], "a plugin is a .py file, however: 'gone.py' is none"),
         ({}, ["empty.py"], "empty.py has none. Write `kind: Literal"),
-        ({}, ["taken.py"], "'plain' of taken.py is one of the library already. Rename it"),
-        ({}, ["my_loss.py", "again.py"], "'my_loss' of again.py is one of my_loss.py already"),
+        ({}, ["taken.py"], "'plain' of taken.py is already defined by the library. Rename it"),
+        ({}, ["my_loss.py", "again.py"], "'my_loss' of again.py is already defined by my_loss.py"),
         ({"loss.point": {"kind": "external", "file": "gone.py", "name": "X"}}, [], "'gone.py' is none"),
     ],
 )
@@ -113,7 +117,7 @@ def test_a_browser_may_name_no_other_file(files):
     assert files_of(spec) == ("my_loss.py",)
     check_allowed(spec, [Path("my_loss.py").resolve()])
     check_allowed(Root(), [])
-    with pytest.raises(SettingsError, match=r"takes those of \['my_head.py'\], however: \['my_loss.py'\] came"):
+    with pytest.raises(SettingsError, match=r"accepts only \['my_head.py'\], got \['my_loss.py'\]"):
         check_allowed(spec, ["my_head.py"])
 
 
