@@ -1,4 +1,4 @@
-"""What a bench reports while it works."""
+"""Events that a bench yields while it runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +8,14 @@ from frostbench.benchmarks.runs.record import RunRecord
 
 @dataclass(frozen=True)
 class CacheOpened:
-    """A cache was read and its split is known.
+    """Event: a cache was opened and its split is known.
 
     Attributes:
-        cache: its folder.
+        cache: folder of the cache.
         table: content hash of its table.
         split: hash of the split.
-        rows: rows by role.
-        warnings: what the split says about itself.
+        rows: number of rows by role.
+        warnings: warnings about the split.
     """
 
     cache: str
@@ -27,13 +27,13 @@ class CacheOpened:
 
 @dataclass(frozen=True)
 class RowStarted:
-    """A row of the bench, with what is to be said about its options; all rows of a cache come before its first run.
+    """Event: a row of the bench, with warnings about its options; yielded for all rows before the first run.
 
     Attributes:
         cache: folder of the cache.
         row: name of the row.
-        number: its place, from 1.
-        rows: how many there are.
+        number: position of the row, from 1.
+        rows: number of rows.
         warnings: sentences to show.
     """
 
@@ -46,7 +46,7 @@ class RowStarted:
 
 @dataclass(frozen=True)
 class RunSkipped:
-    """A run is in the store already."""
+    """Event: a run is already in the store."""
 
     cache: str
     row: str
@@ -56,17 +56,17 @@ class RunSkipped:
 
 @dataclass(frozen=True)
 class RunEpoch:
-    """An epoch of a run ended.
+    """Event: an epoch of a run ended.
 
     Attributes:
         cache: folder of the cache.
         row: name of the row.
-        seed: of the run.
-        epoch: 1 for the first.
-        epochs: the most that the run can take.
-        loss: mean training objective over the epoch's steps.
-        metrics: metrics of the selection rows.
-        best_epoch: the best so far, which would be kept.
+        seed: seed of the run.
+        epoch: epoch number, from 1.
+        epochs: maximum number of epochs of the run.
+        loss: mean training objective over the steps of the epoch.
+        metrics: metrics of the validation rows.
+        best_epoch: best epoch so far.
     """
 
     cache: str
@@ -81,14 +81,14 @@ class RunEpoch:
 
 @dataclass(frozen=True)
 class RunFold:
-    """A run that is cross-validated was fitted once more.
+    """Event: one fit of a cross-validated run ended.
 
     Attributes:
         cache: folder of the cache.
         row: name of the row.
-        seed: of the run.
-        done: fits so far.
-        fits: how many it takes, the one on all rows included.
+        seed: seed of the run.
+        done: number of fits so far.
+        fits: total number of fits, including the final one on all rows.
     """
 
     cache: str
@@ -100,7 +100,7 @@ class RunFold:
 
 @dataclass(frozen=True)
 class RunDone:
-    """A run was trained, evaluated and put into `folder`; one that was stopped has the reason stopped in its record."""
+    """Event: a run was trained, evaluated and stored in `folder`; the record of a stopped run has reason "stopped"."""
 
     cache: str
     row: str
@@ -110,13 +110,13 @@ class RunDone:
 
 @dataclass(frozen=True)
 class RunFailed:
-    """A run gave no head and is not in the store; the others go on.
+    """Event: a run failed and is not in the store; the other runs continue.
 
     Attributes:
         cache: folder of the cache.
         row: name of the row.
-        seed: of the run.
-        message: why, and what to do.
+        seed: seed of the run.
+        message: why it failed, and what to do.
     """
 
     cache: str
@@ -127,13 +127,13 @@ class RunFailed:
 
 @dataclass(frozen=True)
 class RunNoted:
-    """Something that a person should know of a run that goes on.
+    """Event: a note on a run that continues.
 
     Attributes:
         cache: folder of the cache.
         row: name of the row.
-        seed: of the run.
-        message: a sentence.
+        seed: seed of the run.
+        message: sentence to show.
     """
 
     cache: str
@@ -144,11 +144,11 @@ class RunNoted:
 
 @dataclass(frozen=True)
 class BenchStopped:
-    """The bench was asked to stop; the next start trains anew what was cut short.
+    """Event: the bench was stopped on request; the next start trains the interrupted runs again.
 
     Attributes:
-        name: of the bench.
-        trained: runs trained to their end.
+        name: name of the bench.
+        trained: number of runs trained to their end.
     """
 
     name: str
@@ -157,15 +157,15 @@ class BenchStopped:
 
 @dataclass(frozen=True)
 class BenchDone:
-    """Every run of the bench is in the store, save those that failed.
+    """Event: every run of the bench is in the store, except for failed runs.
 
     Attributes:
-        name: of the bench.
-        trained: runs trained now.
-        skipped: runs found.
-        records: the flat view of all runs of the store.
-        unreadable: keys of runs whose record could not be read and is not in that view.
-        failed: runs that gave no head; the next start trains them again.
+        name: name of the bench.
+        trained: number of runs trained now.
+        skipped: number of runs that were already in the store.
+        records: path of the flat view of all runs of the store.
+        unreadable: keys of runs that are missing from that view because their record could not be read.
+        failed: failed runs; the next start trains them again.
     """
 
     name: str

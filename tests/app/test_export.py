@@ -92,4 +92,4 @@ def test_all_seeds_of_a_row_are_exported_as_one_bundle(frostbench, ran, cache, t
 def test_an_unknown_member_is_told_with_the_rows(frostbench, ran):
     said = frostbench("bench", "run", ran, "--set", "ensembles={mean: [weighted, solvd]}")
     assert said.status == 2
-    assert "averages rows of this bench, ['plain', 'weighted', 'solved'], however: 'mean' names ['solvd']" in said.err
+    assert "must be rows of this bench, which are ['plain', 'weighted', 'solved'], but 'mean' has ['solvd']" in said.err

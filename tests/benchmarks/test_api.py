@@ -124,10 +124,10 @@ def test_a_comparison_is_of_the_cache_s_own_rows(cache):
         ({"labels": np.full(120, 0.5)}, "labels that are floating-point numbers are whole and below"),
         ({"class_names": ["a"]}, "class_names are what integers from 0 to 0 index"),
         ({"groups": [1]}, "'group': 1"),
-        ({"split": ["train", "valid"] * 60}, r"one of .*'select'.* however: \['valid'\] came"),
+        ({"split": ["train", "valid"] * 60}, r"one of .*'select'.* got \['valid'\]"),
         ({"spec": {"train.optim.lrr": 1}}, "Did you mean train.optim.lr?"),
         ({"spec": {"seed": 1}}, "Seeds must be the same for all rows"),
-        ({"preset": "best"}, "'best' came"),
+        ({"preset": "best"}, "got 'best'"),
         ({"x": "nowhere", "labels": None}, "nowhere"),
         ({"x": "nowhere"}, "labels, groups and class names of their own"),
     ],
@@ -139,7 +139,7 @@ def test_mistakes_are_told(arrays, change, told):
 
 
 def test_a_comparison_needs_two_rows(arrays):
-    with pytest.raises(ValueError, match=r"two rows or more, however: \['a'\] came"):
+    with pytest.raises(ValueError, match=r"at least two rows, .*got \['a'\]"):
         compare(*arrays, {"a": {}})
 
 

@@ -190,7 +190,7 @@ def test_no_rows_and_rows_that_are_not_finite_are_no_training_data(arrays):
     wrong[3] = np.nan
     with pytest.raises(ValueError, match="vectors are finite, however: 1 of 90 rows are not, the first is row 3"):
         fit(wrong, labels, SOLVED)
-    with pytest.raises(ValueError, match=r"\['1'\] came. Name each column once"):
+    with pytest.raises(ValueError, match=r"duplicate names \['1'\]. Name each column once"):
         fit({1: x, "1": x}, labels, SOLVED)
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from frostbench.benchmarks.runs.all_runs import count_runs, read_records, write_records
-from frostbench.benchmarks.runs.evaluate import environment
 from frostbench.benchmarks.runs.record import OUTCOMES
+from frostbench.benchmarks.runs.run_facts import environment
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import (
     SEAL,
@@ -137,7 +137,7 @@ def test_a_run_saved_twice_keeps_the_first(store):
     [
         (
             lambda text: text[: len(text) // 2],
-            r"must be a record of format 1, however: : Invalid JSON.*written by an unknown version",
+            r"must be a record of format 1, but is not: : Invalid JSON.*written by an unknown version",
         ),
         (lambda text: text.replace('"engine"', '"motor"'), "engine: Field required; motor: Unexpected"),
         (
@@ -172,7 +172,7 @@ def test_a_record_with_another_number_is_refused(store, old):
     key = base_key(store)
     path = run_folder(store, key) / "record.json"
     path.write_text(re.sub(old + "[0-9.e-]+", old + "3", path.read_text(), count=1))
-    with pytest.raises(StoreError, match=r"as the run wrote it, however: .* was changed"):
+    with pytest.raises(StoreError, match=r"was changed after the run wrote it"):
         read_record(store, key)
 
 
@@ -180,7 +180,7 @@ def test_a_record_with_a_number_that_is_none_is_refused(store):
     """Python's JSON reads NaN, which the digest is not taken of."""
     path = run_folder(store, base_key(store)) / "record.json"
     path.write_text(re.sub('"seconds": [0-9.e-]+', '"seconds": NaN', path.read_text(), count=1))
-    with pytest.raises(StoreError, match=r"as the run wrote it, however: .* was changed|seconds: Input should"):
+    with pytest.raises(StoreError, match=r"was changed after the run wrote it|seconds: Input should"):
         read_record(store, base_key(store))
 
 

@@ -126,5 +126,5 @@ def test_the_facts_of_a_run_name_the_classes_that_the_split_treats_apart(cache, 
 
 
 def test_a_bench_without_caches_is_refused():
-    with pytest.raises(SettingsError, match="a bench needs caches"):
+    with pytest.raises(SettingsError, match="A bench needs at least one cache"):
         list(run_bench(BenchSpec()))

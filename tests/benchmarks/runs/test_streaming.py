@@ -46,7 +46,7 @@ def test_a_streamed_bench_has_the_heads_and_outcomes_of_one_in_memory(cache: Pat
     here = list(run_bench(bench_of(cache, "here", **changes), stream="never"))
     there = list(run_bench(bench_of(cache, "there", **changes), stream="always"))
     assert of_kind(here, CacheOpened)[0].warnings == ()
-    assert of_kind(there, CacheOpened)[0].warnings == ("vectors stay on disk: stream=always was asked for",)
+    assert of_kind(there, CacheOpened)[0].warnings == ("Vectors stay on disk: stream=always was requested.",)
     pairs = list(zip(of_kind(here, RunDone), of_kind(there, RunDone), strict=True))
     assert len(pairs) == 2
     for own, other in pairs:
@@ -115,7 +115,7 @@ def test_a_run_that_cannot_stream_is_told_how_much_memory_it_would_take(cache: P
         ValueError, match=r"row 'plain': .* train.sampler.buffer_rows=null needs all 1\d\d rows"
     ) as told:
         list(run_bench(bench))
-    assert "They stay on disk, for in memory its vectors would take 0.00 GiB" in str(told.value)
+    assert "Vectors stay on disk: in memory they would take 0.00 GiB" in str(told.value)
     bench = bench_of(cache, base={"head.classifier.kind": "logreg"})
     with pytest.raises(ValueError, match=r"head\.classifier\.kind=logreg needs all"):
         list(run_bench(bench))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from seeing import Halves, write_images
 
-from frostbench.benchmarks.inference.test_time_views import looks, vectors_of
+from frostbench.benchmarks.inference.test_time_views import prepare_views, vectors_of
 from frostbench.benchmarks.runs.evaluate import table_to_data
 from frostbench.benchmarks.runs.events import RowStarted
 from frostbench.benchmarks.runs.keys import key_of
@@ -219,8 +219,8 @@ def test_a_refit_trains_on_the_same_views(place, bench):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"view_sets": ["mirror"]}, "trained on have the role train, however: 'mirror' has eval"),
-        ({"tta": ["flip"]}, "averaged over have the role eval, however: 'flip' has train"),
+        ({"view_sets": ["mirror"]}, "needs a set with role train, but 'mirror' has role eval"),
+        ({"tta": ["flip"]}, "needs a set with role eval, but 'flip' has role train"),
         ({"view_sets": ["cut"], "train.mixup.alpha": 0.2}, "mixes rows once more"),
         ({"view_sets": ["cut"], "head.classifier.kind": "logreg"}, "kind=logreg takes one label for each row"),
         ({"view_sets": ["cut"], "train.views": "averaged"}, "has one label for each image"),
@@ -251,7 +251,7 @@ def test_images_are_predicted_with_their_views(place, bench):
     table, split = opened(place)
     row = int(np.flatnonzero(split.roles == "test")[0])
     pixels = decode_file(place / "images" / str(table.ids[row]))
-    seen = looks(backbone_group(Halves()), head.views, "any name", pixels)
+    seen = prepare_views(backbone_group(Halves()), head.views, "any name", pixels)
     found = vectors_of(backbone_group(Halves()), head.views, [seen])
     assert set(found) == set(head.reads)
     kept = with_averaged(table, split, [RunSpec.model_validate({"tta": ["mirror", "corners"]})])

@@ -38,12 +38,12 @@ class TestComparing:
         notes = "\n".join(self.found(trained).notes)
         won = {name: one.winner.value for name, one in chosen_rows(tuned_bench(trained.folder))[0].tuned.items()}
         assert (
-            "Each row is the best of 2 settings by validation macro F1, mean of 2 seeds. Won: 'plain' with lr=0.1 "
+            "Each row is the best of 2 settings by validation macro F1, averaged over 2 seeds. Winners: 'plain' with lr=0.1 "
             f"({won['plain']:.4f}); 'smooth' with lr=0.05 ({won['smooth']:.4f})."
         ) in notes
-        assert "had fewer settings to choose from: 'solved' (1 against 2)." in notes
-        assert "may lie beyond: 'plain' lr=0.1 (largest of 2); 'smooth' lr=0.05 (largest of 2)." in notes
-        assert "on the very validation rows that chose the settings, so they are optimistic" in notes
+        assert "had fewer settings to choose from: 'solved' (1 instead of 2)." in notes
+        assert "may lie beyond: 'plain' Learning rate (train.optim.lr) = 0.1 (largest of 2); 'smooth' Learning" in notes
+        assert "on the validation rows that also chose the settings, so they are optimistic" in notes
         assert "chose their epoch on the very rows" not in notes
         assert "Rows differ in schedule" not in notes
 
@@ -59,7 +59,7 @@ class TestComparing:
             "may have no effect: 'plain'."
         ) in notes
         assert "'plain' lr=" not in notes
-        assert "'smooth' lr=0.05 (largest of 2)" in notes
+        assert "'smooth' Learning rate (train.optim.lr) = 0.05 (largest of 2)" in notes
 
     def test_on_test_rows_nothing_is_called_optimistic(self, trained):
         notes = "\n".join(self.found(trained, "test").notes)
@@ -100,7 +100,7 @@ class TestComparing:
         rows = chosen_rows(tuned_bench(trained.folder))[0].rows
         found = compare(trained.folder / "s", rows, resamples=20)
         assert found.settings == ()
-        assert not re.search(r"settings|lie beyond|Won:", to_text(found).split("Note: ", 1)[1])
+        assert not re.search(r"settings|lie beyond|Winners:", to_text(found).split("Note: ", 1)[1])
 
     def test_the_winner_is_exported(self, trained, tmp_path):
         told = export_row(tuned_bench(trained.folder), "plain", tmp_path / "head", refit=False)

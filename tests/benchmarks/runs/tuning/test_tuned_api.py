@@ -22,7 +22,7 @@ class TestApi:
             ("mine", "lr=0.1"),
             ("smooth", "lr=0.1"),
         ]
-        assert any("Won: 'mine' with lr=0.1" in note for note in made.notes)
+        assert any("Winners: 'mine' with lr=0.1" in note for note in made.notes)
         assert made.line("mine", "macro_f1_fg")["value"] > 0.8
 
     def test_a_row_that_is_left_out_is_told_by_the_names_they_were_given(self, arrays):
