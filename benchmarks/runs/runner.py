@@ -53,11 +53,7 @@ from frostbench.training.run import RunSpec
 
 @dataclass(frozen=True)
 class _Work:
-    """One cache of a bench, opened for training.
-
-    `on_disk` states why vectors stay on disk, or is empty. `reads` hashes all data that the rows read, including view
-    sets, to identify checkpoints.
-    """
+    """One cache of a bench; `on_disk` states why vectors stay on disk, `reads` hashes the data that all rows read."""
 
     cache: str
     table: FeatureTable
@@ -95,14 +91,13 @@ def run_bench(
 ) -> Iterator[BenchEvent]:
     """Train every run of a bench that its store lacks, and yield events.
 
-    All missing runs of a cache are passed to the engine together, which trains compatible runs as one stack. Each run
-    is stored as soon as it ends; if a run fails, the others continue. A run shared by several rows is trained for the
-    first and reported as skipped for the others. Ensembles are evaluated last.
+    All missing runs of a cache are passed to the engine together. Each run is stored as soon as it ends; if a run
+    fails, the others continue. A run shared by several rows is trained once. Ensembles are evaluated last.
 
     Args:
         bench: bench to run.
         stop: called after every epoch; if it returns True, the bench stops. The next start trains unfinished runs
-            again, or continues from a checkpoint if their stack took more than a minute.
+            again, or resumes from a checkpoint if training took more than a minute.
         device: device for training, such as cpu or cuda.
         keep_stopped: whether to store the best epoch so far of stopped runs, under a separate key (see `stopped_key`).
         stream: whether vectors stay on disk; it does not affect results (see `opened_to_train`).
@@ -240,9 +235,9 @@ def _stored(
     data = data_facts(work.cache, work.table, work.split, head, background)
     key = stopped_key(work.key(spec), curve[-1].epoch) if finished.reason == "stopped" else work.key(spec)
     record = record_of(key, spec, replace(finished, head=head), curve, data, evaluations, work.device)
-    judged = outcomes[outcomes["role"] == "select"]
+    validation = outcomes[outcomes["role"] == "select"]
     notes = record.notes + falling_notes(spec, [event.loss for event in curve], finished.epoch)
-    notes += sureness_notes(judged["confidence"], judged["label"] == judged["predicted"])
+    notes += sureness_notes(validation["confidence"], validation["label"] == validation["predicted"])
     record = replace(record, together=together, notes=notes)
     own_notes = [note for note in notes if note not in head.warnings]  # the card lists head.warnings separately
     metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}

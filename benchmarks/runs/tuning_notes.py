@@ -40,7 +40,7 @@ def notes_on_tuning(tuned: Mapping[str, Tuned], seeds: int, *, is_select: bool) 
     failed = [f"{name} @ {t.name} ({t.problem})" for name, row in tuned.items() for t in row.tried if t.problem]
     if failed:
         more = f"; and {len(failed) - SHOWN} more" if len(failed) > SHOWN else ""
-        notes.append(f"{len(failed)} settings could not win: {'; '.join(failed[:SHOWN])}{more}.")
+        notes.append(f"Settings that could not win ({len(failed)}): {'; '.join(failed[:SHOWN])}{more}.")
     if is_select:
         notes.append(
             "These metrics are on the validation rows that also chose the settings, so they are optimistic, and more "

@@ -38,8 +38,8 @@ class TestComparing:
         notes = "\n".join(self.found(trained).notes)
         won = {name: one.winner.value for name, one in chosen_rows(tuned_bench(trained.folder))[0].tuned.items()}
         assert (
-            "Each row is the best of 2 settings by validation macro F1, averaged over 2 seeds. Winners: 'plain' with lr=0.1 "
-            f"({won['plain']:.4f}); 'smooth' with lr=0.05 ({won['smooth']:.4f})."
+            "Each row is the best of 2 settings by validation macro F1, averaged over 2 seeds. "
+            f"Winners: 'plain' with lr=0.1 ({won['plain']:.4f}); 'smooth' with lr=0.05 ({won['smooth']:.4f})."
         ) in notes
         assert "had fewer settings to choose from: 'solved' (1 instead of 2)." in notes
         assert "may lie beyond: 'plain' Learning rate (train.optim.lr) = 0.1 (largest of 2); 'smooth' Learning" in notes
@@ -55,8 +55,8 @@ class TestComparing:
                 change_metric(folder, key, "nll", 1.5)
         notes = "\n".join(self.found(SimpleNamespace(folder=folder)).notes)
         assert (
-            "All settings of these rows are equally good, so the first listed stands for them, and what they change "
-            "may have no effect: 'plain'."
+            "All settings of 'plain' perform equally, so the first one listed is used, and the options that they "
+            "change may have no effect."
         ) in notes
         assert "'plain' lr=" not in notes
         assert "'smooth' Learning rate (train.optim.lr) = 0.05 (largest of 2)" in notes

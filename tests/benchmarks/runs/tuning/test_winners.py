@@ -86,7 +86,10 @@ class TestWinners:
         assert chosen.tuned["plain"].winner.name == "lr=1e-06"
         assert chosen.tuned["plain"].tried[1].problem == "seed 1: it diverged. Lower train.optim.lr."
         found = compare(tmp_path / "s", chosen.rows, resamples=20, tuned=chosen.tuned)
-        assert "1 settings could not win: plain @ lr=0.1 (seed 1: it diverged. Lower train.optim.lr.)." in found.notes
+        assert (
+            "Settings that could not win (1): plain @ lr=0.1 (seed 1: it diverged. Lower train.optim.lr.)."
+            in found.notes
+        )
         monkeypatch.undo()
         list(run_bench(bench))
         assert chosen_rows(bench)[0].tuned["plain"].winner.name == "lr=0.1"
