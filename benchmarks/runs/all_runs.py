@@ -40,11 +40,7 @@ def _split_of(path: Path, _written: int) -> str | None:
 
 
 def read_records(store: Path) -> pd.DataFrame:
-    """Return every run of the store as a flat row: key, settings as `spec.…`, metrics as `select.…` and `test.…`.
-
-    Raises:
-        StoreError: a record is damaged or of another version.
-    """
+    """Return every run of the store as a flat row: key, settings as `spec.…`, metrics as `select.…` and `test.…`."""
     return pd.DataFrame([_flat(read_record(store, key)) for key in _keys(store)])
 
 

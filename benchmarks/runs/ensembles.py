@@ -27,14 +27,7 @@ from frostbench.training.metrics.counts import shot_of
 
 @dataclass(frozen=True)
 class Place:
-    """Store of the ensembles and data that they are evaluated on.
-
-    Attributes:
-        store: run store.
-        cache: folder of the cache.
-        table: table of the cache.
-        split: role of each row.
-    """
+    """Store of the ensembles, and the data that they are evaluated on."""
 
     store: Path
     cache: str
@@ -43,11 +36,7 @@ class Place:
 
 
 def check_judged(bench: BenchSpec, split: Split) -> None:
-    """Check that there are validation rows that the members of ensembles have not seen.
-
-    Raises:
-        SettingsError: the bench has ensembles and the split is cross-validated.
-    """
+    """Check that there are validation rows that the members of ensembles have not seen."""
     if bench.ensembles and split.folds is not None:
         raise SettingsError(
             f"Ensembles are evaluated on validation rows, but {list(bench.ensembles)} were requested with a "

@@ -20,13 +20,7 @@ from frostbench.heads.posthoc.calibrators.rows import Calibration
 from frostbench.heads.posthoc.crossfit import CrossFitted
 from frostbench.heads.trained import TrainedHead
 from frostbench.training.data.part import Data, Part
-from frostbench.training.metrics.classification import (
-    all_metrics,
-    brier,
-    confidence,
-    confusion,
-    per_class,
-)
+from frostbench.training.metrics.classification import all_metrics, brier, confidence, confusion, per_class
 
 EVALUATED = ("select", "test")
 """Roles whose rows are evaluated; training, early stopping and calibration never use test rows."""
@@ -60,13 +54,7 @@ def part_of(
 ) -> Part:
     """Convert the rows of a table where chosen [N] is true to float32 tensors, with their groups if the table has any.
 
-    Args:
-        table: the table.
-        chosen: bool [N].
-        columns: vector columns to use, or None for all.
-        device: device of the tensors.
-        on_disk: whether vectors stay on disk.
-        seen: whether to add the test-time views of the rows.
+    `on_disk` leaves vectors on disk; `seen` adds the test-time views of the rows.
     """
     names = [name for name in table.stored or table.columns if columns is None or name in columns]
     kept = {name: table.stored[name].only(chosen) for name in names} if on_disk else {}

@@ -45,23 +45,26 @@ class RowStarted:
 
 
 @dataclass(frozen=True)
-class RunSkipped:
-    """Event: a run is already in the store."""
+class RunEvent:
+    """Event of one run, given by the folder of its cache, the name of its row and its seed."""
 
     cache: str
     row: str
     seed: int
+
+
+@dataclass(frozen=True)
+class RunSkipped(RunEvent):
+    """Event: a run is already in the store, under this key."""
+
     key: str
 
 
 @dataclass(frozen=True)
-class RunEpoch:
+class RunEpoch(RunEvent):
     """Event: an epoch of a run ended.
 
     Attributes:
-        cache: folder of the cache.
-        row: name of the row.
-        seed: seed of the run.
         epoch: epoch number, from 1.
         epochs: maximum number of epochs of the run.
         loss: mean training objective over the steps of the epoch.
@@ -69,9 +72,6 @@ class RunEpoch:
         best_epoch: best epoch so far.
     """
 
-    cache: str
-    row: str
-    seed: int
     epoch: int
     epochs: int
     loss: float
@@ -80,20 +80,9 @@ class RunEpoch:
 
 
 @dataclass(frozen=True)
-class RunFold:
-    """Event: one fit of a cross-validated run ended.
+class RunFold(RunEvent):
+    """Event: a cross-validated run has `done` of its `fits`, including the final fit on all rows."""
 
-    Attributes:
-        cache: folder of the cache.
-        row: name of the row.
-        seed: seed of the run.
-        done: number of fits so far.
-        fits: total number of fits, including the final one on all rows.
-    """
-
-    cache: str
-    row: str
-    seed: int
     done: int
     fits: int
 
@@ -109,47 +98,22 @@ class RunDone:
 
 
 @dataclass(frozen=True)
-class RunFailed:
-    """Event: a run failed and is not in the store; the other runs continue.
+class RunFailed(RunEvent):
+    """Event: a run failed, for the reason in `message`, and is not in the store; the other runs continue."""
 
-    Attributes:
-        cache: folder of the cache.
-        row: name of the row.
-        seed: seed of the run.
-        message: why it failed, and what to do.
-    """
-
-    cache: str
-    row: str
-    seed: int
     message: str
 
 
 @dataclass(frozen=True)
-class RunNoted:
-    """Event: a note on a run that continues.
+class RunNoted(RunEvent):
+    """Event: a note, in `message`, on a run that continues."""
 
-    Attributes:
-        cache: folder of the cache.
-        row: name of the row.
-        seed: seed of the run.
-        message: sentence to show.
-    """
-
-    cache: str
-    row: str
-    seed: int
     message: str
 
 
 @dataclass(frozen=True)
 class BenchStopped:
-    """Event: the bench was stopped on request; the next start trains the interrupted runs again.
-
-    Attributes:
-        name: name of the bench.
-        trained: number of runs trained to their end.
-    """
+    """Event: the bench `name` was stopped on request after `trained` runs; the next start trains the others."""
 
     name: str
     trained: int
@@ -176,15 +140,4 @@ class BenchDone:
     failed: tuple[RunFailed, ...] = ()
 
 
-BenchEvent = (
-    CacheOpened
-    | RowStarted
-    | RunSkipped
-    | RunEpoch
-    | RunFold
-    | RunDone
-    | RunFailed
-    | RunNoted
-    | BenchStopped
-    | BenchDone
-)
+BenchEvent = CacheOpened | RowStarted | RunEvent | RunDone | BenchStopped | BenchDone

@@ -19,7 +19,6 @@ from frostbench.embedcache.outputs.places import check_new_folder
 from frostbench.embedcache.outputs.writing import new_folder
 from frostbench.heads.bundle import export
 from frostbench.heads.ensemble import Ensemble, Predictive
-from frostbench.heads.trained import TrainedHead
 
 Seeds = Literal["best", "all"]
 
@@ -65,7 +64,11 @@ def export_row(
     check_new_folder(out)
     source, store = _row_of(bench, row, cache), Path(bench.store)
     chosen = [best_of(source.records)] if seeds == "best" else source.records
-    _check_several(seeds, chosen)
+    if seeds == "all" and len(chosen) < 2:
+        raise ValueError(
+            f"An ensemble of all seeds needs at least two, but the bench has only seed {chosen[0].seed}. Add seeds and "
+            "run it again, or export without --seeds."
+        )
     runs = _runs(store, chosen)
     message = f"{out}: row {row!r}{source.setting}, {_describe_seeds(seeds, chosen)}"
     refitted, why_not = refitted_if_possible(bench, source.cache, runs, device, refit)
@@ -74,7 +77,9 @@ def export_row(
         with new_folder(out) as partial:
             shutil.copytree(run_folder(store, runs[0].key) / "head", partial, dirs_exist_ok=True)
         return message
-    head: Predictive = ensemble_of(store, runs) if not refitted else _joined(refitted)
+    head: Predictive = (
+        Ensemble(refitted) if len(refitted) > 1 else refitted[0] if refitted else ensemble_of(store, runs)
+    )
     if isinstance(head, Ensemble):
         head = replace(head, facts=_facts(row, chosen, runs, head if refitted else None))
     export.save(head, out, canary_for(canary_of(Path(source.cache)), head.columns))
@@ -94,14 +99,6 @@ def _row_of(bench: BenchSpec, row: str, cache: str | None) -> _Row:
     return _Row(name, [read_record(store, key) for key in part.rows[row]], setting)
 
 
-def _check_several(seeds: Seeds, records: Sequence[RunRecord]) -> None:
-    if seeds == "all" and len(records) < 2:
-        raise ValueError(
-            f"An ensemble of all seeds needs at least two, but the bench has only seed {records[0].seed}. Add seeds "
-            "and run it again, or export without --seeds."
-        )
-
-
 def _runs(store: Path, records: Sequence[RunRecord]) -> list[RunRecord]:
     """Return the records of runs, with each ensemble replaced by its members."""
     return [run for record in records for run in [read_record(store, key) for key in record.members] or [record]]
@@ -113,10 +110,6 @@ def _describe_seeds(seeds: Seeds, records: Sequence[RunRecord]) -> str:
     (best,) = records
     fallback = "" if best.selection_value is not None else " (the first seed, since there are no validation rows)"
     return f"seed {best.seed}{fallback}, run {best.key}"
-
-
-def _joined(heads: tuple[TrainedHead, ...]) -> Predictive:
-    return heads[0] if len(heads) == 1 else Ensemble(heads)
 
 
 def _facts(

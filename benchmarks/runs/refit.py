@@ -201,11 +201,7 @@ def _check_run(record: RunRecord, run: RunSpec, table: FeatureTable, split: Spli
 
 
 def _trained(runs: Sequence[RunSpec], data: Data) -> list[TrainedHead]:
-    """Train runs and return their heads in order.
-
-    Raises:
-        RefitError: a run diverged.
-    """
+    """Train runs and return their heads in order; raises RefitError if a run diverges."""
     heads: dict[int, TrainedHead] = {}
     for event in fit(runs, data):
         if isinstance(event, Failed) or (isinstance(event, Finished) and event.reason in CUT_SHORT):

@@ -13,12 +13,8 @@ from frostbench.training.run import RunSpec
 def edges(paths: Iterable[str], specs: Sequence[RunSpec], winner: RunSpec) -> tuple[str, ...]:
     """Describe each option for which the winner has the smallest or largest value tried, unless it is a bound.
 
-    Only values of the same kind are compared: a learning rate of SGD says nothing about one of AdamW.
-
-    Args:
-        paths: dotted paths of the tuned options.
-        specs: one run of each setting.
-        winner: one run of the winning setting.
+    Only values of the same kind are compared: a learning rate of SGD says nothing about one of AdamW. `paths` are the
+    tuned options, and `specs` has one run of each setting.
     """
     found = []
     for path in dict.fromkeys(paths):

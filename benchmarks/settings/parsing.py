@@ -149,20 +149,12 @@ def preset_names() -> tuple[str, ...]:
 
 
 def preset(name: str) -> Tree:
-    """Return the differences of a preset from the defaults.
-
-    Raises:
-        SettingsError: there is no such preset.
-    """
+    """Return the differences of a preset from the defaults; an unknown name raises SettingsError."""
     return _packaged("presets", name)
 
 
 def packaged_bench(name: str) -> Tree:
-    """Load a bench file that comes with the package, such as demo.
-
-    Raises:
-        SettingsError: there is no such bench.
-    """
+    """Load a bench file that comes with the package, such as demo; an unknown name raises SettingsError."""
     return _packaged("benches", name)
 
 

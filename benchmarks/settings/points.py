@@ -26,11 +26,7 @@ Settings = Annotated[
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[Tree]:
-    """Return every combination of a grid's values, or [] if the grid is empty.
-
-    Raises:
-        SettingsError: an option has no values.
-    """
+    """Return every combination of a grid's values, or [] if the grid is empty."""
     empty = [named(RunSpec, path) for path, values in grid.items() if not values]
     if empty:
         raise SettingsError(
@@ -75,11 +71,7 @@ def shown(value: Any) -> str:
 
 
 def check_named(tune: Mapping[str, Settings], rows: Sequence[str]) -> None:
-    """Check that `tune` has an entry for every row and for nothing else.
-
-    Raises:
-        SettingsError: a row is unknown or missing.
-    """
+    """Check that `tune` has an entry for every row and for nothing else."""
     unknown = [name for name in tune if name not in rows]
     if unknown:
         raise SettingsError(f"`tune` must name rows of the bench, which are {list(rows)}, got {unknown}.")
@@ -92,11 +84,7 @@ def check_named(tune: Mapping[str, Settings], rows: Sequence[str]) -> None:
 
 
 def check_equal(tune: Mapping[str, Settings]) -> None:
-    """Check that all rows have equally many settings, apart from rows with nothing to tune.
-
-    Raises:
-        SettingsError: the numbers of settings differ.
-    """
+    """Check that all rows have equally many settings, apart from rows with nothing to tune."""
     counts = {name: len(settings_of(settings)) for name, settings in tune.items() if settings}
     if len(set(counts.values())) > 1:
         numbers = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
@@ -111,9 +99,6 @@ def with_base_called(name: str, tune: Mapping[str, Any], rows: Sequence[str]) ->
 
     >>> with_base_called("plain", {"mine": {}, "other": {}}, ["mine", "other"])
     {'plain': {}, 'other': {}}
-
-    Raises:
-        SettingsError: as in `check_named`, with the names of these rows.
     """
     if tune:
         check_named(tune, rows)
@@ -121,11 +106,7 @@ def with_base_called(name: str, tune: Mapping[str, Any], rows: Sequence[str]) ->
 
 
 def check_ensembles(ensembles: Mapping[str, Sequence[str]], rows: Sequence[str]) -> None:
-    """Check that ensembles have names of their own and distinct sets of distinct existing rows.
-
-    Raises:
-        SettingsError: a name is taken, a member is unknown or repeated, or two ensembles have the same members.
-    """
+    """Check that ensembles have names of their own and distinct sets of distinct existing rows."""
     known: dict[frozenset[str], str] = {}
     for name, members in ensembles.items():
         if name in rows:

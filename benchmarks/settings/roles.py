@@ -18,9 +18,9 @@ def role_of(name: str) -> Literal["select", "test"]:
     Raises:
         SettingsError: the name is neither validation nor test.
     """
-    match role_called(name):
-        case "select":
-            return "select"
-        case "test":
-            return "test"
+    role = role_called(name)
+    if role == "test":
+        return "test"
+    if role == "select":
+        return "select"
     raise SettingsError(f"Rows to compare on must be validation or test, got {name!r}.")

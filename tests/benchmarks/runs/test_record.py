@@ -43,7 +43,7 @@ def trained(tmp_path_factory, write_cache):
 
 @pytest.fixture
 def store(trained, tmp_path):
-    """A copy of that store, which may be changed."""
+    """A copy of that store, to be changed."""
     return shutil.copytree(trained, tmp_path / "s")
 
 
@@ -168,7 +168,7 @@ def test_a_broken_record_is_an_error_that_names_the_file(store, spoil, words):
 
 @pytest.mark.parametrize("old", ['"seconds": ', '"macro_f1_fg": ', '"epoch": ', '"temperature": '])
 def test_a_record_with_another_number_is_refused(store, old):
-    """The digest is of all that stands in it, so no figure of an edited or half-restored file is ever shown."""
+    """The digest covers the whole record, so an edited or half-restored file is never shown."""
     key = base_key(store)
     path = run_folder(store, key) / "record.json"
     path.write_text(re.sub(old + "[0-9.e-]+", old + "3", path.read_text(), count=1))
@@ -177,7 +177,7 @@ def test_a_record_with_another_number_is_refused(store, old):
 
 
 def test_a_record_with_a_number_that_is_none_is_refused(store):
-    """Python's JSON reads NaN, which the digest is not taken of."""
+    """Python's JSON reads NaN, which the digest does not accept."""
     path = run_folder(store, base_key(store)) / "record.json"
     path.write_text(re.sub('"seconds": [0-9.e-]+', '"seconds": NaN', path.read_text(), count=1))
     with pytest.raises(StoreError, match=r"was changed after the run wrote it|seconds: Input should"):
@@ -201,7 +201,7 @@ def test_a_record_from_before_there_were_digests_is_read(store):
 
 
 def test_outcomes_of_another_run_are_refused(store):
-    """They are a sound file of the right form, and yet not this run's."""
+    """The file is valid, but belongs to another run."""
     key = base_key(store)
     path = run_folder(store, key) / "outcomes.parquet"
     rows = pd.read_parquet(path)

@@ -1,4 +1,4 @@
-"""A refit is the engine on joined rows with everything given, and nothing else."""
+"""A refit equals training on the joined rows with all choices fixed."""
 
 import math
 from dataclasses import replace
@@ -51,7 +51,7 @@ def bench_of(cache, **fields):
 
 @pytest.fixture(scope="module")
 def ran(write_cache, tmp_path_factory):
-    """Table, split and the finished runs by row."""
+    """Table, split and finished runs by row."""
     cache = write_cache(tmp_path_factory.mktemp("refit") / "cache")
     bench = bench_of(cache, toggles=ROWS)
     done = {event.row: event.record for event in run_bench(bench) if isinstance(event, RunDone)}
@@ -60,7 +60,7 @@ def ran(write_cache, tmp_path_factory):
 
 
 def by_hand(table, split, record):
-    """The run with what was chosen put into its settings by hand, trained by the engine on both roles."""
+    """The run with its choices put into its settings by hand, trained on both roles."""
     run, chosen, n_train = RunSpec.model_validate(record.full_spec), record.chosen, int((split.roles == "train").sum())
     train = run.train
     if chosen.epochs:
@@ -109,7 +109,7 @@ def test_what_was_chosen_is_what_the_runs_had(ran):
     _, _, done = ran
     for row, epochs in (("stepped", 1), ("crt", 2), ("lws", 2), ("tau_norm", 1), ("logreg", 0), ("ncm", 0)):
         assert len(done[row].chosen.epochs) == epochs, row
-    # The selection rows are fewer than 50 a class.
+    # There are fewer than 50 validation rows per class.
     curve = done["stepped"].curve["nll"]
     assert curve[done["stepped"].chosen.epochs[0] - 1] == pytest.approx(min(curve), abs=1e-6)
     assert done["tau_norm"].chosen.power is not None
@@ -120,7 +120,7 @@ def test_epochs_stay_those_of_the_training_rows(ran):
     _, _, done = ran
     run = RunSpec.model_validate(done["stepped"].full_spec)
     found = repeated(run, Chosen((3,)), 142)
-    # 40 steps of 5 batches are 8 epochs; 186 rows alone would have made it 7.
+    # 40 steps of 5 batches are 8 epochs; with 186 rows it would be 7.
     assert (found.epochs_for(142), found.epochs_for(186), run.epochs_for(186)) == (8, 8, 7)
     assert found.train.early_stop.epoch == 3
 
@@ -165,7 +165,7 @@ def test_facts_claim_no_figures_of_the_refitted_head(ran):
 
 
 def test_test_rows_are_never_touched(ran):
-    """Rows of the test that hold NaN would fail any training that read them."""
+    """NaN in test rows would break any training that read them."""
     table, split, done = ran
     vectors = table.columns["toy"].copy()
     vectors[split.roles == "test"] = np.nan

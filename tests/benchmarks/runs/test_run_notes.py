@@ -1,4 +1,4 @@
-"""What runs say of themselves: one field of their record, told once in each place."""
+"""Notes of runs: stored in one field of their record, and shown once in each place."""
 
 import json
 from dataclasses import replace

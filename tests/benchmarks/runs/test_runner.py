@@ -1,4 +1,4 @@
-"""What a bench trains, tells and keeps."""
+"""Runs that a bench trains, events that it yields, and records that it stores."""
 
 from dataclasses import replace
 

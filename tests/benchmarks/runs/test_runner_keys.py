@@ -1,4 +1,4 @@
-"""What gives a run a new key, and what does not."""
+"""Changes that give a run a new key, and changes that do not."""
 
 import os
 

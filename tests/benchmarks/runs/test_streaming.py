@@ -1,4 +1,4 @@
-"""A bench over a cache whose vectors stay on disk gives what it gives with them in memory."""
+"""A bench gives the same results with vectors on disk as in memory."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_evaluation_in_parts_is_that_of_all_rows(cache: Path, monkeypatch) -> No
 
 @pytest.fixture
 def with_free(monkeypatch) -> Callable[[int], None]:
-    """Sets how many bytes seem to be free."""
+    """Set the number of available bytes."""
 
     def free(count: int) -> None:
         monkeypatch.setattr("frostbench.benchmarks.runs.streaming.free_on", lambda device: count)

@@ -184,7 +184,7 @@ def test_logits_are_averaged_over_the_image_and_its_views(place, bench):
     alone = head.without_views()
     wanted = torch.stack([alone.logits({"cls": x}) for x in vectors.values()]).mean(0)
     torch.testing.assert_close(head.logits(vectors), wanted)
-    # The record's probabilities are those of the averages, calibrated by averages.
+    # The record's probabilities are averaged over views, and so are those for calibration.
     outcomes = pd.read_parquet(
         run_folder(Path(bench.store), chosen_rows(bench)[0].rows["averaged"][0]) / "outcomes.parquet"
     )
@@ -291,7 +291,7 @@ def test_a_refit_of_views_that_were_made_again_is_refused(place, bench):
 
 
 def test_a_refit_keeps_to_the_schedule_of_the_run(place, bench, monkeypatch):
-    """With a least number of steps, the views' rows decide how many epochs there are."""
+    """With min_steps, the number of epochs depends on the number of views."""
     from frostbench.benchmarks.runs import refit
 
     changes = {"train.schedule.epochs": 9, "train.schedule.min_steps": 40, "view_sets": ["flip", "cut"]}
@@ -318,7 +318,7 @@ def test_members_that_see_other_views_by_a_name_make_no_ensemble(bench):
 
 
 def test_a_checkpoint_belongs_to_the_views(place, monkeypatch):
-    """Two sets under one name leave checkpoints in two folders."""
+    """Two view sets with the same name use different checkpoint folders."""
     from frostbench.benchmarks.runs import runner
 
     folders = []

@@ -142,7 +142,7 @@ class TestPresets:
 
 class TestRunKey:
     def test_a_key_is_what_it_was(self):
-        """A change here renames every run that anybody has: raise the spec_version of what changed instead."""
+        """A change here renames all existing runs: increase the spec_version of the changed spec instead."""
         assert run_key(parse(RunSpec, preset("full")), "table", "split", 1) == "859258631e6a5456"
 
     def test_every_part_counts(self):
@@ -170,7 +170,7 @@ def test_a_complete_message_of_a_rule_is_left_as_it_is():
 
 
 def aliases(levels: int, width: int = 9) -> str:
-    """A short text whose last value stands for width ** levels others."""
+    """A short text whose last value expands to width ** levels values."""
     lines = [f"a0: &a0 [{', '.join(['x'] * width)}]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels)]
     return "\n".join(lines)

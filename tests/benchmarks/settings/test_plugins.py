@@ -43,7 +43,7 @@ class Root(Spec):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """The files of the page, in the current directory."""
+    """The files of the documentation page, in the current directory."""
     monkeypatch.chdir(tmp_path)
     for _, name, text in BLOCKS:
         Path(name).write_text(text, encoding="utf-8")
@@ -200,7 +200,7 @@ def test_a_bundle_of_an_own_head_needs_its_file_and_one_of_an_own_loss_does_not(
 
 @pytest.fixture
 def forget(monkeypatch):
-    """Forgets the files that were run, as another process would, until the test ends."""
+    """Forget the plugin files executed so far, as in a new process."""
 
     def forgotten():
         for name in [name for name in sys.modules if name.startswith("frostbench_plugin_")]:

@@ -1,4 +1,4 @@
-"""Ensembles that fail, stop or are not possible."""
+"""Ensembles that fail, are stopped or are invalid."""
 
 import pytest
 from averaged_benches import ENSEMBLES, bench_of, kinds

@@ -1,4 +1,4 @@
-"""Equal tuning budgets: what is said of the winners."""
+"""Tuned benches: notes on the winners."""
 
 import json
 import re
@@ -67,7 +67,7 @@ class TestComparing:
         assert "optimistic" not in notes
 
     def test_schedules_are_compared_with_all_that_a_row_may_choose_from(self, trained):
-        """Winners of other schedules had the same schedules to choose from."""
+        """Winners differ in schedule, but had the same schedules to choose from."""
         store, rows = trained.folder / "s", chosen_rows(tuned_bench(trained.folder))[0]
         paired = load(store, rows.rows, "select")
         long = RunSpec.model_validate(paired.records["plain"][0].full_spec | {"seed": 0})
@@ -116,5 +116,5 @@ def parse_epochs(spec, epochs):
 
 
 def with_schedules(tuned, other):
-    """The same, as if one of the settings had another schedule."""
+    """The same bench, with a different schedule in one of the settings."""
     return replace(tuned, tried=(tuned.tried[0], replace(tuned.tried[1], spec=other)))

@@ -1,4 +1,4 @@
-"""Equal tuning budgets: how settings are stated, and what is refused."""
+"""Tuned benches: forms of the settings, and invalid ones."""
 
 from pathlib import Path
 

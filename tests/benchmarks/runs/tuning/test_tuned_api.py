@@ -1,4 +1,4 @@
-"""Equal tuning budgets of settings that are compared on arrays."""
+"""Tuned comparisons on arrays."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Equal tuning budgets: what wins, and when it lies at an edge."""
+"""Tuned benches: winners, and winners at the edge of the values tried."""
 
 import json
 import re
@@ -149,7 +149,7 @@ class TestEdges:
 
 
 def test_settings_win_by_the_metric_that_the_bench_names(trained):
-    """The hopeless rate has the larger loss, and would win if the larger value did."""
+    """The bad learning rate has the larger loss; it would win if larger values were better."""
     bench = tuned_bench(trained.folder, tune_by="nll")
     (chosen,) = chosen_rows(bench)
     tried = {one.name: one for one in chosen.tuned["plain"].tried}
