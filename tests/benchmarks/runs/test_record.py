@@ -211,15 +211,15 @@ def test_outcomes_of_another_run_are_refused(store):
 
 
 def test_missing_things_are_told_with_what_to_do(store):
-    with pytest.raises(StoreError, match="a run must be in the store"):
+    with pytest.raises(StoreError, match="The run is not in the store"):
         read_record(store, "0123456789abcdef")
     require_runs(store, {"a": (base_key(store),)}, "c")
-    with pytest.raises(StoreError, match=r"lacks 1 of 2 of row 'a' on cache c as .*Run the bench first"):
+    with pytest.raises(StoreError, match=r"lacks 1 of 2 of row 'a' on cache c\. Run the bench first"):
         require_runs(store, {"a": (base_key(store), "0123456789abcdef")}, "c")
     with pytest.raises(StoreError, match="has none of role 'train'"):
         read_outcomes(store, base_key(store), "train")
     (run_folder(store, base_key(store)) / "outcomes.parquet").write_bytes(b"PAR1")
-    with pytest.raises(StoreError, match="outcomes must be readable"):
+    with pytest.raises(StoreError, match="Cannot read the outcomes of a run"):
         read_outcomes(store, base_key(store), "select")
 
 

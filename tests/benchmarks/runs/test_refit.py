@@ -157,9 +157,9 @@ def test_facts_claim_no_figures_of_the_refitted_head(ran):
     assert head.facts["metrics_before"] == {r: e.metrics for r, e in record.evaluations.items()}
     refit = head.facts["refit"]
     assert (refit["of"], refit["rows"], refit["rows_by_role"]) == (record.key, 186, {"train": 142, "select": 44})
-    assert "Refitted to 186 rows: 142 for training and 44 for selection." in refit["note"]
+    assert "Refitted to 186 rows: 142 training rows and 44 validation rows." in refit["note"]
     assert f"metrics_before are those of run {record.key}" in refit["note"]
-    assert "of which no metrics were computed" in refit["note"]
+    assert "The refitted head was not evaluated" in refit["note"]
     assert sum(head.facts["data"]["train_counts"]) == 186
     assert head.recipes["toy"]["hash"] == table.recipes["toy"].hash
 
@@ -188,14 +188,14 @@ def test_vectors_may_stay_on_disk(ran):
 def test_what_cannot_be_refitted_is_refused(ran, monkeypatch):
     table, split, done = ran
     record = done["stepped"]
-    with pytest.raises(ValueError, match=r"is cross-validated, and its heads were fitted to all of these rows already"):
+    with pytest.raises(ValueError, match=r"cross-validated split the head is already fitted to all rows"):
         refitted([record], table, replace(split, folds=np.zeros((1, len(table.ids)), dtype=np.int64)))
     none = np.where(split.roles == "select", "train", split.roles)
-    with pytest.raises(ValueError, match="this split has no selection rows"):
+    with pytest.raises(ValueError, match="this split has no validation rows"):
         refitted([record], table, replace(split, roles=none))
-    with pytest.raises(ValueError, match=rf"those of run {record.key} are others"):
+    with pytest.raises(ValueError, match=rf"run {record.key} was trained on others"):
         refitted([record], table, replace(split, hash="other"))
-    with pytest.raises(ValueError, match=r"a refit trains on the selection rows and posthoc\.rows is select"):
+    with pytest.raises(ValueError, match=r"a refit trains on the validation rows and .* \(posthoc\.rows\) is select"):
         refitted([done["by_select"]], table, split)
     with pytest.raises(ValueError, match=rf"run {record.key} diverged at epoch {record.epoch}"):
         refitted([replace(record, reason="diverged")], table, split)
@@ -228,7 +228,7 @@ def test_in_python_a_fit_may_end_with_a_refit(cache):
     assert str(plain).startswith("head on validation rows (select), all_epochs\n")
     assert "before the refit" in str(again).splitlines()[0]
     folds = {"folds": 3, "test": 0}
-    with pytest.raises(ValueError, match="is cross-validated"):
+    with pytest.raises(ValueError, match="cross-validated split"):
         fit_in_python(cache, None, BASE, preset="plain", split=folds, refit=True)
     told = fit_in_python(cache, None, BASE, preset="plain", split=folds)
     assert not told.is_refitted

@@ -99,7 +99,7 @@ def test_vectors_stay_on_disk_where_they_do_not_fit(cache: Path, with_free) -> N
     with_free(int(need / 0.8) - 1)
     found = opened_to_train(str(cache), bench, rows)
     assert found.table.columns == {}
-    assert found.on_disk.startswith("in memory its vectors would take 0.00 GiB with the copies for training, and of")
+    assert found.on_disk.startswith("in memory they would take 0.00 GiB with the copies for training, more than")
     assert opened_to_train(str(cache), bench, rows, stream="never").on_disk == ""
 
 

@@ -26,7 +26,7 @@ class TestApi:
         assert made.line("mine", "macro_f1_fg")["value"] > 0.8
 
     def test_a_row_that_is_left_out_is_told_by_the_names_they_were_given(self, arrays):
-        with pytest.raises(SettingsError, match=r"tune leaves out \['mine'\]"):
+        with pytest.raises(SettingsError, match=r"`tune` leaves out \['mine'\]"):
             compare_settings(*arrays, {"mine": {}, "b": {LR: 1}}, tune={"b": {}})
         with pytest.raises(SettingsError, match=r"\['mine', 'b'\], got \['plain'\]"):
             compare_settings(*arrays, {"mine": {}, "b": {LR: 1}}, preset="plain", tune={"plain": {}, "b": {}})

@@ -62,7 +62,7 @@ class TestWinners:
         assert found.is_tied == (second == 0.4)
 
     @pytest.mark.parametrize(
-        ("metric", "told"), [("macro_f1_fg", "no selection rows"), ("brier", "predictions are not numbers")]
+        ("metric", "told"), [("macro_f1_fg", "no validation rows"), ("brier", "predictions are not numbers")]
     )
     def test_a_setting_lacking_a_value_cannot_win(self, folder, metric, told):
         keys = bench_rows(tuned_bench(folder))[0].rows
@@ -72,7 +72,9 @@ class TestWinners:
         assert tried.tried[1].value is None
         assert re.search(f"seed 1: .*{told}", tried.tried[1].problem)
         change_metric(folder, keys["plain @ lr=1e-06"][0], metric, None)
-        with pytest.raises(StoreError, match=f"none of the 2 of row 'plain' did; seed 0: .*{told}.*Tune over other"):
+        with pytest.raises(
+            StoreError, match=f"none of the 2 settings of row 'plain' has one \\(seed 0: .*{told}.*Tune over other"
+        ):
             chosen_rows(tuned_bench(folder))
         assert list(chosen_rows(tuned_bench(folder), ["smooth"])[0].rows) == ["smooth"]
 
