@@ -129,7 +129,7 @@ def test_a_comparison_is_of_the_cache_s_own_rows(cache):
         ({"spec": {"seed": 1}}, "Seeds must be the same for all rows"),
         ({"preset": "best"}, "got 'best'"),
         ({"x": "nowhere", "labels": None}, "nowhere"),
-        ({"x": "nowhere"}, "labels, groups and class names of their own"),
+        ({"x": "nowhere"}, "has its own labels, groups and class names"),
     ],
 )
 def test_mistakes_are_told(arrays, change, told):

@@ -216,7 +216,7 @@ def test_missing_things_are_told_with_what_to_do(store):
     require_runs(store, {"a": (base_key(store),)}, "c")
     with pytest.raises(StoreError, match=r"lacks 1 of 2 of row 'a' on cache c\. Run the bench first"):
         require_runs(store, {"a": (base_key(store), "0123456789abcdef")}, "c")
-    with pytest.raises(StoreError, match="has none of role 'train'"):
+    with pytest.raises(StoreError, match="has none with role 'train'"):
         read_outcomes(store, base_key(store), "train")
     (run_folder(store, base_key(store)) / "outcomes.parquet").write_bytes(b"PAR1")
     with pytest.raises(StoreError, match="Cannot read the outcomes of a run"):
