@@ -46,7 +46,7 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
         (["compare", "BENCH", "--baseline", "ful"], "'ful' came"),
         (["compare", "BENCH", "--set", "seeds=[0, 7]"], "lacks 1 of 2 of row 'plain', 1 of 2 of row 'weighted'"),
         (["export", "BENCH", "plain", "--out", "x", "--set", "base.train.optim.lr=0.5"], "Run the bench first"),
-        (["export", "BENCH", "ful", "--out", "x"], "The rows of this bench are ['plain', 'weighted', 'solved'], got 'ful'"),
+        (["export", "BENCH", "ful", "--out", "x"], "The rows of this bench are ['plain', 'weighted', 'solved']"),
         (["train", "nowhere"], "nowhere"),
         (["train", "CACHE", "--device", "gpu"], "gpu"),
         (["train", "CACHE", "--preset", "best"], "vace_row_decay, got 'best'."),
