@@ -122,7 +122,7 @@ split: {{select: 0}}
     assert "macro F1 none" in ran.out
     exported = frostbench("export", tmp_path / "bench.yaml", "plain", "--out", tmp_path / "head")
     assert exported.status == 0, exported.err
-    assert "seed 0 (the first seed, for want of selection rows)" in exported.out
+    assert "seed 0 (the first seed, since there are no validation rows)" in exported.out
 
 
 def test_folds_are_given_on_the_command_line(frostbench, cache, tmp_path, monkeypatch):

@@ -87,5 +87,5 @@ def test_an_ensemble_is_refitted_member_by_member(ran, tmp_path):
     assert sum(head.facts["data"]["train_counts"]) == 186
     export_row(bench, "plain", tmp_path / "all", seeds="all", refit=True)
     facts = load(tmp_path / "all").head.facts
-    assert facts["note"].endswith("figures of its run, before its refit to training and selection rows.")
+    assert facts["note"].endswith("metrics of its run, before its refit to training and validation rows.")
     assert sum(facts["data"]["train_counts"]) == 186
