@@ -183,9 +183,6 @@ def load(folder: Path | str, plugins: Sequence[str | Path] = ()) -> Predictive:
         folder: folder of the bundle, as written by `frostbench export`, `frostbench train --out` or `Fitted.save`.
         plugins: .py files that may be executed if the head is a plugin; other files are ignored.
 
-    Returns:
-        The head, with `log_probabilities` and `decide`.
-
     Warns:
         UserWarning: a part of the bundle could not be checked.
 
