@@ -108,7 +108,7 @@ def _tried(image: Path, name: str, store: Path, key: str, device: str, plugins: 
     if isinstance(head, Ensemble):
         raise ValueError(f"one head is tried at a time, however: run {key} is an ensemble. Choose one of its members.")
     pixels = decode_file(image, background=predictor.background, intensity_range=predictor.intensity_range)
-    logits = head.logits(predictor.vectors([predictor.look(name, pixels)]))[0]
+    logits = head.logits(predictor.vectors([predictor.prepare(name, pixels)]))[0]
     return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers, head)
 
 

@@ -1,4 +1,4 @@
-"""The Python API of one page: fit a head, or compare settings, on arrays or on a cache, and load a bundle."""
+"""The Python API: fit a head or compare settings on arrays or a cache, and load an exported bundle."""
 
 import tempfile
 import warnings as python_warnings
@@ -10,14 +10,12 @@ from typing import Any
 
 from frostbench.benchmarks.arrays import Given, Vectors, cache_of, given_roles
 from frostbench.benchmarks.calibration.report import calibration as calibration
-from frostbench.benchmarks.comparison.compare import Role
 from frostbench.benchmarks.comparison.compare import compare as compare_rows
 from frostbench.benchmarks.fitted import Compared as Compared
 from frostbench.benchmarks.fitted import Fitted as Fitted
 from frostbench.benchmarks.runs.evaluate import with_recipes
 from frostbench.benchmarks.runs.events import CacheOpened, RowStarted, RunFailed
 from frostbench.benchmarks.runs.keys import bench_rows
-from frostbench.benchmarks.runs.record import RunRecord
 from frostbench.benchmarks.runs.refit import refitted_if_possible
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import read_record, run_folder
@@ -25,6 +23,7 @@ from frostbench.benchmarks.runs.tuning import chosen_rows
 from frostbench.benchmarks.settings.parsing import SettingsError, parse
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.benchmarks.settings.points import with_base_called
+from frostbench.benchmarks.settings.roles import RoleName, role_of
 from frostbench.embedcache.cache import Cache
 from frostbench.embedcache.table import FeatureTable
 from frostbench.heads.bundle.export import load as load_bundle
@@ -34,7 +33,7 @@ from frostbench.heads.spec import Spec
 from frostbench.heads.trained import TrainedHead
 
 Settings = Mapping[str, Any]
-"""Differences from a preset, dotted or nested, as in a bench file."""
+"""Differences from a preset, dotted or nested, as in a bench file: {"train.optim.lr": 0.01}."""
 
 
 def fit(
@@ -52,38 +51,50 @@ def fit(
     store: Path | str | None = None,
     refit: bool | None = None,
 ) -> Fitted:
-    """Train one head; epochs are chosen on selection rows and temperatures fitted on calibration rows.
+    """Train a head on vectors and labels, and evaluate it on validation rows.
 
-    The head is then trained anew on training and selection rows together, with all that these chose, since selection
-    rows no longer have to judge; its metrics are those from before.
+    The data is split into training, validation, calibration and test rows. The number of epochs is chosen on validation
+    rows and temperatures are fitted on calibration rows. The head is then trained again on training and validation rows
+    together with the same choices; its metrics are those from before this refit.
 
     Args:
-        x: vectors [N, D], columns of them by name, a table, a cache or its folder. They are kept as float16, or as
-            float32 where that would lose too much (`frostbench.embedcache.exchange.writing.storage_of`).
-        labels: [N] text, whole numbers or booleans, in an array, a list, a tensor or a column of pandas; integers index
-            class_names where that is text. None for a table or a cache, which have their own.
-        spec: differences from the preset, such as {"train.optim.lr": 0.01}, or a whole RunSpec.
+        x: vectors [N, D], a mapping of column names to vectors, a table, or a cache or its folder. Vectors are stored
+            as float16, or as float32 if float16 would lose too much precision.
+        labels: [N] text, integers or booleans as an array, list, tensor or pandas column. Integers index class_names if
+            these are text. None for a table or a cache, which have their own labels.
+        spec: differences from the preset, such as {"train.optim.lr": 0.01}, or a complete RunSpec.
         preset: name of a preset, such as plain, baseline, full or arcface.
-        groups: [N] text or whole numbers; rows of one group stay on one side of the split. A row whose group is missing
-            (None, NaN or blank) is independent of the others.
-        class_names: [C] all classes, in the order in which they are wanted; also those without rows, which keep their
-            column in `predict_proba`. None takes the labels that occur: numbers in their order, text in natural order.
-        split: options of the split, such as {"test": 0}, or the role of each row: train, select, calibrate or test.
-            Roles that are not named are cut from the training rows, save test.
-        seed: of the run.
-        device: cpu, cuda …
-        plugins: files of your own losses and heads; they are run.
-        store: folder in which the run is kept and found again; None keeps nothing.
-        refit: whether the head is trained anew on training and selection rows (`frostbench.benchmarks.runs.refit`);
-            left open, it is where it can be, and `warnings` say why not.
+        groups: [N] text or integers; rows of one group stay on one side of the split. A row without a group (None, NaN
+            or blank) is independent of the others.
+        class_names: [C] all classes in the desired order, including classes without rows, which keep their column in
+            `predict_proba`. None uses the labels that occur, in numerical or natural order.
+        split: options of the split, such as {"test": 0}, or the role of each row: train, select (validation),
+            calibrate or test. Roles that do not occur, except test, are cut from the training rows.
+        seed: seed of the run.
+        device: device for training, such as cpu or cuda.
+        plugins: Python files with your own losses and heads; their code is executed.
+        store: folder in which the run is kept and reused, or None to keep nothing.
+        refit: whether to train again on training and validation rows. None refits if possible; otherwise the
+            `warnings` of the result state why not.
+
+    Returns:
+        The trained head with its record, metrics and warnings.
 
     Warns:
-        UserWarning: something about the arrays is to be looked at, such as classes without rows; it is also among the
-            `warnings` of what is returned.
+        UserWarning: the arrays need attention, for example classes without rows. These warnings are also among the
+            `warnings` of the result.
 
     Raises:
-        ValueError: arrays do not fit each other, labels are missing, vectors are not finite, settings are unknown, not
-            allowed or do not go together, or a refit is asked for without selection rows.
+        ValueError: arrays do not match, labels are missing, vectors are not finite, settings are unknown, not allowed
+            or in conflict, or `refit` is True without validation rows.
+
+    Example:
+        >>> import frostbench
+        >>> fitted = frostbench.fit(x, labels, {"train.optim.lr": 0.01})  # doctest: +SKIP
+        >>> fitted.metrics["macro_f1_fg"]  # doctest: +SKIP
+        0.914
+        >>> fitted.predict(new_x)  # doctest: +SKIP
+        array(['oak', 'fir'], dtype='<U3')
     """
     x = x.path if isinstance(x, Cache) else x
     settings = spec.model_dump(mode="json", exclude={"seed"}) if isinstance(spec, Spec) else dict(spec or {})
@@ -92,16 +103,12 @@ def fit(
         warnings = (*given.notes, *_run(bench, device))
         (key,) = bench_rows(bench)[0].rows[preset]
         record = read_record(Path(bench.store), key)
-        again, why_not = ((), "") if refit is False else _again(bench, record, device, bool(refit))
+        refitted, why_not = refitted_if_possible(bench, bench.caches[0], [record], device, refit)
         first = load_head(run_folder(Path(bench.store), key) / "head")
-        head = again[0] if again else first
-        own = (*(note for note in record.notes if note not in first.warnings), *head.warnings)
-        told = (*warnings, *own, *([f"not refitted: {why_not}"] if why_not else []))
-        return Fitted(_known(head, x), record, told, given.classes, bool(again))
-
-
-def _again(bench: BenchSpec, record: RunRecord, device: str, is_asked: bool) -> tuple[tuple[TrainedHead, ...], str]:
-    return refitted_if_possible(bench, bench.caches[0], [record], device, is_asked=is_asked)
+        head = refitted[0] if refitted else first
+        notes = (*(note for note in record.notes if note not in first.warnings), *head.warnings)
+        warnings = (*warnings, *notes, *([f"not refitted: {why_not}"] if why_not else []))
+        return Fitted(_with_recipes(head, x), record, warnings, given.classes, bool(refitted))
 
 
 def compare(
@@ -117,23 +124,43 @@ def compare(
     device: str = "cpu",
     plugins: Sequence[str | Path] = (),
     store: Path | str | None = None,
-    role: Role = "select",
+    role: RoleName = "validation",
     tune: Mapping[str, Settings | Sequence[Settings]] | None = None,
 ) -> Compared:
-    """Train settings over seeds and compare them with the first, paired on the same images.
+    """Train several settings with several seeds and compare each with the first, paired on the same images.
 
-    `rows` holds settings by name: the first are differences of the baseline from the preset, the others what each
-    changes of the baseline. Every row is trained with all `seeds`; a verdict needs two, better five. `role` says whose
-    images are compared: select, or test when everything else is decided. Intervals come from resampling `groups`.
-    `tune` gives every row equally many settings to choose from, by row: values by dotted option, such as
-    {"train.optim.lr": [0.003, 0.01]}, a list of settings, or {} for none; each row is then the one that is best on the
-    selection rows. The other arguments are those of `fit`.
+    Args:
+        x: vectors, a table or a cache, as in `fit`.
+        labels: labels, as in `fit`, or None for a table or a cache.
+        rows: settings by name. The first is the baseline, given as differences from the preset; the others are given
+            as differences from the baseline.
+        preset: preset of the baseline.
+        groups: groups, as in `fit`; intervals come from resampling them.
+        class_names: all classes in order, as in `fit`.
+        split: options of the split or the role of each row, as in `fit`.
+        seeds: seeds of every row. A verdict needs at least two; five are better.
+        device: device for training, such as cpu or cuda.
+        plugins: Python files with your own losses and heads; their code is executed.
+        store: folder in which the runs are kept and reused, or None to keep nothing.
+        role: rows to compare on: "validation", or "test" once everything else is decided.
+        tune: settings to choose from for each row, equally many per row: values by dotted option, such as
+            {"train.optim.lr": [0.003, 0.01]}, a list of settings, or {} for none. Each row is then represented by the
+            setting that is best on the validation rows.
+
+    Returns:
+        The comparison; print it for a sentence per row and the tables.
 
     Raises:
-        ValueError: as in `fit`, there are fewer than two rows, or they are not tuned alike.
+        ValueError: as in `fit`, or there are fewer than two rows, or rows have different numbers of settings to tune.
+
+    Example:
+        >>> import frostbench
+        >>> rows = {"baseline": {}, "smoother": {"train.loss.smoothing.epsilon": 0.2}}
+        >>> compared = frostbench.compare(x, labels, rows, seeds=range(5))  # doctest: +SKIP
+        >>> compared.verdict("smoother", "macro_f1_fg")  # doctest: +SKIP
     """
     if len(rows) < 2:
-        raise SettingsError(f"a comparison needs two rows or more, however: {list(rows)} came. Name a baseline first.")
+        raise SettingsError(f"A comparison needs at least two rows, the first being the baseline, got {list(rows)}.")
     x = x.path if isinstance(x, Cache) else x
     (baseline, base), *others = rows.items()
     toggles = {name: dict(row) for name, row in others}
@@ -143,25 +170,31 @@ def compare(
         warnings = (*given.notes, *_run(bench, device))
         (chosen,) = chosen_rows(bench)
         keys = dict(zip(rows, chosen.rows.values(), strict=True))
-        tuned = {name: chosen.tuned[own] for name, own in zip(rows, chosen.rows, strict=True) if chosen.tuned}
+        tuned = {name: chosen.tuned[row] for name, row in zip(rows, chosen.rows, strict=True) if chosen.tuned}
         title = f"{', '.join(name for name, _ in others)} against {baseline}"
-        made = compare_rows(Path(bench.store), keys, baseline, role, title=title, tuned=tuned)
-        return Compared(made, warnings)
+        comparison = compare_rows(Path(bench.store), keys, baseline, role_of(role), title=title, tuned=tuned)
+        return Compared(comparison, warnings)
 
 
 def load(folder: Path | str, plugins: Sequence[str | Path] = ()) -> Predictive:
-    """Load the head or the ensemble of an exported bundle; no code that it names is run.
+    """Load the head or ensemble of an exported bundle. Code named in the bundle is not executed.
 
     Args:
-        folder: of the bundle, as `frostbench export` or `frostbench train --out` wrote it.
-        plugins: .py files that may be run, for a head that is a plugin; those that the bundle does not need are not.
+        folder: folder of the bundle, as written by `frostbench export`, `frostbench train --out` or `Fitted.save`.
+        plugins: .py files that may be executed if the head is a plugin; other files are ignored.
 
     Warns:
-        UserWarning: something of the bundle could not be checked.
+        UserWarning: a part of the bundle could not be checked.
 
     Raises:
-        BundleError: the folder is no bundle, of another format version, or was changed.
-        PluginError: the head is a plugin whose file was not named, or a file that was named is missing or does not run.
+        BundleError: the folder is not a bundle, has another format version, or was changed.
+        PluginError: the head is a plugin whose file was not given, or a given file is missing or fails to run.
+
+    Example:
+        >>> import frostbench
+        >>> head = frostbench.load("bundle")  # doctest: +SKIP
+        >>> log_p = head.log_probabilities({"features": vectors})  # doctest: +SKIP
+        >>> classes = [head.class_names[index] for index in head.decide(log_p)]  # doctest: +SKIP
     """
     bundle = load_bundle(Path(folder), plugins)
     for note in bundle.notes:
@@ -169,8 +202,8 @@ def load(folder: Path | str, plugins: Sequence[str | Path] = ()) -> Predictive:
     return bundle.head
 
 
-def _known(head: TrainedHead, x: Vectors | FeatureTable | Path | str) -> TrainedHead:
-    """The head with the recipes of the vectors that it was trained on; arrays have none."""
+def _with_recipes(head: TrainedHead, x: Vectors | FeatureTable | Path | str) -> TrainedHead:
+    """Return the head with the recipes of its training vectors; arrays have none."""
     if isinstance(x, FeatureTable):
         return with_recipes(head, x)
     return head if isinstance(x, str | Path) else replace(head, recipes={})
@@ -186,25 +219,22 @@ def _bench(
     options: Mapping[str, Any],
     store: Path | str | None,
 ) -> Iterator[tuple[BenchSpec, Given]]:
-    """The bench of these options on x; what has no place of its own lies in a folder that is removed at the end."""
+    """Yield a bench with these options on x; its cache and store are temporary unless the caller provides them."""
     with tempfile.TemporaryDirectory(prefix="frostbench-") as scratch:
         roles = given_roles(split)
         given = cache_of(x, labels, groups, class_names, roles, Path(scratch) / "cache")
         for note in given.notes:
             python_warnings.warn(note, stacklevel=4)
         cut: Any = (split or {}) if roles is None else {"source": "given", "test": 0}
-        places = {"caches": [str(given.folder)], "store": str(store or Path(scratch) / "store")}
-        yield parse(BenchSpec, {**options, **places, "split": cut}), given
+        folders = {"caches": [str(given.folder)], "store": str(store or Path(scratch) / "store")}
+        yield parse(BenchSpec, {**options, **folders, "split": cut}), given
 
 
 def _run(bench: BenchSpec, device: str) -> tuple[str, ...]:
-    """Train what is missing; returns what the bench says about split and options.
-
-    Of a tuned row a setting may fail, for another one may win.
-    """
+    """Train the missing runs and return the warnings about split and options; settings of tuned rows may fail."""
     events = list(run_bench(bench, device=device))
     failed = [f"row {e.row!r}, seed {e.seed}: {e.message}" for e in events if isinstance(e, RunFailed)]
     if failed and not bench.tune:
         raise ValueError("; ".join(failed))
-    told = [warning for e in events if isinstance(e, CacheOpened | RowStarted) for warning in e.warnings]
-    return tuple(dict.fromkeys(told))
+    warnings = [warning for e in events if isinstance(e, CacheOpened | RowStarted) for warning in e.warnings]
+    return tuple(dict.fromkeys(warnings))

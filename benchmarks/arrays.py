@@ -1,4 +1,4 @@
-"""Arrays in memory as a cache, so that all that is promised of caches holds for them."""
+"""Writes arrays in memory as a cache, so that they are checked and used like one."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,17 +21,17 @@ from frostbench.embedcache.storage.state import read_state
 from frostbench.embedcache.table import FeatureTable
 
 Vectors = Any
-"""Vectors [N, D] as `frostbench.embedcache.given.vectors.read_vectors` takes them, or columns of them by name."""
+"""Vectors [N, D] as accepted by `frostbench.embedcache.given.vectors.read_vectors`, or a mapping of names to these."""
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What came, as a cache.
+    """Data given by the caller, as a cache.
 
     Attributes:
-        folder: of the cache.
-        classes: [C] what the caller calls each class; text where a cache or a table came.
-        notes: what is to be said of it.
+        folder: folder of the cache.
+        classes: [C] classes as the caller names them; text for a cache or a table.
+        notes: notes on the data.
     """
 
     folder: Path
@@ -47,57 +47,57 @@ def cache_of(
     roles: Sequence[str] | None,
     folder: Path,
 ) -> Given:
-    """The cache that x is, or into which it was written.
+    """Write the data to a cache, unless x is already one, and return it.
 
     Args:
         x: vectors, columns, a table, or the folder of a cache.
-        labels: [N] as `frostbench.embedcache.given.classes.read_labels` takes them; None for a table or a cache.
-        groups: [N] text or whole numbers, missing where a row is independent of the others; or None.
+        labels: [N] as accepted by `frostbench.embedcache.given.classes.read_labels`; None for a table or a cache.
+        groups: [N] text or integers, missing for rows that are independent of the others; or None.
         class_names: [C] all classes in order, or None.
-        roles: [N] of a given split, or None.
-        folder: where a cache is made if x is none.
+        roles: [N] roles of a given split, or None.
+        folder: folder of the new cache.
 
     Raises:
-        ValueError: arrays have other lengths or types than these, labels are missing or come twice, or a vector is not
-            finite.
+        ValueError: arrays have the wrong length or type, labels are missing or duplicated, or a vector is not finite.
     """
     if isinstance(x, str | Path | FeatureTable) and not all(v is None for v in (labels, groups, class_names)):
         raise SettingsError(
-            "a cache and a table have labels, groups and class names of their own, however: others came as well. "
-            "Leave them out, or pass the vectors alone."
+            "A cache or table has its own labels, groups and class names, but others were given as well. Omit them, or "
+            "pass only the vectors."
         )
     if isinstance(x, str | Path):
         if roles is not None:
-            raise SettingsError("a cache is split by its options, however: a role for each row came. Pass a mapping.")
+            raise SettingsError("A cache must be split by options, but a role for each row was given. Pass a mapping.")
         return Given(Path(x), np.array(read_state(Path(x))[0]["class_names"], dtype=str))
     if isinstance(x, FeatureTable):
         return _of_table(x, roles, folder)
     columns = vector_columns(x, "features")
     found = read_labels(labels, class_names)
-    cells, words = (None, []) if groups is None else known_cells(read_texts(groups, "groups"), "groups")
+    cells, notes = (None, []) if groups is None else known_cells(read_texts(groups, "groups"), "groups")
     check_lengths(_named(label=found.names, group=cells, split=roles) | columns)
     for name, vectors in columns.items():
         check_finite(vectors, f"vectors of column {name!r}" if len(columns) > 1 else "vectors")
     ids = [f"row-{row:08d}" for row in range(len(found.names))]
-    return _write(columns, found, folder, ids, group=cells, split=roles, told=words)
+    return _write(columns, found, folder, ids, group=cells, split=roles, notes=notes)
 
 
 def vector_columns(x: Vectors, name: str, *, tokens: bool = False) -> dict[str, npt.NDArray[Any]]:
-    """Vectors by column; those without a name get this one.
+    """Return vectors by column name; a single array gets the given name.
 
     Raises:
-        ValueError: one is no matrix of numbers, or two columns have the same name as text.
+        ValueError: a column is not a matrix of numbers, or two column names are equal as text.
     """
     if not isinstance(x, Mapping):
         return {name: read_vectors(x, tokens=tokens)}
-    twice = [own for own, count in Counter(map(str, x)).items() if count > 1]
+    twice = [key for key, count in Counter(map(str, x)).items() if count > 1]
     if twice or not x:
-        raise SettingsError(f"vectors are columns by name, however: {twice or 'none'} came. Name each column once.")
-    return {str(own): read_vectors(value, f"vectors of column {str(own)!r}", tokens=tokens) for own, value in x.items()}
+        problem = f"duplicate names {twice}" if twice else "none"
+        raise SettingsError(f"Vectors must be columns with unique names, got {problem}. Name each column once.")
+    return {str(key): read_vectors(value, f"vectors of column {str(key)!r}", tokens=tokens) for key, value in x.items()}
 
 
 def given_roles(split: Any) -> list[str] | None:
-    """The role of each row, where split is that; None where it is options or nothing.
+    """Return the role of each row, or None if `split` holds options or is None.
 
     Raises:
         SettingsError: a role is unknown or missing.
@@ -108,8 +108,8 @@ def given_roles(split: Any) -> list[str] | None:
     unknown = sorted(set(roles) - set(ROLES))
     if unknown:
         raise SettingsError(
-            f"the role of a row is one of {list(ROLES)}, however: {unknown[:5]} came. Rename them; rows that have no "
-            "role yet are called train, and are cut."
+            f"The role of a row must be one of {list(ROLES)}, got {unknown[:5]}. Use train for rows without a role; "
+            "missing roles are cut from these."
         )
     return roles
 
@@ -119,10 +119,11 @@ def _named(**cells: Sequence[Any] | None) -> dict[str, Any]:
 
 
 def _of_table(table: FeatureTable, roles: Sequence[str] | None, folder: Path) -> Given:
-    """A table with all that it says of its rows; classes without rows stay in its list."""
+    """Write a table to a cache with all its data, including classes without rows."""
     if not table.columns:
         raise SettingsError(
-            "a table that is trained on holds its vectors, however: they stay on disk. Pass the folder of its cache."
+            "A table for training must hold its vectors, but those of this table are on disk. Pass the folder of its "
+            "cache instead."
         )
     check_lengths({"ids": table.ids} | _named(split=roles))
     names = np.array(table.class_names, dtype=str)
@@ -139,14 +140,14 @@ def _write(
     labels: Labels,
     folder: Path,
     ids: Sequence[str],
-    told: Sequence[str] = (),
+    notes: Sequence[str] = (),
     **cells: Any,
 ) -> Given:
-    """The cache of rows with these ids and cells; what a fit says anyway is left out of its notes."""
+    """Write rows with these ids and cells to a cache; the note on missing groups is left to the fit."""
     parts = {name: list(values) for name, values in cells.items() if values is not None}
     rows = [
-        Item(id=one, path=None, label=label, **{name: values[row] for name, values in parts.items()})
-        for row, (one, label) in enumerate(zip(ids, labels.names, strict=True))
+        Item(id=row_id, path=None, label=label, **{name: values[row] for name, values in parts.items()})
+        for row, (row_id, label) in enumerate(zip(ids, labels.names, strict=True))
     ]
-    *_, notes = write_cache(folder, rows, columns, "arrays in memory", "arrays", labels.class_names)
-    return Given(folder, labels.values, tuple(note for note in [*told, *notes] if note != NO_GROUPS))
+    *_, written = write_cache(folder, rows, columns, "arrays in memory", "arrays", labels.class_names)
+    return Given(folder, labels.values, tuple(note for note in [*notes, *written] if note != NO_GROUPS))

@@ -1,4 +1,4 @@
-"""What the Python API returns: a trained head with its run, and a comparison in words."""
+"""Results of the Python API: a trained head with its run, and a comparison with its verdicts."""
 
 import math
 from collections.abc import Mapping
@@ -23,15 +23,21 @@ from frostbench.heads.trained import TrainedHead
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fitted:
-    """A trained head and how it does.
+    """A trained head with its record and metrics, as returned by `frostbench.fit`.
 
     Attributes:
-        head: what predicts.
-        record: everything that is kept of the run; of one that was refitted, as it was before.
-        warnings: what is to be said of its data, its split, its options and its training.
-        classes: [C] the classes as the labels named them that it was trained on, in the order of the columns of
-            `predict_proba`; class names where it was trained on a cache or a table.
-        is_refitted: whether the head was trained anew on training and selection rows.
+        head: trained head.
+        record: record of the run; for a refitted head, of the run before the refit.
+        warnings: warnings about data, split, options and training.
+        classes: [C] classes as given in the labels, in the order of the columns of `predict_proba`; class names if it
+            was trained on a cache or a table.
+        is_refitted: whether the head was trained again on training and validation rows.
+
+    Example:
+        >>> fitted = frostbench.fit(x, labels)  # doctest: +SKIP
+        >>> print(fitted)  # doctest: +SKIP
+        >>> fitted.predict_proba(new_x)  # doctest: +SKIP
+        >>> fitted.save("bundle")  # doctest: +SKIP
     """
 
     head: TrainedHead
@@ -42,39 +48,40 @@ class Fitted:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """C names, in the order of the columns of `predict_proba`."""
+        """C class names, in the order of the columns of `predict_proba`."""
         return self.head.class_names
 
     @property
     def metrics(self) -> dict[str, float | None]:
-        """Metrics of the selection rows by name, such as macro_f1_fg; empty where the split has no such rows.
+        """Metrics of the validation rows by name, such as macro_f1_fg; empty if the split has no such rows.
 
-        Those of a refitted head are of the run before: the head itself has seen these rows.
+        For a refitted head they are from before the refit, since the refitted head has seen these rows.
         """
-        found = self.record.evaluations.get("select")
-        return {} if found is None else dict(found.metrics)
+        evaluation = self.record.evaluations.get("select")
+        return {} if evaluation is None else dict(evaluation.metrics)
 
     def predict_proba(self, x: Vectors, prior: Prior | None = None) -> npt.NDArray[np.float64]:
-        """Probabilities [N, C] of vectors x [N, D], or of columns by name where the head reads several.
+        """Return the class probabilities [N, C] of vectors.
 
         Args:
-            x: the vectors, as `fit` takes them.
-            prior: class prior where they come from, a share by class or [C]; None is that of the training rows, or what
-                the head was fitted for.
+            x: vectors [N, D], or a mapping of column names to vectors if the head reads several columns.
+            prior: class prior of the data that the vectors come from, as shares by class or [C]. None uses the prior
+                that the head was fitted for, by default that of the training rows.
 
         Raises:
-            ValueError: they are no vectors of the head's columns and dimensions, a row is not finite, or the prior is
-                none.
+            ValueError: the vectors do not match the head's columns and dimensions, a row is not finite, or the prior is
+                invalid.
         """
         return np.asarray(self._log_p(self._under(prior), x).double().exp().numpy())
 
     def predict(self, x: Vectors, prior: Prior | None = None) -> npt.NDArray[Any]:
-        """Predicted classes [N] of vectors x [N, D], by the head's thresholds and shifts where it has any.
+        """Return the predicted classes [N] of vectors, using the head's thresholds and shifts if it has any.
 
-        They are what the labels were that the head was trained on: integers for integers, text for text.
+        Classes have the type of the labels that the head was trained on, for example integers. The arguments are those
+        of `predict_proba`.
 
         Raises:
-            ValueError: as `predict_proba`.
+            ValueError: as in `predict_proba`.
         """
         head = self._under(prior)
         return np.asarray(self.classes[head.decide(self._log_p(head, x)).numpy()])
@@ -83,15 +90,15 @@ class Fitted:
         """Write the head's bundle to a new folder, for `frostbench.load` and `frostbench predict`.
 
         Raises:
-            FileExistsError: the folder exists already.
+            FileExistsError: the folder already exists.
         """
         save(self.head, Path(folder))
 
     def _under(self, prior: Prior | None) -> TrainedHead:
-        """The head for a prior, whose shares may be named by what the caller calls the classes."""
+        """Return the head for a prior, whose shares may be keyed by the caller's classes."""
         if isinstance(prior, Mapping):
             names = dict(zip(self.classes.tolist(), self.class_names, strict=True))
-            prior = {names.get(own, str(own)): share for own, share in prior.items()}
+            prior = {names.get(key, str(key)): share for key, share in prior.items()}
         return self.head.under(prior)
 
     def _log_p(self, head: TrainedHead, x: Vectors) -> Tensor:
@@ -102,13 +109,13 @@ class Fitted:
         if log_p.isnan().any():
             row = int(log_p.isnan().any(1).nonzero()[0])
             raise ValueError(
-                f"vectors are of the size of those that a head was trained on, however: row {row} is so large that its "
-                "scores are not finite. Mend what made it, or leave it out."
+                f"Vectors must have the scale of the training vectors, but row {row} is so large that its scores are "
+                "not finite. Fix or remove it."
             )
         return log_p
 
     def __repr__(self) -> str:
-        """One line, since every number of the head and of its run would be tens of pages in a notebook."""
+        """Return one line; the default would print every number of the head and its run."""
         f1 = self.metrics.get(MAIN)
         how = "" if f1 is None else f", {MAIN} {f1:.4f} on {ROLE_WORDS['select']}"
         refitted = ", refitted" if self.is_refitted else ""
@@ -122,30 +129,34 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compared:
-    """What a comparison found; printed, it is a sentence for each row and the tables.
+    """Result of `frostbench.compare`; print it for a sentence per row and the tables.
 
     Attributes:
-        comparison: the lines by row and metric, with delta, interval, p, verdict and what would settle it.
-        warnings: what is to be said of the data, their split and the options; what runs say of themselves is among
-            `comparison.notes`.
+        comparison: table with difference, interval, p value and verdict by row and metric.
+        warnings: warnings about data, split and options; notes on the runs are in `comparison.notes`.
+
+    Example:
+        >>> compared = frostbench.compare(x, labels, rows)  # doctest: +SKIP
+        >>> print(compared)  # doctest: +SKIP
+        >>> compared.comparison.table  # a DataFrame  # doctest: +SKIP
     """
 
     comparison: Comparison
     warnings: tuple[str, ...] = ()
 
     def verdict(self, row: str, metric: str = MAIN) -> str:
-        """One sentence on a row against the baseline."""
+        """Return one sentence that compares a row with the baseline."""
         line, made = self.comparison.line(row, metric), self.comparison
-        told = str(line["verdict"])
-        word = {BETTER: "is better than", WORSE: "is worse than"}.get(told, "cannot be told from")
-        known = math.isfinite(line["low"])
-        span = f"95 % interval {line['low']:+.4f} to {line['high']:+.4f}" if known else "no interval"
+        verdict = str(line["verdict"])
+        relation = {BETTER: "is better than", WORSE: "is worse than"}.get(verdict, "cannot be distinguished from")
+        has_interval = math.isfinite(line["low"])
+        interval = f"95 % interval {line['low']:+.4f} to {line['high']:+.4f}" if has_interval else "no interval"
         settling = settling_words(made, row, metric)
-        more = f"; were it as large as it looks, {settling} would settle it" if settling else ""
-        why = "".join(f"; {reason}" for key, reason in REASONS.items() if told.endswith(f"({key})"))
+        more = f"; if the difference is as large as estimated, {settling} would settle it" if settling else ""
+        why = "".join(f"; {reason}" for key, reason in REASONS.items() if verdict.endswith(f"({key})"))
         return (
-            f"{row!r} {word} {made.baseline!r} on {metric}: {line['value']:.4f}, difference {line['delta']:+.4f} "
-            f"({span}; {made.n_groups} groups, {len(made.seeds)} seeds{why}){more}."
+            f"{row!r} {relation} {made.baseline!r} on {metric}: {line['value']:.4f}, difference {line['delta']:+.4f} "
+            f"({interval}; {made.n_groups} groups, {len(made.seeds)} seeds{why}){more}."
         )
 
     def __repr__(self) -> str:
@@ -155,5 +166,5 @@ class Compared:
 
     def __str__(self) -> str:
         rows = [row for row in self.comparison.rows if row != self.comparison.baseline]
-        told = [warning for warning in self.warnings if warning not in self.comparison.notes]
-        return "\n".join(map(self.verdict, rows)) + "\n\n" + "\n".join([to_text(self.comparison), *told])
+        warnings = [warning for warning in self.warnings if warning not in self.comparison.notes]
+        return "\n".join(map(self.verdict, rows)) + "\n\n" + "\n".join([to_text(self.comparison), *warnings])

@@ -1,7 +1,7 @@
 """Frostbench: get the best classifier out of frozen image embeddings.
 
-The names below are all that most scripts and notebooks need. They are imported when they are first used, so that
-`import frostbench` takes no time.
+Most scripts and notebooks need only the names below. They are imported on first use, so that `import frostbench` is
+fast.
 
 >>> import frostbench
 >>> sorted(frostbench.__all__)
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    # Type checkers read the imports above, and would take any name for one that `__getattr__` has.
+    # Type checkers read the imports above; with `__getattr__` in sight they would accept any name.
     _MODULES = {
         "Cache": "frostbench.embedcache.cache",
         "compare": "frostbench.benchmarks.api",
@@ -25,22 +25,22 @@ else:
     }
 
     def __getattr__(name):
-        """Import a public name at its first use (PEP 562)."""
+        """Import a public name on first use (PEP 562)."""
         if name == "__version__":
             from importlib.metadata import version
 
-            found = version("frostbench")
+            value = version("frostbench")
         elif name in _MODULES:
             from importlib import import_module
 
-            found = getattr(import_module(_MODULES[name]), name)
+            value = getattr(import_module(_MODULES[name]), name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = found
-        return found
+        globals()[name] = value
+        return value
 
     def __dir__():
-        """List the public names too, whether they were used or not."""
+        """List all public names, including those not imported yet."""
         return sorted({*globals(), *__all__})
 
 

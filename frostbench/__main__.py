@@ -1,4 +1,4 @@
-"""`python -m frostbench`, the same as the command `frostbench`."""
+"""Runs the command `frostbench` as `python -m frostbench`."""
 
 from frostbench.app.cli import main
 

@@ -23,6 +23,8 @@ from frostbench.benchmarks.runs.tuning import chosen_rows
 from frostbench.benchmarks.settings.parsing import load_yaml, parse, read_overrides
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.outputs.places import check_file, check_folder, check_new_folder
+from frostbench.embedcache.splits.spec import SplitSpec
+from frostbench.training.run import RunSpec
 
 
 def read_bench_file(path: Path, overrides: list[str] | None, plugins: Sequence[Path] = ()) -> BenchSpec:
@@ -137,10 +139,10 @@ def train_one(
     What is exported is refitted to training and selection rows where it can be, unless `refit` says otherwise. A simple
     head that does better by cross-validation on the training rows is named, unless `simple` says otherwise.
     """
-    base = read_overrides(overrides)
+    base = read_overrides(overrides, RunSpec)
     tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
     plugged = {"plugins": [str(file) for file in plugins]}
-    bench = parse(BenchSpec, tree | plugged | {"split": read_overrides(split)})
+    bench = parse(BenchSpec, tree | plugged | {"split": read_overrides(split, SplitSpec)})
     if out is not None:
         check_new_folder(out)
     if run_rows(bench, device, stream) is None:

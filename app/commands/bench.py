@@ -36,8 +36,8 @@ def compare(
     bench: BenchFile,
     baseline: Annotated[str | None, typer.Option(help="Row to compare with; the first if left out.")] = None,
     role: Annotated[
-        Literal["select", "test"], typer.Option("--on", help="Rows to compare on; test only at the end.")
-    ] = "select",
+        str, typer.Option("--on", metavar="[validation|test]", help="Rows to compare on; test only at the end.")
+    ] = "validation",
     out: Annotated[
         Path | None, typer.Option(help="Folder of table and report; STORE/compare/NAME-ROLE if left out.")
     ] = None,
@@ -47,7 +47,9 @@ def compare(
     """Compare the rows of a bench with a baseline: paired differences with intervals, and an HTML report."""
     from frostbench.app.actions.benches import check_comparisons, compare_bench, read_bench_file, save_comparisons
     from frostbench.benchmarks.comparison.tables import to_text
+    from frostbench.benchmarks.settings.roles import role_of
 
+    role = role_of(role)
     spec = read_bench_file(bench, overrides, plugins or [])
     folder = check_comparisons(spec, role, out)
     comparisons = compare_bench(spec, baseline, role)

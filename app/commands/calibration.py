@@ -1,7 +1,7 @@
 """`frostbench calibration`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -13,8 +13,9 @@ def calibration(
     bench: BenchFile,
     baseline: Annotated[str | None, typer.Option(help="Row to compare with; the first if left out.")] = None,
     role: Annotated[
-        Literal["select", "test"], typer.Option("--on", "--role", help="Rows to judge on; test only at the end.")
-    ] = "select",
+        str,
+        typer.Option("--on", "--role", metavar="[validation|test]", help="Rows to evaluate on; test only at the end."),
+    ] = "validation",
     ood: Annotated[
         Path | None, typer.Option(help="Cache of the same recipe with images of none of the classes, to be told apart.")
     ] = None,
@@ -29,7 +30,9 @@ def calibration(
     from frostbench.app.actions.benches import read_bench_file
     from frostbench.app.actions.calibrating import calibrate_bench, check_page, save_calibration
     from frostbench.benchmarks.calibration.tables import to_text
+    from frostbench.benchmarks.settings.roles import role_of
 
+    role = role_of(role)
     spec = read_bench_file(bench, overrides, plugins or [])
     page = out or Path(spec.store) / "calibration" / f"{spec.name}-{role}.html"
     check_page(page)

@@ -1,1 +1,1 @@
-"""Prediction: a bundle and images to classes."""
+"""Inference: predict the classes of images or cached vectors with a bundle."""

@@ -1,4 +1,4 @@
-"""The canary of a cache, as it travels in a bundle, and its check."""
+"""Builds the canary that a bundle carries and checks a backbone against it."""
 
 from collections.abc import Container, Sequence
 from io import BytesIO
@@ -15,18 +15,18 @@ from frostbench.heads.bundle.export import Canary
 
 
 def canary_of(cache_dir: Path) -> Canary | None:
-    """The canary image with the vectors that the cache's backbone gave for it; None for imported vectors.
+    """Return the canary image with the vectors of the cache's backbone, or None for imported vectors.
 
     Raises:
-        ValueError: the cache was begun with another canary image than this version draws.
+        ValueError: the cache was created with a different canary image than this version draws.
     """
     stored = read_state(cache_dir)[0].get("canary")
     if stored is None:
         return None
     if stored["pixels_sha256"] != canary_sha256():
         raise ValueError(
-            f"a bundle carries the canary image of its cache, however: {cache_dir} was begun with image "
-            f"{stored['pixels_sha256'][:12]} and this version draws {canary_sha256()[:12]}. Embed the images anew."
+            f"{cache_dir} was created with canary image {stored['pixels_sha256'][:12]}, but this version draws "
+            f"{canary_sha256()[:12]}. Embed the images again."
         )
     png = BytesIO()
     Image.fromarray(canary_image()).save(png, "png")
@@ -34,9 +34,9 @@ def canary_of(cache_dir: Path) -> Canary | None:
 
 
 def canary_for(canary: Canary | None, columns: Sequence[str], tokens: Container[str] = ()) -> Canary | None:
-    """The canary as a head that reads these columns keeps it; None where one of them has no vector for it.
+    """Return the canary for a head that reads these columns, or None if a column has no canary vector.
 
-    A cache keeps no patch tokens of its canary, so heads that pool tokens travel without one.
+    A cache stores no patch tokens of its canary, so heads that pool tokens have none.
     """
     if canary is None or any(name in tokens or name not in canary.vectors for name in columns):
         return None
@@ -44,25 +44,25 @@ def canary_for(canary: Canary | None, columns: Sequence[str], tokens: Container[
 
 
 def check_canary(canary: Canary, backbones: BackboneGroup) -> None:
-    """Embed the canary's image and compare it with its stored vectors.
+    """Embed the canary image and compare the result with its stored vectors.
 
     Raises:
-        ValueError: the image is none of the canary's size, or a vector is too far away.
+        ValueError: the image does not have the size of a canary, or a vector is too far from the stored one.
     """
-    with Image.open(BytesIO(canary.png), formats=("PNG",)) as picture:
-        # Before its pixels are decoded: the file came with the bundle.
-        if picture.size != (SIDE, SIDE):
+    with Image.open(BytesIO(canary.png), formats=("PNG",)) as image:
+        # The file is untrusted, so its size is checked before its pixels are decoded.
+        if image.size != (SIDE, SIDE):
             raise ValueError(
-                f"a canary is a picture of {SIDE} x {SIDE} pixels, however: that of the bundle has {picture.size}. "
-                "Export it again."
+                f"The canary image must have {SIDE} x {SIDE} pixels, but that of the bundle has {image.size}. Export "
+                "the bundle again."
             )
-        pixels = np.asarray(picture.convert("RGB"))
-    found = backbones.embed([backbones.prepare(pixels)])
-    for name, wanted in canary.vectors.items():
-        distance = apart(found[name][0].numpy(), wanted.numpy())
+        pixels = np.asarray(image.convert("RGB"))
+    vectors = backbones.embed([backbones.prepare(pixels)])
+    for name, expected in canary.vectors.items():
+        distance = apart(vectors[name][0].numpy(), expected.numpy())
         if not distance <= APART:
             raise ValueError(
-                f"the backbone must give the vectors the head was trained on, however: that of the canary image in "
-                f"column {name!r} is {distance:.6f} of its length away, more than {APART}. Install the versions "
-                "named in the bundle's card.json."
+                "The backbone must reproduce the vectors that the head was trained on, but for the canary image the "
+                f"vector of column {name!r} is off by {distance:.6f} of its length, more than {APART}. Install the "
+                "versions listed in the bundle's card.json."
             )

@@ -1,7 +1,7 @@
-"""From a bundle and image files to classes and probabilities."""
+"""Predicts classes and probabilities of image files or cached vectors with the head of a bundle."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from frostbench.benchmarks.inference.canary import check_canary
 from frostbench.benchmarks.inference.classified import as_frame, classified
-from frostbench.benchmarks.inference.test_time_views import looks, vectors_of
+from frostbench.benchmarks.inference.test_time_views import prepare_views, vectors_of
 from frostbench.benchmarks.settings.parsing import SettingsError, load_yaml
 from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
 from frostbench.embedcache.decode import DecodeError, decode_image, read_image_file
@@ -30,13 +30,12 @@ from frostbench.heads.ensemble import Predictive
 
 @dataclass(frozen=True)
 class Predictor:
-    """A head, or an ensemble of heads, with the backbone of its recipe.
+    """A head, or an ensemble of heads, with the backbones that it needs.
 
     Attributes:
-        head: what predicts.
-        backbones: rebuilt from the head's recipes, so that they embed an image once for all columns, and checked
-            against the bundle's canary.
-        notes: sentences about what of the bundle could not be checked.
+        head: the head or ensemble.
+        backbones: backbones rebuilt from the head's recipes and checked against the bundle's canary.
+        notes: sentences about parts of the bundle that could not be checked.
     """
 
     head: Predictive
@@ -45,43 +44,43 @@ class Predictor:
 
     @property
     def background(self) -> tuple[int, int, int]:
-        """The RGB colour on which transparent pixels are composited."""
+        """RGB colour on which transparent pixels are composited."""
         return self.backbones.background or (255, 255, 255)
 
     @property
     def intensity_range(self) -> tuple[float, float] | None:
-        """The grey values of images of more than 8 bits that become 0 and 255; None takes all 16 bits."""
+        """Grey values that become 0 and 255 in images of more than 8 bits, or None to use all 16 bits."""
         return self.backbones.intensity_range
 
-    def look(self, name: str, pixels: np.ndarray) -> tuple[Prepared, ...]:
-        """An image uint8 [H, W, 3], and the views that the head averages over, prepared; safe in many threads."""
-        return looks(self.backbones, self.head.views, name, pixels)
+    def prepare(self, name: str, pixels: np.ndarray) -> tuple[Prepared, ...]:
+        """Prepare an image uint8 [H, W, 3] and the views that the head averages over; thread-safe."""
+        return prepare_views(self.backbones, self.head.views, name, pixels)
 
-    def vectors(self, seen: Sequence[tuple[Prepared, ...]]) -> dict[str, Tensor]:
-        """All vectors [N, D] that the head reads of N images that were looked at."""
-        return vectors_of(self.backbones, self.head.views, seen)
+    def vectors(self, prepared: Sequence[tuple[Prepared, ...]]) -> dict[str, Tensor]:
+        """Embed N prepared images; return all vectors [N, D] that the head reads."""
+        return vectors_of(self.backbones, self.head.views, prepared)
 
 
 def open_predictor(
     folder: Path, *, weights: Path | None = None, device: str = "cpu", plugins: Sequence[str | Path] = ()
 ) -> Predictor:
-    """Load a bundle and the backbone it needs, and embed the canary anew.
+    """Load a bundle and the backbones it needs, and check them with the canary.
 
     Args:
-        folder: of the bundle.
-        weights: file or folder of the backbone's weights, instead of the hub.
-        device: where the backbone runs.
-        plugins: .py files that may be run, where the head is a plugin; see `frostbench.heads.bundle.export.load`.
+        folder: folder of the bundle.
+        weights: file or folder with the weights of the backbone, used instead of the hub.
+        device: device of the backbones.
+        plugins: .py files that may be executed if the head is a plugin; see `frostbench.heads.bundle.export.load`.
 
     Raises:
-        ValueError: the folder is no bundle, the head has no recipe, the backbone that loads here has another recipe, or
-            it gives other vectors for the canary.
+        ValueError: the folder is not a bundle, the head has no recipe, the backbone loaded here has a different recipe,
+            or it gives different vectors for the canary.
     """
     bundle = load(folder, plugins)
     if not bundle.head.recipes:
         raise ValueError(
-            "images are embedded by the recipe of the head, however: this head has none, for it was trained on arrays. "
-            "Train it on a cache, or give it vectors through frostbench.heads.bundle.export.load."
+            "Images can only be embedded by the recipe of the head, but this head was trained on arrays and has no "
+            "recipe. Train it on a cache, or load it with `frostbench.load` and give it vectors."
         )
     recipes = recipes_of(bundle)
     backbones = BackboneGroup(rebuild_all(recipes, weights=weights_for(recipes, weights), device=device))
@@ -91,29 +90,30 @@ def open_predictor(
 
 
 def recipes_of(bundle: Bundle) -> dict[str, Recipe]:
-    """The recipes of the head's columns, in the order in which it reads them.
+    """Return the recipes of the head's columns, in the order in which the head reads them.
 
     Raises:
-        ValueError: a recipe does not have the hash that stands beside it.
+        ValueError: a recipe does not match its stored hash.
     """
-    found = {}
+    recipes = {}
     for name in bundle.head.columns:
-        told = dict(bundle.head.recipes[name])
-        stated, recipe = told.pop("hash", None), Recipe.model_validate(told)
+        fields = dict(bundle.head.recipes[name])
+        stated, recipe = fields.pop("hash", None), Recipe.model_validate(fields)
         if recipe.hash != stated:
             raise ValueError(
-                f"the recipe of column {name!r} must have the hash {stated} of its bundle, however: it has "
-                f"{recipe.hash}. The card was edited, or a version with other recipe fields wrote it. Export it again."
+                f"The recipe of column {name!r} must have the hash {stated}, as the bundle states, but it has "
+                f"{recipe.hash}. The card was edited or written by a version with other recipe fields. Export the "
+                "bundle again."
             )
-        found[name] = recipe
-    return found
+        recipes[name] = recipe
+    return recipes
 
 
 def read_prior(text: str, head: Predictive) -> Tensor | None:
-    """The class prior [C] that `trained`, `uniform` or a YAML or JSON file of `class: share` names; None for trained.
+    """Read a class prior [C]: `uniform`, a YAML or JSON file of `class: share` lines, or `trained`, which gives None.
 
     Raises:
-        SettingsError: there is no such file, or it names other classes than the head's or something else than shares.
+        SettingsError: the file does not exist, or does not give one share for each class of the head.
     """
     if text == "trained":
         return None
@@ -121,19 +121,19 @@ def read_prior(text: str, head: Predictive) -> Tensor | None:
         return head.uniform_prior()
     if not Path(text).is_file():
         raise SettingsError(
-            f"a prior is trained, uniform or a file of `class: share`, however: {text!r} is none. Is the path right?"
+            f"A prior must be trained, uniform or a file of `class: share` lines, got {text!r}. Check the path."
         )
     shares = {str(name): share for name, share in load_yaml(Path(text)).items()}
     unknown, missing = shares.keys() - set(head.class_names), set(head.class_names) - shares.keys()
     if unknown or missing:
         raise SettingsError(
-            f"a prior file gives a share for each of the head's classes, however: in {text} {sorted(missing)} are "
-            f"missing and {sorted(unknown)} are unknown. The classes are {list(head.class_names)}; put names that YAML "
-            "reads as numbers or as true and false in quotes."
+            f"A prior file must give a share for each class of the head, but in {text} {sorted(missing)} are missing "
+            f"and {sorted(unknown)} are unknown. The classes are {list(head.class_names)}; put names that YAML reads "
+            "as numbers or booleans in quotes."
         )
     wrong = {name: share for name, share in shares.items() if not _is_share(share)}
     if wrong:
-        raise SettingsError(f"shares of a prior are numbers from 0 up, however: {text} has {wrong}. Correct them.")
+        raise SettingsError(f"Shares of a prior must be non-negative numbers, but {text} has {wrong}. Correct them.")
     return torch.tensor([float(shares[name]) for name in head.class_names], dtype=torch.float64)
 
 
@@ -150,18 +150,18 @@ def predict_images(
     tell: Callable[[int], None] = lambda done: None,
     remark: Callable[[Remarks], None] = lambda remarks: None,
 ) -> pd.DataFrame:
-    """Classes and probabilities of image files, one row each, in the order given.
+    """Predict classes and probabilities of image files; return one row per file, in the order given.
 
-    The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class; a file that cannot be
-    decoded, or whose vector is not finite, has its reason under `error` and nothing under the others. The probability
-    is that of the class, which thresholds or shifts of the head may have chosen against a larger one. After each batch
-    `tell` is called with how many are done, and `remark` with what should be told of the batch's images.
+    The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class. For a file that cannot be
+    decoded, or whose vector is not finite, `error` states the reason and the other columns are empty. The probability
+    is that of the predicted class, which need not be the largest one if the head has thresholds or shifts. After each
+    batch `tell` is called with the number of files done, and `remark` with remarks on the images of the batch.
     """
     names = predictor.head.class_names
-    moved = replace(predictor, head=predictor.head.under(prior))
+    predictor = replace(predictor, head=predictor.head.under(prior))
     parts = []
-    for batch in _batches(images, batch_size):
-        table, remarks = _predict_batch(moved, batch)
+    for start in range(0, len(images), batch_size):
+        table, remarks = _predict_batch(predictor, images[start : start + batch_size])
         parts.append(table)
         remark(remarks)
         tell(min(len(parts) * batch_size, len(images)))
@@ -170,70 +170,65 @@ def predict_images(
 
 
 def predict_table(head: Predictive, table: FeatureTable, *, prior: Tensor | None = None) -> pd.DataFrame:
-    """Classes and probabilities of cached vectors, in the form of `predict_images`, with ids under `image`.
+    """Predict classes and probabilities of cached vectors, as in `predict_images`, with ids as `image`.
 
-    A head that averages over views looks at the vectors alone: a cache has no images to make views of. A row whose
-    vector is not finite has its reason under `error`.
+    Test-time views are left out, since a cache has no images to make them from.
 
     Raises:
-        ValueError: the table's recipes are not those of the head.
+        ValueError: the recipes of the table are not those of the head.
     """
     head = head.without_views()
-    known = {name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in table.recipes.items()}
-    head.check_recipes(known)
+    recipes = {name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in table.recipes.items()}
+    head.check_recipes(recipes)
     vectors = {name: torch.from_numpy(table.columns[name].astype(np.float32)) for name in head.columns}
-    found, reasons = classified(head.under(prior), vectors)
-    return as_frame(table.ids.tolist(), head.class_names, found, reasons)
-
-
-def _batches(images: Sequence[Path], size: int) -> Iterator[Sequence[Path]]:
-    return (images[i : i + size] for i in range(0, len(images), size))
+    predicted, reasons = classified(head.under(prior), vectors)
+    return as_frame(table.ids.tolist(), head.class_names, predicted, reasons)
 
 
 def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> tuple[pd.DataFrame, Remarks]:
-    def look(path: Path) -> tuple[tuple[Prepared, ...] | DecodeError, Remarks]:
+    def prepare(path: Path) -> tuple[tuple[Prepared, ...] | DecodeError, Remarks]:
         try:
             pixels, remarks = decode_image(
                 read_image_file(path), background=predictor.background, intensity_range=predictor.intensity_range
             )
-            return predictor.look(path.name, pixels), remarks
+            return predictor.prepare(path.name, pixels), remarks
         except DecodeError as error:
             return error, Remarks()
 
     with ThreadPoolExecutor() as pool:
-        looked = list(pool.map(look, images))
-    seen = [one for one, _ in looked]
+        results = list(pool.map(prepare, images))
+    prepared = [result for result, _ in results]
     names = predictor.head.class_names
     probabilities = torch.full((len(images), len(names)), torch.nan)
     chosen = torch.full((len(images),), -1, dtype=torch.int64)
-    reasons = [str(x) if isinstance(x, DecodeError) else None for x in seen]
+    reasons = [str(x) if isinstance(x, DecodeError) else None for x in prepared]
     good = [row for row, reason in enumerate(reasons) if reason is None]
     if good:
-        vectors = predictor.vectors([x for x in seen if not isinstance(x, DecodeError)])
-        (probabilities[good], chosen[good]), told = classified(predictor.head, vectors)
-        for row, reason in zip(good, told, strict=True):
+        vectors = predictor.vectors([x for x in prepared if not isinstance(x, DecodeError)])
+        (probabilities[good], chosen[good]), own_reasons = classified(predictor.head, vectors)
+        for row, reason in zip(good, own_reasons, strict=True):
             reasons[row] = reason
     table = as_frame([escape_name(str(path)) for path in images], names, (probabilities, chosen), reasons)
-    return table, added(remarks for _, remarks in looked)
+    return table, added(remarks for _, remarks in results)
 
 
 def check_predictions(out: Path) -> None:
-    """Refuse a file for predictions that cannot be written, before anything is computed.
+    """Check that a file for predictions can be written, before anything is computed.
 
     Raises:
-        OutputError: it is neither .csv, .json nor .parquet, or cannot be written.
+        OutputError: it does not end in .csv, .json or .parquet, or cannot be written.
     """
     check_file(out, TABLES, "a file of predictions")
 
 
 def write_predictions(table: pd.DataFrame, out: Path) -> None:
-    """Write predictions as .csv, .json (records) or .parquet, by the file's ending, whole or not at all.
+    """Write predictions atomically as .csv, .json (records) or .parquet, depending on the suffix.
 
-    Texts of .csv that a spreadsheet would take for formulas get an apostrophe; see
+    In .csv, text that a spreadsheet would take for a formula gets an apostrophe; see
     `frostbench.embedcache.outputs.spreadsheets`.
 
     Raises:
-        OutputError: another ending, or nothing can be written there.
+        OutputError: the suffix is not one of these, or the file cannot be written.
     """
     check_predictions(out)
     typed = {"class": "string", "probability": "float64", "error": "string"}

@@ -1,4 +1,4 @@
-"""What a predictor sees of an image: its vectors, and those of the views that its head averages over."""
+"""Prepares and embeds images and the test-time views that a head averages over."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,32 +13,32 @@ from frostbench.embedcache.views.planning import seed_of
 from frostbench.heads.trained import view_column
 
 
-def looks(
+def prepare_views(
     backbones: BackboneGroup, views: Mapping[str, Mapping[str, Any]], name: str, pixels: np.ndarray
 ) -> tuple[Prepared, ...]:
-    """An image and its views, prepared for the backbones.
+    """Prepare an image and its views for the backbones.
 
     Args:
-        backbones: what embeds them.
-        views: how each view is made, by name, as a head keeps it.
-        name: of the image, which with the seed decides what is drawn at random.
+        backbones: backbones that embed them.
+        views: recipe of each view by name, as stored in the head.
+        name: name of the image, which together with the seed determines the random draws.
         pixels: uint8 [H, W, 3].
     """
-    found = [backbones.prepare(pixels)]
-    for how in views.values():
-        fields = dict(how["policy"])
+    prepared = [backbones.prepare(pixels)]
+    for recipe in views.values():
+        fields = dict(recipe["policy"])
         policy = read_policy(fields.pop("kind"), fields)
-        seen = policy(pixels, seed_of(how["seed"], name, how["number"]), how["number"])  # type: ignore[operator]
-        found.append(backbones.prepare(np.ascontiguousarray(seen.image)))
-    return tuple(found)
+        view = policy(pixels, seed_of(recipe["seed"], name, recipe["number"]), recipe["number"])  # type: ignore[operator]
+        prepared.append(backbones.prepare(np.ascontiguousarray(view.image)))
+    return tuple(prepared)
 
 
 def vectors_of(
-    backbones: BackboneGroup, views: Mapping[str, Mapping[str, Any]], seen: Sequence[tuple[Prepared, ...]]
+    backbones: BackboneGroup, views: Mapping[str, Mapping[str, Any]], prepared: Sequence[tuple[Prepared, ...]]
 ) -> dict[str, Tensor]:
-    """The vectors [N, D] of N images by column, and of their views by COLUMN@VIEW."""
-    found: dict[str, Tensor] = {}
-    for place, view in enumerate((None, *views)):
-        part = backbones.embed([each[place] for each in seen])
-        found |= {name if view is None else view_column(name, view): value for name, value in part.items()}
-    return {name: torch.as_tensor(value) for name, value in found.items()}
+    """Embed N prepared images; return vectors [N, D] by column, and those of their views by COLUMN@VIEW."""
+    vectors: dict[str, Tensor] = {}
+    for number, view in enumerate((None, *views)):
+        embedded = backbones.embed([image[number] for image in prepared])
+        vectors |= {name if view is None else view_column(name, view): value for name, value in embedded.items()}
+    return {name: torch.as_tensor(value) for name, value in vectors.items()}

@@ -1,1 +1,1 @@
-"""Runs: training what a bench lacks, and the store of their records."""
+"""Runs: train the missing runs of a bench, store their records, and pick, refit and export rows."""

@@ -1,4 +1,4 @@
-"""Views of all runs of a store: how many there are of a split, and one flat row for each."""
+"""Summarises all runs of a store: their number by split, and one flat row per run."""
 
 import json
 from functools import lru_cache
@@ -17,21 +17,22 @@ from frostbench.embedcache.outputs.writing import new_file
 
 
 def count_runs(store: Path, split: str) -> tuple[int, tuple[str, ...]]:
-    """How many runs of the store were evaluated on the rows of a split, and the keys of unreadable records.
+    """Count the runs of the store that were evaluated on a split; also return the keys of unreadable records.
 
-    The hash of a split names its images and their roles, so runs of several caches of the same images count together.
+    The hash of a split covers its images and their roles, so runs on several caches of the same images are counted
+    together.
     """
     paths, stamps = _records(store)
     kept = kept_rows(store / "records.parquet", stamps, ["split"])
-    told = {} if kept is None else dict(zip(kept["key"].to_pylist(), kept["split"].to_pylist(), strict=True))
-    splits = {key: told.get(key) or _split_of(paths[key], written) for key, (written, _) in stamps.items()}
+    known = {} if kept is None else dict(zip(kept["key"].to_pylist(), kept["split"].to_pylist(), strict=True))
+    splits = {key: known.get(key) or _split_of(paths[key], written) for key, (written, _) in stamps.items()}
     unreadable = tuple(key for key, found in splits.items() if found is None)
     return sum(found == split for found in splits.values()), unreadable
 
 
 @lru_cache(maxsize=100_000)
 def _split_of(path: Path, _written: int) -> str | None:
-    """The split of the record in a file as it was written at a time; None where it cannot be read."""
+    """Return the split hash of a record, or None if it cannot be read; the time of writing is part of the cache key."""
     try:
         return str(json.loads(path.read_bytes())["data"]["split"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -39,11 +40,7 @@ def _split_of(path: Path, _written: int) -> str | None:
 
 
 def read_records(store: Path) -> pd.DataFrame:
-    """Every run of the store as one flat row: key, settings as `spec.…`, metrics as `select.…` and `test.…`.
-
-    Raises:
-        StoreError: a record is damaged or of another version.
-    """
+    """Return every run of the store as a flat row: key, settings as `spec.…`, metrics as `select.…` and `test.…`."""
     return pd.DataFrame([_flat(read_record(store, key)) for key in _keys(store)])
 
 
@@ -53,15 +50,15 @@ def _keys(store: Path) -> list[str]:
 
 
 def _records(store: Path) -> tuple[dict[str, Path], dict[str, tuple[int, int]]]:
-    """The records of a store and their stamps, by run key."""
+    """Return the record paths of a store and their stamps, by run key."""
     paths = {key: run_folder(store, key) / "record.json" for key in _keys(store)}
     return paths, stamps_of(paths)
 
 
 def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
-    """Refresh STORE/records.parquet, the flat view of all runs; returns it and the keys that could not be read.
+    """Refresh STORE/records.parquet, the flat view of all runs; return its path and the keys of unreadable records.
 
-    Only records that are new or were changed are read; the rows of the others are kept.
+    Only records that are new or changed are read; the other rows are kept.
     """
     _, stamps = _records(store)
     path = store / "records.parquet"
@@ -79,9 +76,9 @@ def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
 
 
 def _settings_as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """A flat row for Parquet, which wants one type: a setting may be a number here and a list there.
+    """Encode the settings of a flat row as JSON, since a Parquet column has one type and settings may have several.
 
-    Before they stand in a column, where a row without the setting would make a 7 a 7.0.
+    This happens before rows become columns, where a missing value would turn 7 into 7.0.
     """
     is_setting = {name: name.startswith("spec.") and value is not None for name, value in row.items()}
     return {name: json.dumps(value) if is_setting[name] else value for name, value in row.items()}

@@ -1,4 +1,4 @@
-"""Probabilities of a head before and after temperature scaling; no row is judged by a temperature it was fitted to."""
+"""Evaluates calibration before and after temperature scaling; no row is evaluated with a temperature fitted to it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,15 +13,16 @@ from frostbench.heads.posthoc.spec import fit_temperature
 from frostbench.training.metrics.calibration import calibration_metrics
 
 Source = Literal["calibrate", "select", "folds"]
-"""What temperatures are fitted to: calibration rows; for test rows, else selection rows; else folds of the judged."""
+"""Rows that temperatures are fitted to: calibration rows if any; for test rows, otherwise validation rows; otherwise
+cross-fitting on the evaluated rows."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that are judged.
+    """Evaluated rows.
 
     Attributes:
-        logits: [N, C] before any calibration, -inf for classes that were never trained.
+        logits: [N, C] before any calibration, -inf for classes without training rows.
         labels: [N] class indices.
         groups: [N] group numbers.
     """
@@ -37,7 +38,7 @@ class Scaled:
 
     Attributes:
         log_p: [N, C] log-probabilities.
-        temperature: fitted to all rows that it may be; with folds, each row had that of the other folds.
+        temperature: fitted to all available rows; with cross-fitting, each row uses that of the other folds.
     """
 
     log_p: Tensor
@@ -45,17 +46,17 @@ class Scaled:
 
 
 def source_of(split: Split, role: str) -> Source:
-    """What the temperatures for rows of a role are fitted to."""
+    """Return which rows the temperature for rows of a role is fitted to."""
     if (split.roles == "calibrate").any():
         return "calibrate"
     return "select" if role == "test" and (split.roles == "select").any() else "folds"
 
 
 def scaled(rows: Rows, apart: Calibration | None) -> Scaled | None:
-    """Rows after a temperature that was fitted to rows apart, or fold by fold to the others where there are none apart.
+    """Scale rows by a temperature fitted to the separate rows `apart`, or cross-fitted if `apart` is None.
 
-    None where there is nothing to fit to: no row of a trained class, or in one fold alone, one group alone, or logits
-    that are NaN or infinite, as after a training that diverged.
+    Returns None if no temperature can be fitted: rows of trained classes are missing or are all in one fold, there is
+    only one group, or logits are NaN or infinite, as after diverged training.
     """
     fitted = (apart or Calibration(rows.logits, rows.labels)).known()
     if len(fitted.labels) == 0 or not (_are_numbers(fitted.logits) and _are_numbers(rows.logits)):
@@ -66,28 +67,28 @@ def scaled(rows: Rows, apart: Calibration | None) -> Scaled | None:
     if bool((rows.groups == rows.groups[0]).all()):
         return None
     folds = folds_of(rows.labels, rows.groups)
-    each = torch.ones(len(folds), 1, dtype=torch.float64)
+    temperatures = torch.ones(len(folds), 1, dtype=torch.float64)
     for fold in sorted(set(folds.tolist())):
         others = Calibration(rows.logits[folds != fold], rows.labels[folds != fold]).known()
         if len(others.labels) == 0:
             return None
-        each[folds == fold] = fit_temperature(others.logits, others.labels)
-    return Scaled((rows.logits.double() / each).log_softmax(1), temperature)
+        temperatures[folds == fold] = fit_temperature(others.logits, others.labels)
+    return Scaled((rows.logits.double() / temperatures).log_softmax(1), temperature)
 
 
 def _are_numbers(logits: Tensor) -> bool:
-    """Whether logits can be scaled; -inf stands for a class that was never trained."""
+    # -inf is allowed: it marks a class without training rows.
     return not bool(logits.isnan().any() or logits.isposinf().any())
 
 
 def both_sides(rows: Rows, apart: Calibration | None) -> dict[str, dict[str, float | None]]:
-    """Calibration metrics of rows `before` and `after` temperature scaling, the latter with its temperature.
+    """Compute calibration metrics `before` and `after` temperature scaling, the latter with the temperature.
 
-    There is no `after` where there is nothing to fit a temperature to (see `scaled`).
+    `after` is missing if no temperature can be fitted (see `scaled`).
     """
-    found = {"before": calibration_metrics(rows.logits.double().log_softmax(1), rows.labels)}
+    sides = {"before": calibration_metrics(rows.logits.double().log_softmax(1), rows.labels)}
     after = scaled(rows, apart)
     if after is None:
-        return found
-    own: dict[str, float | None] = {"temperature": after.temperature}
-    return found | {"after": own | calibration_metrics(after.log_p, rows.labels)}
+        return sides
+    temperature: dict[str, float | None] = {"temperature": after.temperature}
+    return sides | {"after": temperature | calibration_metrics(after.log_p, rows.labels)}

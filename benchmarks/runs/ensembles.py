@@ -1,17 +1,18 @@
-"""Ensembles of a bench: heads of several rows whose probabilities are averaged, judged and kept as one more row.
+"""Ensembles of a bench: evaluates the averaged probabilities of several rows as one more row.
 
-Nothing is trained. An ensemble is of one seed, so a bench has as many of each as seeds, and they are paired with the
-other rows. Its record is in the store; its heads stay with the runs they are from.
+There is one ensemble per seed, so ensembles are paired with the other rows. Nothing is trained: the record of an
+ensemble refers to the runs of its members, which hold the heads.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from frostbench.benchmarks.runs.evaluate import data_facts, environment, evaluate
+from frostbench.benchmarks.runs.evaluate import evaluate
 from frostbench.benchmarks.runs.events import BenchEvent, RowStarted, RunDone, RunFailed, RunSkipped
 from frostbench.benchmarks.runs.keys import bench_rows, ensemble_key
 from frostbench.benchmarks.runs.record import RunRecord
+from frostbench.benchmarks.runs.run_facts import data_facts, environment
 from frostbench.benchmarks.runs.store import StoreError, is_finished, read_record, run_folder, save_run
 from frostbench.benchmarks.runs.tuning import rows_on_cache
 from frostbench.benchmarks.settings.parsing import SettingsError
@@ -26,14 +27,7 @@ from frostbench.training.metrics.counts import shot_of
 
 @dataclass(frozen=True)
 class Place:
-    """Where ensembles are judged and kept.
-
-    Attributes:
-        store: the run store.
-        cache: folder of the cache.
-        table: its table.
-        split: the role of each of its rows.
-    """
+    """Store of the ensembles, and the data that they are evaluated on."""
 
     store: Path
     cache: str
@@ -42,31 +36,27 @@ class Place:
 
 
 def check_judged(bench: BenchSpec, split: Split) -> None:
-    """Refuse ensembles where no rows are left that their members have not seen.
-
-    Raises:
-        SettingsError: the bench has ensembles and the split is cross-validated.
-    """
+    """Check that there are validation rows that the members of ensembles have not seen."""
     if bench.ensembles and split.folds is not None:
         raise SettingsError(
-            f"an ensemble is judged by its members on selection rows, however: {list(bench.ensembles)} came with a "
-            "cross-validated split, whose kept heads were fitted to all rows. Use a split with a select share."
+            f"Ensembles are evaluated on validation rows, but {list(bench.ensembles)} were requested with a "
+            "cross-validated split, whose stored heads are fitted to all rows. Use a split with a select share."
         )
 
 
 def averaged(
     bench: BenchSpec, rows: Sequence[Row], place: Place, started: int, stop: Callable[[], bool]
 ) -> Iterator[BenchEvent]:
-    """Judge the ensembles of a bench that its store lacks, after its runs have ended.
+    """Evaluate the ensembles of a bench that are missing in its store, after its runs have ended.
 
-    One with a member that is not in the store is skipped, and told as failed; the next start tries it again.
+    An ensemble with a missing member is reported as failed; the next start tries it again.
 
     Args:
-        bench: with its ensembles.
-        rows: of the bench, or all settings of them.
-        place: one of its caches.
-        started: how many rows were told before.
-        stop: asked before the first; members that a stop cut short are not told as missing.
+        bench: bench with its ensembles.
+        rows: rows of the bench, or all of their settings.
+        place: store and data of one of its caches.
+        started: number of rows before the ensembles.
+        stop: called before the first ensemble; if it returns True, nothing is evaluated.
     """
     if not bench.ensembles or stop():
         return
@@ -78,37 +68,33 @@ def averaged(
         except StoreError as error:
             yield from (RunFailed(place.cache, name, seed, str(error)) for seed in bench.seeds)
             continue
-        for at, seed in enumerate(bench.seeds):
-            yield _of_seed(place, name, seed, {member: keys[member][at] for member in members})
+        for number, seed in enumerate(bench.seeds):
+            yield _of_seed(place, name, seed, {member: keys[member][number] for member in members})
 
 
 def _of_seed(place: Place, name: str, seed: int, members: Mapping[str, str]) -> BenchEvent:
-    """Judge and keep the ensemble of one seed, from the run of each row."""
+    """Evaluate and store the ensemble of one seed, given the run key of each member."""
     key, keys = ensemble_key(list(members.values())), sorted(members.values())
     if is_finished(place.store, key):
         return RunSkipped(place.cache, name, seed, key)
-    lacking = [row for row, own in members.items() if not is_finished(place.store, own)]
-    if lacking:
-        return RunFailed(
-            place.cache,
-            name,
-            seed,
-            f"an ensemble averages finished runs, however: those of {lacking} are not in the store. See why they "
-            "failed, or name other rows.",
+    missing = [row for row, run in members.items() if not is_finished(place.store, run)]
+    if missing:
+        message = (
+            f"The members of an ensemble must be finished runs, but those of {missing} are not in the store. Find out "
+            "why they failed, or name other rows."
         )
-    records = [read_record(place.store, own) for own in keys]
+        return RunFailed(place.cache, name, seed, message)
+    records = [read_record(place.store, run) for run in keys]
     if len(set(keys)) < len(keys) or len({record.data.background for record in records}) > 1:
-        return RunFailed(
-            place.cache,
-            name,
-            seed,
-            f"members of an ensemble are different runs with the same background classes, however: the rows "
-            f"{list(members)} are not. Change one of them, or name other rows.",
+        message = (
+            "The members of an ensemble must be different runs with the same background classes, but the rows "
+            f"{list(members)} are not. Change one of them, or name other rows."
         )
-    return _kept(place, name, key, records)
+        return RunFailed(place.cache, name, seed, message)
+    return _evaluated(place, name, key, records)
 
 
-def _kept(place: Place, name: str, key: str, records: Sequence[RunRecord]) -> RunDone:
+def _evaluated(place: Place, name: str, key: str, records: Sequence[RunRecord]) -> RunDone:
     ensemble = ensemble_of(place.store, records)
     background = records[0].data.background
     evaluations, outcomes = evaluate(ensemble, place.table, place.split, background)
@@ -136,9 +122,9 @@ def _kept(place: Place, name: str, key: str, records: Sequence[RunRecord]) -> Ru
 
 
 def ensemble_of(store: Path, records: Sequence[RunRecord]) -> Ensemble:
-    """The ensemble of runs whose heads are in the store.
+    """Load the heads of runs from the store as an ensemble.
 
     Raises:
-        ValueError: a head is missing or damaged, or they are no ensemble.
+        ValueError: a head is missing or damaged, or the heads cannot form an ensemble.
     """
     return Ensemble(tuple(load_head(run_folder(store, record.key) / "head") for record in records))

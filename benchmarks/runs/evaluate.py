@@ -1,7 +1,6 @@
-"""From a table to training data, and from a trained head to its record."""
+"""Converts tables to training data and evaluates heads on the validation and test rows."""
 
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,45 +11,33 @@ import torch
 from torch import Tensor
 
 from frostbench.benchmarks.runs.calibration_sides import Rows, both_sides
-from frostbench.benchmarks.runs.record import DataFacts, Evaluation, RunRecord
+from frostbench.benchmarks.runs.record import Evaluation
 from frostbench.embedcache.splits.cuts import merge_groups
 from frostbench.embedcache.splits.making import Split
 from frostbench.embedcache.table import FeatureTable
-from frostbench.heads.bundle.card import versions
 from frostbench.heads.ensemble import Predictive
 from frostbench.heads.posthoc.calibrators.rows import Calibration
 from frostbench.heads.posthoc.crossfit import CrossFitted
-from frostbench.heads.spec import canonical
 from frostbench.heads.trained import TrainedHead
 from frostbench.training.data.part import Data, Part
-from frostbench.training.engine.events import Epoch, Finished
-from frostbench.training.engine.fit import ENGINE_VERSION
-from frostbench.training.metrics.classification import (
-    all_metrics,
-    brier,
-    confidence,
-    confusion,
-    per_class,
-)
-from frostbench.training.metrics.counts import shot_of
-from frostbench.training.run import RunSpec
+from frostbench.training.metrics.classification import all_metrics, brier, confidence, confusion, per_class
 
 EVALUATED = ("select", "test")
-"""Roles whose rows are evaluated. Training, early stopping and calibration never see the rows of test."""
+"""Roles whose rows are evaluated; training, early stopping and calibration never use test rows."""
 ROWS_AT_ONCE = 65_536
-"""Rows whose float32 vectors are in memory for an evaluation."""
+"""Number of rows evaluated at a time, whose float32 vectors are in memory."""
 
 
 def table_to_data(table: FeatureTable, split: Split, columns: Sequence[str] | None = None, device: str = "cpu") -> Data:
-    """The rows of a table that training may see, as float32 tensors: train, select and calibrate, never test.
+    """Convert the training, validation and calibration rows of a table to float32 tensors, without test rows.
 
-    Of a table whose vectors stay on disk, those of the training rows do too.
+    If the vectors of the table are on disk, those of the training rows stay there.
 
     Args:
         table: the table.
-        split: the role of each of its rows.
-        columns: vector columns to take; None takes all, in the order of the table.
-        device: where the tensors live, such as cpu or cuda.
+        split: role of each row.
+        columns: vector columns to use, or None for all, in the order of the table.
+        device: device of the tensors, such as cpu or cuda.
     """
     parts = {role: part_of(table, split.roles == role, columns, device, seen=True) for role in ("select", "calibrate")}
     train = part_of(table, split.roles == "train", columns, device, on_disk=bool(table.stored))
@@ -65,9 +52,9 @@ def part_of(
     on_disk: bool = False,
     seen: bool = False,
 ) -> Part:
-    """The rows of a table where chosen [N] is true, as float32 tensors, with their groups where those were stated.
+    """Convert the rows of a table where chosen [N] is true to float32 tensors, with their groups if the table has any.
 
-    Vectors that are on disk are read, or left there. Rows that are judged (seen) have the views of their images too.
+    `on_disk` leaves vectors on disk; `seen` adds the test-time views of the rows.
     """
     names = [name for name in table.stored or table.columns if columns is None or name in columns]
     kept = {name: table.stored[name].only(chosen) for name in names} if on_disk else {}
@@ -81,16 +68,16 @@ def part_of(
 
 
 def _vectors(table: FeatureTable, name: str, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.floating[Any]]:
-    """The chosen rows of a column, wherever it is."""
+    """Return the chosen rows of a column, in memory or on disk."""
     if not table.stored:
-        found: npt.NDArray[np.floating[Any]] = table.columns[name][chosen]
-        return found
+        vectors: npt.NDArray[np.floating[Any]] = table.columns[name][chosen]
+        return vectors
     column = table.stored[name].only(chosen)
     return column.read(0, column.shape[0])
 
 
 def with_recipes(head: TrainedHead, table: FeatureTable) -> TrainedHead:
-    """The head with the identity of each vector column it reads, so that it refuses vectors of another recipe."""
+    """Return the head with the recipe of each vector column it reads, so that it rejects vectors of other recipes."""
     recipes = {name: table.recipes[name] for name in head.columns}
     known = {name: recipe.model_dump(mode="json") | {"hash": recipe.hash} for name, recipe in recipes.items()}
     return replace(head, recipes=known)
@@ -103,43 +90,46 @@ def evaluate(
     background: Sequence[int],
     held_out: CrossFitted | None = None,
 ) -> tuple[dict[str, Evaluation], pd.DataFrame]:
-    """What a head does on the rows of select and test, as far as the split has any: by role, and image by image.
+    """Evaluate a head on the validation and test rows; return evaluations by role, and outcomes by image.
 
     Args:
         head: the head.
         table: the table.
-        split: the role of each of its rows.
-        background: class indices left out of the foreground.
-        held_out: judged as select: of a cross-validated run, answers for its training rows by heads that did not see
-            them; of one whose calibration or decisions are fitted to selection rows, those for them by cross-fitting.
+        split: role of each row.
+        background: class indices left out of the foreground metrics.
+        held_out: predictions to use for `select`: out-of-fold predictions for the training rows of a cross-validated
+            run, or cross-fitted ones for validation rows that calibration or decisions are fitted to.
+
+    Raises:
+        ValueError: the split has neither validation nor test rows.
     """
     groups = _group_names(table)
-    found, outcomes = {}, []
+    evaluations, outcomes = {}, []
     apart = _apart(head, table, split)
     for role in EVALUATED:
         is_held_out = held_out is not None and role == "select"
         chosen = split.roles == ("train" if is_held_out and split.folds is not None else role)
         if not chosen.any():
             continue
-        answers = held_out if held_out is not None and is_held_out else predictions(head, table, chosen)
+        predicted = held_out if held_out is not None and is_held_out else predictions(head, table, chosen)
         labels = torch.from_numpy(table.labels[chosen])
-        rows = Rows(answers.logits, labels, torch.from_numpy(np.unique(groups[chosen], return_inverse=True)[1]))
-        found[role] = replace(
-            _evaluation(answers, labels, head.counts, background), calibration=both_sides(rows, apart)
-        )
-        # Without calibration rows, temperatures for the test rows are fitted to the selection rows.
-        apart = apart or Calibration(answers.logits, labels)
+        rows = Rows(predicted.logits, labels, torch.from_numpy(np.unique(groups[chosen], return_inverse=True)[1]))
+        evaluation = _evaluation(predicted, labels, head.counts, background)
+        evaluations[role] = replace(evaluation, calibration=both_sides(rows, apart))
+        # Without calibration rows, temperatures for the test rows are fitted to the validation rows.
+        apart = apart or Calibration(predicted.logits, labels)
         known = {"id": table.ids[chosen], "role": role, "group": groups[chosen]}
-        outcomes.append(pd.DataFrame(known | _outcomes(labels, answers)))
+        outcomes.append(pd.DataFrame(known | _outcomes(labels, predicted)))
     if not outcomes:
         raise ValueError(
-            "a head is judged on rows of select or test, however: the split has neither. Give one of them a share."
+            "A head needs validation or test rows to be evaluated on, but the split has neither. Give select or test a "
+            "share."
         )
-    return found, pd.concat(outcomes, ignore_index=True)
+    return evaluations, pd.concat(outcomes, ignore_index=True)
 
 
 def _apart(head: Predictive, table: FeatureTable, split: Split) -> Calibration | None:
-    """The calibration rows of a split; None where it has none."""
+    """Return the calibration rows of a split, or None if it has none."""
     chosen = split.roles == "calibrate"
     if not chosen.any():
         return None
@@ -147,7 +137,7 @@ def _apart(head: Predictive, table: FeatureTable, split: Split) -> Calibration |
 
 
 def predictions(head: Predictive, table: FeatureTable, chosen: npt.NDArray[np.bool_]) -> CrossFitted:
-    """Answers for the chosen rows of a table, some of which are in memory at a time."""
+    """Predict the chosen rows of a table in chunks, to limit memory."""
     logits, log_p = [], []
     rows = np.flatnonzero(chosen)
     for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -158,94 +148,33 @@ def predictions(head: Predictive, table: FeatureTable, chosen: npt.NDArray[np.bo
         columns |= {name: torch.from_numpy(table.also[name][some]).float() for name in head.reads if name in table.also}
         logits.append(head.logits(columns))
         log_p.append(head.log_probabilities(columns))
-    whole = torch.cat(log_p)
-    return CrossFitted(torch.cat(logits), whole, head.decide(whole))
+    all_log_p = torch.cat(log_p)
+    return CrossFitted(torch.cat(logits), all_log_p, head.decide(all_log_p))
 
 
-def _evaluation(answers: CrossFitted, labels: Tensor, counts: Tensor, background: Sequence[int]) -> Evaluation:
-    table = confusion(labels, answers.predicted, len(counts))
-    each = {name: tuple(values.double().tolist()) for name, values in asdict(per_class(table)).items()}
-    pairs = [(*place, int(table[place])) for place in map(tuple, table.nonzero().tolist())]
-    metrics = all_metrics(answers.log_p, labels, counts, background, answers.predicted)
-    return Evaluation(metrics, each, tuple(pairs))
+def _evaluation(predicted: CrossFitted, labels: Tensor, counts: Tensor, background: Sequence[int]) -> Evaluation:
+    table = confusion(labels, predicted.predicted, len(counts))
+    by_class = {name: tuple(values.double().tolist()) for name, values in asdict(per_class(table)).items()}
+    pairs = [(*pair, int(table[pair])) for pair in map(tuple, table.nonzero().tolist())]
+    metrics = all_metrics(predicted.log_p, labels, counts, background, predicted.predicted)
+    return Evaluation(metrics, by_class, tuple(pairs))
 
 
-def _outcomes(labels: Tensor, answers: CrossFitted) -> dict[str, npt.NDArray[Any]]:
-    log_p, predicted = answers.log_p, answers.predicted
-    found = {
+def _outcomes(labels: Tensor, predictions: CrossFitted) -> dict[str, npt.NDArray[Any]]:
+    log_p, predicted = predictions.log_p, predictions.predicted
+    values = {
         "label": labels,
         "predicted": predicted,
         "confidence": confidence(log_p, labels, predicted)[0],
-        "confidence_raw": confidence(answers.logits.double().log_softmax(1), labels, predicted)[0],
+        "confidence_raw": confidence(predictions.logits.double().log_softmax(1), labels, predicted)[0],
         "log_p": log_p.double().gather(1, labels[:, None]).squeeze(1),
         "brier": brier(log_p, labels),
     }
-    return {name: values.numpy() for name, values in found.items()}
+    return {name: value.numpy() for name, value in values.items()}
 
 
 def _group_names(table: FeatureTable) -> npt.NDArray[np.str_]:
-    """The group of each row [N]; groups that hold the same image count as one, as they do in the split."""
+    """Return the group of each row [N]; groups that share an image are merged, as in the split."""
     merged = merge_groups(table.groups, table.content)
     first = np.unique(merged, return_index=True)[1]
     return np.asarray(table.groups[first][merged])
-
-
-def record_of(
-    key: str,
-    run: RunSpec,
-    finished: Finished,
-    curve: Sequence[Epoch],
-    data: DataFacts,
-    evaluations: Mapping[str, Evaluation],
-    device: str,
-) -> RunRecord:
-    """The record of a finished run that was trained on a device."""
-    head = finished.head
-    names = list(curve[0].metrics) if curve else []
-    logs = {name: tuple(event.logs.get(name) for event in curve) for name in (curve[0].logs if curve else ())}
-    by_epoch: dict[str, tuple[float | None, ...]] = {"loss": tuple(event.loss for event in curve)} if curve else {}
-    return RunRecord(
-        format_version=1,
-        key=key,
-        engine=ENGINE_VERSION,
-        spec=canonical(run),
-        full_spec=run.model_dump(mode="json"),
-        data=data,
-        evaluations=dict(evaluations),
-        shot=tuple(shot_of(count) for count in data.train_counts),
-        temperature=head.temperature,
-        reason=finished.reason,
-        epoch=finished.epoch,
-        seconds=finished.seconds,
-        gradient_norm=finished.gradient_norm,
-        curve=by_epoch | {name: tuple(event.metrics[name] for event in curve) for name in names} | logs,
-        environment=environment(device),
-        chosen=finished.chosen,
-        notes=head.warnings,
-    )
-
-
-def data_facts(cache: str, table: FeatureTable, split: Split, head: Predictive, background: Sequence[int]) -> DataFacts:
-    """What a head was trained and evaluated on."""
-    return DataFacts(
-        cache=cache,
-        table=table.content_hash,
-        split=split.hash,
-        columns=head.columns,
-        class_names=table.class_names,
-        background=tuple(background),
-        rows=dict(split.report.counts),
-        groups=dict(split.report.groups),
-        train_counts=tuple(head.counts.tolist()),
-        missing=dict(split.report.missing),
-        small=split.report.small,
-        forced=split.report.forced,
-        warnings=split.report.warnings,
-        folds=0 if split.folds is None else int(split.folds.max()) + 1,
-    )
-
-
-def environment(device: str) -> dict[str, str]:
-    """What may move the low bits of a run: versions, threads, the machine's type and the device."""
-    here = {"python": platform.python_version(), "machine": platform.machine(), "device": device}
-    return here | {"threads": str(torch.get_num_threads())} | versions()

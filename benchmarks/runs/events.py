@@ -1,4 +1,4 @@
-"""What a bench reports while it works."""
+"""Events that a bench yields while it runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +8,14 @@ from frostbench.benchmarks.runs.record import RunRecord
 
 @dataclass(frozen=True)
 class CacheOpened:
-    """A cache was read and its split is known.
+    """Event: a cache was opened and its split is known.
 
     Attributes:
-        cache: its folder.
+        cache: folder of the cache.
         table: content hash of its table.
         split: hash of the split.
-        rows: rows by role.
-        warnings: what the split says about itself.
+        rows: number of rows by role.
+        warnings: warnings about the split.
     """
 
     cache: str
@@ -27,13 +27,13 @@ class CacheOpened:
 
 @dataclass(frozen=True)
 class RowStarted:
-    """A row of the bench, with what is to be said about its options; all rows of a cache come before its first run.
+    """Event: a row of the bench, with warnings about its options; yielded for all rows before the first run.
 
     Attributes:
         cache: folder of the cache.
         row: name of the row.
-        number: its place, from 1.
-        rows: how many there are.
+        number: position of the row, from 1.
+        rows: number of rows.
         warnings: sentences to show.
     """
 
@@ -45,33 +45,33 @@ class RowStarted:
 
 
 @dataclass(frozen=True)
-class RunSkipped:
-    """A run is in the store already."""
+class RunEvent:
+    """Event of one run, given by the folder of its cache, the name of its row and its seed."""
 
     cache: str
     row: str
     seed: int
+
+
+@dataclass(frozen=True)
+class RunSkipped(RunEvent):
+    """Event: a run is already in the store, under this key."""
+
     key: str
 
 
 @dataclass(frozen=True)
-class RunEpoch:
-    """An epoch of a run ended.
+class RunEpoch(RunEvent):
+    """Event: an epoch of a run ended.
 
     Attributes:
-        cache: folder of the cache.
-        row: name of the row.
-        seed: of the run.
-        epoch: 1 for the first.
-        epochs: the most that the run can take.
-        loss: mean training objective over the epoch's steps.
-        metrics: metrics of the selection rows.
-        best_epoch: the best so far, which would be kept.
+        epoch: epoch number, from 1.
+        epochs: maximum number of epochs of the run.
+        loss: mean training objective over the steps of the epoch.
+        metrics: metrics of the validation rows.
+        best_epoch: best epoch so far.
     """
 
-    cache: str
-    row: str
-    seed: int
     epoch: int
     epochs: int
     loss: float
@@ -80,27 +80,16 @@ class RunEpoch:
 
 
 @dataclass(frozen=True)
-class RunFold:
-    """A run that is cross-validated was fitted once more.
+class RunFold(RunEvent):
+    """Event: a cross-validated run has `done` of its `fits`, including the final fit on all rows."""
 
-    Attributes:
-        cache: folder of the cache.
-        row: name of the row.
-        seed: of the run.
-        done: fits so far.
-        fits: how many it takes, the one on all rows included.
-    """
-
-    cache: str
-    row: str
-    seed: int
     done: int
     fits: int
 
 
 @dataclass(frozen=True)
 class RunDone:
-    """A run was trained, evaluated and put into `folder`; one that was stopped has the reason stopped in its record."""
+    """Event: a run was trained, evaluated and stored in `folder`; the record of a stopped run has reason "stopped"."""
 
     cache: str
     row: str
@@ -109,47 +98,22 @@ class RunDone:
 
 
 @dataclass(frozen=True)
-class RunFailed:
-    """A run gave no head and is not in the store; the others go on.
+class RunFailed(RunEvent):
+    """Event: a run failed, for the reason in `message`, and is not in the store; the other runs continue."""
 
-    Attributes:
-        cache: folder of the cache.
-        row: name of the row.
-        seed: of the run.
-        message: why, and what to do.
-    """
-
-    cache: str
-    row: str
-    seed: int
     message: str
 
 
 @dataclass(frozen=True)
-class RunNoted:
-    """Something that a person should know of a run that goes on.
+class RunNoted(RunEvent):
+    """Event: a note, in `message`, on a run that continues."""
 
-    Attributes:
-        cache: folder of the cache.
-        row: name of the row.
-        seed: of the run.
-        message: a sentence.
-    """
-
-    cache: str
-    row: str
-    seed: int
     message: str
 
 
 @dataclass(frozen=True)
 class BenchStopped:
-    """The bench was asked to stop; the next start trains anew what was cut short.
-
-    Attributes:
-        name: of the bench.
-        trained: runs trained to their end.
-    """
+    """Event: the bench `name` was stopped on request after `trained` runs; the next start trains the others."""
 
     name: str
     trained: int
@@ -157,15 +121,15 @@ class BenchStopped:
 
 @dataclass(frozen=True)
 class BenchDone:
-    """Every run of the bench is in the store, save those that failed.
+    """Event: every run of the bench is in the store, except for failed runs.
 
     Attributes:
-        name: of the bench.
-        trained: runs trained now.
-        skipped: runs found.
-        records: the flat view of all runs of the store.
-        unreadable: keys of runs whose record could not be read and is not in that view.
-        failed: runs that gave no head; the next start trains them again.
+        name: name of the bench.
+        trained: number of runs trained now.
+        skipped: number of runs that were already in the store.
+        records: path of the flat view of all runs of the store.
+        unreadable: keys of runs that are missing from that view because their record could not be read.
+        failed: failed runs; the next start trains them again.
     """
 
     name: str
@@ -176,15 +140,4 @@ class BenchDone:
     failed: tuple[RunFailed, ...] = ()
 
 
-BenchEvent = (
-    CacheOpened
-    | RowStarted
-    | RunSkipped
-    | RunEpoch
-    | RunFold
-    | RunDone
-    | RunFailed
-    | RunNoted
-    | BenchStopped
-    | BenchDone
-)
+BenchEvent = CacheOpened | RowStarted | RunEvent | RunDone | BenchStopped | BenchDone

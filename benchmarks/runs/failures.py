@@ -1,8 +1,8 @@
-"""What is known of runs that gave no head: they are not in the store, and the next start tries them again.
+"""Marks failed runs, so that a tuned bench can distinguish failed settings from settings that were not trained yet.
 
-    STORE/failed/KEY.json        why
+    STORE/failed/KEY.json        reason of the failure
 
-A bench that tunes its rows must tell a setting that cannot win from one that was not trained yet.
+The next start of the bench trains failed runs again.
 """
 
 import json
@@ -13,17 +13,17 @@ from frostbench.embedcache.storage.files import write_json
 
 
 def mark_failed(store: Path, key: str, message: str) -> None:
-    """Write down that a run gave no head, and why."""
+    """Record that a run failed, and why."""
     path = _path(store, key)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"message": message})
 
 
 def failure_of(store: Path, key: str) -> str | None:
-    """Why a run gave no head; None where it has one, or was never tried.
+    """Return why a run failed, or None if it is finished or was never tried.
 
     Raises:
-        StoreError: the mark is damaged.
+        StoreError: the file is damaged.
     """
     path = _path(store, key)
     if is_finished(store, key) or not path.is_file():
@@ -31,7 +31,7 @@ def failure_of(store: Path, key: str) -> str | None:
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["message"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreError(f"the mark of a failed run must be readable, however: {path} is not. Delete it.") from error
+        raise StoreError(f"Cannot read {path}, which marks a failed run. Delete it.") from error
 
 
 def _path(store: Path, key: str) -> Path:

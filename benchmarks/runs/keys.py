@@ -1,4 +1,4 @@
-"""Which runs the rows of a bench are: their keys from settings, table and split."""
+"""Computes the run keys of a bench's rows from settings, table and split."""
 
 import hashlib
 import json
@@ -15,41 +15,41 @@ from frostbench.training.engine.fit import ENGINE_VERSION
 from frostbench.training.run import RunSpec
 
 ENSEMBLE_VERSION = 1
-"""Part of the key of every ensemble; raised when a change here changes what one says."""
+"""Part of every ensemble key; increase it when a code change changes the predictions of ensembles."""
 
 
 def bench_rows(bench: BenchSpec) -> tuple[BenchRows, ...]:
-    """Which runs are the rows of a bench on each of its caches, as file and caches are now; trained or not.
+    """Return the run keys of a bench's rows on each of its caches, trained or not.
 
-    Of a bench that tunes its rows, these are all settings by name; `frostbench.benchmarks.runs.tuning.chosen_rows` has
+    If the bench tunes its rows, these are all settings by name; `frostbench.benchmarks.runs.tuning.chosen_rows` returns
     the winners.
 
     Raises:
-        SettingsError: the bench names no cache, or one of its rows is not possible.
-        ValueError: a cache is unfinished or damaged, its split is not possible, or options do not go together.
+        SettingsError: the bench names no cache, or a row is invalid.
+        ValueError: a cache is unfinished or damaged, its split is not possible, or options conflict.
     """
-    rows, found = rows_of(bench), []
+    rows, by_cache = rows_of(bench), []
     for cache in bench.caches:
         table = read_table(Path(cache), stored=True)
         split = load_or_make_split(Path(cache), table, bench.split, Path(bench.store))
-        found.append(BenchRows(cache, {row.name: tuple(key_of(table, split, s) for s in row.specs) for row in rows}))
-    return tuple(found)
+        by_cache.append(BenchRows(cache, {row.name: tuple(key_of(table, split, s) for s in row.specs) for row in rows}))
+    return tuple(by_cache)
 
 
 def known_keys(bench: BenchSpec, table: FeatureTable) -> dict[int, str]:
-    """The keys of the one row of a bench by seed, on the table of its one cache, if its split was made before.
+    """Return the run keys of a bench with one row and one cache, by seed, or {} if its split does not exist yet.
 
-    No split is made here, which may take minutes; without one there are no keys.
+    No split is made here, since that may take minutes.
 
     Raises:
-        SettingsError: the bench has not exactly one row and one cache, or the row is not possible.
-        ValueError: the cache or its split is damaged, or lacks what the row reads.
+        SettingsError: the bench does not have exactly one row and one cache, or the row is invalid.
+        ValueError: the cache or its split is damaged, or lacks data that the row reads.
     """
     rows = rows_of(bench)
     if (len(bench.caches), len(rows)) != (1, 1):
         raise SettingsError(
-            f"the keys of one row are told at a time, however: {len(rows)} rows on {len(bench.caches)} caches came. "
-            "Use `bench_rows`."
+            f"The bench must have one row on one cache, got {len(rows)} rows on {len(bench.caches)} caches. Use "
+            "`bench_rows`."
         )
     cache = Path(bench.caches[0])
     if not split_path(cache, table, bench.split).is_file():
@@ -59,23 +59,23 @@ def known_keys(bench: BenchSpec, table: FeatureTable) -> dict[int, str]:
 
 
 def rows_of(bench: BenchSpec) -> tuple[Row, ...]:
-    """The rows of a bench that names a cache.
+    """Expand a bench into its rows and check that it names a cache.
 
     Raises:
-        SettingsError: it names none, or one of its rows is not possible.
+        SettingsError: the bench names no cache, or a row is invalid.
     """
     if not bench.caches:
-        raise SettingsError("a bench needs caches, however: none came. Write `caches: [FOLDER]`.")
+        raise SettingsError("A bench needs at least one cache, got none. Write `caches: [FOLDER]`.")
     return expand(bench)
 
 
 def key_of(table: FeatureTable, split: Split, spec: RunSpec) -> str:
-    """The key of a run on a table and a split."""
+    """Return the key of a run on a table and a split."""
     return run_key(spec, data_hash(table, spec), split.hash, ENGINE_VERSION)
 
 
 def ensemble_key(members: Sequence[str]) -> str:
-    """The name of an ensemble of runs, 16 hex digits, whatever their order.
+    """Return the key of an ensemble of runs, 16 hex digits, independent of their order.
 
     >>> ensemble_key(["5d1f", "77c1"]) == ensemble_key(["77c1", "5d1f"])
     True
@@ -85,5 +85,5 @@ def ensemble_key(members: Sequence[str]) -> str:
 
 
 def ensemble_keys(members: Sequence[str], rows: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The keys of an ensemble of rows, one per seed, from the keys of each row."""
+    """Return the keys of an ensemble of rows, one per seed, from the run keys of each row."""
     return tuple(map(ensemble_key, zip(*(rows[name] for name in members), strict=True)))

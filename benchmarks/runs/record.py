@@ -1,4 +1,4 @@
-"""What is kept of a finished run, and which runs are the rows of a bench."""
+"""Defines the record of a finished run, and ranks and summarises records."""
 
 import re
 from collections.abc import Sequence
@@ -11,31 +11,30 @@ from frostbench.training.engine.events import Choices
 from frostbench.training.metrics.classification import NOTHING, Preference, preferred
 
 OUTCOMES = ("id", "role", "group", "label", "predicted", "confidence", "confidence_raw", "log_p", "brier")
-"""Columns of outcomes: label and predicted index the classes; confidence_raw is that before any temperature."""
-
+"""Columns of outcomes: label and predicted are class indices; confidence_raw is before any calibration."""
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What a run was trained and evaluated on.
+    """Data that a run was trained and evaluated on.
 
     Attributes:
-        cache: folder of the cache, as the bench names it; for the reader, not for identity.
+        cache: folder of the cache, as the bench names it; informative, not part of the run's identity.
         table: content hash of the table.
         split: hash of the split.
         columns: vector columns that the head reads.
-        class_names: C names; every class index below is a place in it.
-        background: class indices left out of the foreground.
-        rows: rows by role.
-        groups: groups by role.
-        train_counts: [C] training rows.
-        missing: class names without a row, by role.
-        small: class names with too few rows to have one in every fold of the split.
-        forced: class names that got a whole group back for training, since every group had been cut away.
-        warnings: what the split says about itself.
-        folds: of the cross-validation whose predictions are judged as select; 0 where selection rows are.
+        class_names: C class names; class indices below refer to them.
+        background: class indices left out of the foreground metrics.
+        rows: number of rows by role.
+        groups: number of groups by role.
+        train_counts: [C] number of training rows.
+        missing: names of classes without rows, by role.
+        small: names of classes with too few rows to have one in every fold of the split.
+        forced: names of classes that got a whole group back for training because the split had left them none.
+        warnings: warnings about the split.
+        folds: number of folds if `select` holds cross-validated predictions, or 0 if it holds validation rows.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -58,16 +57,15 @@ class DataFacts:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the head does on the rows of one role.
+    """Metrics of a head on the rows of one role.
 
     Attributes:
-        metrics: as `frostbench.training.metrics.classification.all_metrics`.
+        metrics: metrics of `frostbench.training.metrics.classification.all_metrics`.
         per_class: support, predicted, precision, recall and f1, each [C].
         confusion: (label, predicted, rows) of every pair that occurs.
-        calibration: `before` and `after` temperature scaling, the metrics of
-            `frostbench.training.metrics.calibration.calibration_metrics`, and after it also the temperature. It is
-            fitted to the calibration rows; without any, to selection rows for those of test, and else fold by fold to
-            the other rows.
+        calibration: metrics of `frostbench.training.metrics.calibration.calibration_metrics` `before` and `after`
+            temperature scaling, the latter with the temperature. It is fitted to the calibration rows; if there are
+            none, to the validation rows for test rows, and otherwise by cross-fitting.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -80,30 +78,30 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One finished run. It has no name: names belong to benches.
+    """Record of one finished run, which is identified by its key; row names belong to benches.
 
     Attributes:
-        format_version: of the record.
-        key: name of the run: its settings, table, split and engine.
+        format_version: format version of the record.
+        key: key of the run, from its settings, table, split and engine version.
         engine: engine version.
-        spec: the settings that differ from their default.
+        spec: settings that differ from their default.
         full_spec: all settings.
-        data: what it was trained and evaluated on.
-        evaluations: by role, select and test.
-        shot: [C] many, medium, few or absent, by training rows.
-        temperature: of the head's own prior; 1 where it is not calibrated.
+        data: data it was trained and evaluated on.
+        evaluations: evaluations by role, `select` (validation rows) and `test`.
+        shot: [C] many, medium, few or absent, by the number of training rows.
+        temperature: temperature for the head's own prior, or 1 without calibration.
         reason: why training ended.
-        epoch: the epoch that was kept; 0 where there are no epochs.
-        seconds: wall time of training; runs that were trained together share it, and each has all of it.
-        gradient_norm: the solver's certificate; None for stepped runs.
-        curve: by epoch, the training loss, the metrics of the selection rows, and what the loss logged of itself.
+        epoch: epoch that was kept, or 0 if the head is not trained in epochs.
+        seconds: wall time of training; runs trained in one stack all have the time of the stack.
+        gradient_norm: gradient norm at the solver's solution, or None for heads trained with gradient steps.
+        curve: training loss, validation metrics and values logged by the loss, each by epoch.
         environment: versions, threads and device.
-        together: heads that were trained in the same stack, this one included; seconds are those of all of them.
-        chosen: what the selection rows, or held-out folds, chose for it.
-        members: of an ensemble, keys of the runs whose probabilities it averages; its settings hold the seed alone.
-        notes: what is to be said of how it went: training that was not done, probabilities that are far off, a
-            calibration whose rows have no optimum.
-        digests: SHA-256 of the run's other files by name; empty for runs from before they were kept.
+        together: number of heads trained in the same stack, including this one.
+        chosen: choices made on the validation rows or held-out folds.
+        members: keys of the runs whose probabilities an ensemble averages, or () for other runs; the settings of an
+            ensemble hold only the seed.
+        notes: notes on unfinished training, badly calibrated probabilities, or calibration without an optimum.
+        digests: SHA-256 of the run's other files by name; empty for older runs.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -131,42 +129,39 @@ class RunRecord:
 
     @property
     def seed(self) -> int:
-        """The run's seed."""
+        """Seed of the run."""
         return int(self.full_spec["seed"])
 
     @property
     def selection_value(self) -> float | None:
-        """Macro F1 on the selection rows; None where the split has none, or none of a foreground class."""
-        found = self.evaluations.get("select")
-        return None if found is None else found.metrics["macro_f1_fg"]
+        """Macro F1 on the validation rows, or None if there are no such rows of a foreground class."""
+        evaluation = self.evaluations.get("select")
+        return None if evaluation is None else evaluation.metrics["macro_f1_fg"]
 
 
 def notes_by_seed(records: Sequence[RunRecord]) -> list[str]:
-    """What runs of one setting say of themselves: each sentence once, with the seeds that say it.
+    """Return the notes of runs of one setting, each once with its seeds.
 
-    Of sentences that differ in their numbers alone the first is given in full.
+    Of notes that differ only in numbers, the first is given in full.
     """
     alike: dict[str, dict[str, list[str]]] = {}
     for run in records:
         for note in run.notes:
             alike.setdefault(_NUMBER.sub("#", note), {}).setdefault(note, []).append(str(run.seed))
-    found = []
-    for (note, seeds), *others in (tuple(each.items()) for each in alike.values()):
-        more = ", ".join(seed for _, own in others for seed in own)
-        found.append(f"seed {', '.join(seeds)}: {note}" + (f" (seed {more}: likewise)" if more else ""))
-    return found
+    lines = []
+    for (note, seeds), *others in (tuple(variants.items()) for variants in alike.values()):
+        more = ", ".join(seed for _, other_seeds in others for seed in other_seeds)
+        lines.append(f"seed {', '.join(seeds)}: {note}" + (f" (seed {more}: similar)" if more else ""))
+    return lines
 
 
 def best_of(records: Sequence[RunRecord]) -> RunRecord:
-    """The run that is best on the selection rows; the first, where none has a value to choose by."""
+    """Return the run that is best on the validation rows, or the first run if no run has a value."""
     return max(records, key=lambda record: mean_preference([record]))
 
 
 def mean_preference(records: Sequence[RunRecord]) -> Preference:
-    """What runs are ranked by: their mean macro F1 on the selection rows, and where it ties their mean NLL there.
-
-    NOTHING where none has a value.
-    """
+    """Return the sort key of runs: mean macro F1 on the validation rows, then mean NLL; NOTHING without values."""
     known = [record for record in records if record.selection_value is not None]
     values = [record.selection_value or 0.0 for record in known]
     nlls = [nll for record in known if (nll := record.evaluations["select"].metrics["nll"]) is not None]
@@ -177,11 +172,11 @@ def mean_preference(records: Sequence[RunRecord]) -> Preference:
 
 @dataclass(frozen=True)
 class BenchRows:
-    """The rows of a bench on one cache.
+    """Run keys of a bench's rows on one cache.
 
     Attributes:
         cache: folder of the cache.
-        rows: row name to its run keys, one per seed; the first row is the base.
+        rows: run keys by row name, one per seed; the first row is the base.
     """
 
     cache: str

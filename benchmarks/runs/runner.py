@@ -1,4 +1,4 @@
-"""Running a bench: train what its store lacks, evaluate it, and keep it."""
+"""Runs a bench: trains the runs that its store lacks, evaluates them and stores them."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -6,14 +6,12 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from frostbench.benchmarks.inference.canary import canary_for, canary_of
 from frostbench.benchmarks.runs.all_runs import write_records
 from frostbench.benchmarks.runs.ensembles import Place, averaged, check_judged
-from frostbench.benchmarks.runs.evaluate import data_facts, evaluate, record_of, with_recipes
+from frostbench.benchmarks.runs.evaluate import evaluate, with_recipes
 from frostbench.benchmarks.runs.evaluate import table_to_data as table_to_data
 from frostbench.benchmarks.runs.events import (
     BenchDone,
@@ -31,27 +29,19 @@ from frostbench.benchmarks.runs.events import (
 from frostbench.benchmarks.runs.failures import mark_failed
 from frostbench.benchmarks.runs.keys import bench_rows as bench_rows
 from frostbench.benchmarks.runs.keys import key_of, rows_of
+from frostbench.benchmarks.runs.row_notes import notes_on_row
+from frostbench.benchmarks.runs.run_facts import data_facts, record_of
 from frostbench.benchmarks.runs.store import check_run_place, check_store, is_finished, save_run, stopped_key
 from frostbench.benchmarks.runs.streaming import Stream, opened_to_train
-from frostbench.benchmarks.runs.view_sets import data_hash, rows_of_pass, with_averaged, with_views
+from frostbench.benchmarks.runs.view_sets import data_hash, with_averaged, with_views
 from frostbench.benchmarks.settings.plan import BenchSpec, Row
 from frostbench.embedcache.backbones import resolve_device
-from frostbench.embedcache.splits.cuts import merge_groups
 from frostbench.embedcache.splits.making import Split
 from frostbench.embedcache.table import FeatureTable
 from frostbench.heads.bundle.export import Canary
 from frostbench.heads.posthoc.crossfit import CrossFitted
-from frostbench.training.checks.corrections import correction_notes
 from frostbench.training.checks.data import check_data
-from frostbench.training.checks.notes import (
-    epoch_notes,
-    falling_notes,
-    notes_for,
-    order_notes,
-    posthoc_notes,
-    sureness_notes,
-)
-from frostbench.training.checks.posthoc import ROLES, rows_of_posthoc
+from frostbench.training.checks.notes import falling_notes, sureness_notes
 from frostbench.training.crossval.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
 from frostbench.training.data.part import Data
 from frostbench.training.data.view_rows import stepped_rows
@@ -63,10 +53,7 @@ from frostbench.training.run import RunSpec
 
 @dataclass(frozen=True)
 class _Work:
-    """One cache of a bench, why its vectors stay on disk where they do, and whether its stopped runs are kept.
-
-    What its rows read, view sets included, is hashed in reads: a checkpoint belongs to it.
-    """
+    """One cache of a bench; `on_disk` states why vectors stay on disk, `reads` hashes the data that all rows read."""
 
     cache: str
     table: FeatureTable
@@ -84,7 +71,7 @@ class _Work:
 
 @dataclass(frozen=True)
 class _Run:
-    """A run that the store lacks, and the rows that it stands in: more than one where settings of theirs are equal."""
+    """Run that the store lacks, and its rows: several rows share a run if their settings are equal."""
 
     rows: tuple[str, ...]
     spec: RunSpec
@@ -102,39 +89,34 @@ def run_bench(
     keep_stopped: bool = False,
     stream: Stream = "auto",
 ) -> Iterator[BenchEvent]:
-    """Train every run of a bench that its store lacks, and yield what happens.
+    """Train every run of a bench that its store lacks, and yield events.
 
-    All missing runs of a cache are handed to the engine at once. It trains those of one skeleton as one stack and tells
-    their epochs by turns; a run is kept as soon as it ends. A run without a head has failed, and the others go on. A
-    run that stands in several rows of a tuned bench is trained for the first; the others find it when it has ended.
-    Ensembles are judged last, from the heads of their rows.
+    All missing runs of a cache are passed to the engine together. Each run is stored as soon as it ends; if a run
+    fails, the others continue. A run shared by several rows is trained once. Ensembles are evaluated last.
 
     Args:
-        bench: what to run.
-        stop: asked after every epoch; finished runs then stay, and the next start trains the others anew, or from the
-            last checkpoint of their stack where they took more than a minute.
-        device: where training happens, such as cpu or cuda.
-        keep_stopped: keep the best so far of a run that was stopped, under a key of its own (see `stopped_key`).
-        stream: whether vectors stay on disk; it changes no result (see `opened_to_train`).
+        bench: bench to run.
+        stop: called after every epoch; if it returns True, the bench stops. The next start trains unfinished runs
+            again, or resumes from a checkpoint if training took more than a minute.
+        device: device for training, such as cpu or cuda.
+        keep_stopped: whether to store the best epoch so far of stopped runs, under a separate key (see `stopped_key`).
+        stream: whether vectors stay on disk; it does not affect results (see `opened_to_train`).
 
     Raises:
-        SettingsError: the bench names no cache, or one of its rows is not possible.
-        ValueError: a cache is unfinished or damaged, its split is not possible, options do not go together, or a row
-            cannot be trained on a cache; the last is found before the cache's first epoch.
+        SettingsError: the bench names no cache, or a row is invalid.
+        ValueError: a cache is unfinished or damaged, its split is not possible, options conflict, or a row cannot be
+            trained on a cache; the last is reported before the cache's first epoch.
         OutputError: the store cannot be written.
-        StoreError: a folder without a record lies where a run would be kept.
+        StoreError: the folder of a run holds other files and no record.
     """
-    rows, store, where = rows_of(bench), Path(bench.store), str(resolve_device(device))
+    rows, store = rows_of(bench), Path(bench.store)
     check_store(store)
     trained = skipped = 0
     failed: list[RunFailed] = []
     for cache in bench.caches:
-        table, split, on_disk = opened_to_train(cache, bench, rows, where, stream)
-        table = with_averaged(table, split, [spec for row in rows for spec in row.specs])
-        check_judged(bench, split)
-        reads = " ".join(sorted({data_hash(table, spec) for row in rows for spec in row.specs}))
-        work = _Work(cache, table, split, store, canary_of(Path(cache)), where, keep_stopped, on_disk, reads)
-        warnings = split.report.warnings + ((f"vectors stay on disk: {on_disk}",) if on_disk else ())
+        work = _opened(bench, cache, rows, str(resolve_device(device)), keep_stopped, stream)
+        table, split = work.table, work.split
+        warnings = split.report.warnings + ((f"Vectors stay on disk: {work.on_disk}.",) if work.on_disk else ())
         yield CacheOpened(cache, table.content_hash, split.hash, split.report.counts, warnings)
         runs = _run_cache(work, rows, stop, len(rows) + len(bench.ensembles))
         for event in chain(runs, averaged(bench, rows, Place(store, cache, table, split), len(rows), stop)):
@@ -148,22 +130,29 @@ def run_bench(
     yield BenchDone(bench.name, trained, skipped, *write_records(store), tuple(failed))
 
 
-def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told: int) -> Iterator[BenchEvent]:
-    """Train the missing runs of all rows; vectors are only copied where something is missing."""
+def _opened(
+    bench: BenchSpec, cache: str, rows: Sequence[Row], device: str, keep_stopped: bool, stream: Stream
+) -> _Work:
+    specs = [spec for row in rows for spec in row.specs]
+    table, split, on_disk = opened_to_train(cache, bench, rows, device, stream)
+    table = with_averaged(table, split, specs)
+    check_judged(bench, split)
+    reads = " ".join(sorted({data_hash(table, spec) for spec in specs}))
+    canary = canary_of(Path(cache))
+    return _Work(cache, table, split, Path(bench.store), canary, device, keep_stopped, on_disk, reads)
+
+
+def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], n_rows: int) -> Iterator[BenchEvent]:
+    """Train the missing runs of all rows; vectors are only copied if a run is missing."""
     missing = _missing(work, rows)
     data: Data | None = None
     if missing:
         data = table_to_data(work.table, work.split, device=work.device)
         data = with_views(data, work.table, work.split, [run.spec for run in missing.values()])
         _check(work, list(missing.values()), data)
-    labels = torch.from_numpy(work.table.labels[work.split.roles == "train"])
     for number, row in enumerate(rows, start=1):
-        stepped = rows_of_pass(work.table, row.specs[0], len(labels))
-        notes = row.warnings + notes_for(row.specs[0], stepped) + order_notes(row.specs[0], labels)
-        notes += epoch_notes(row.specs[0], *_selection(work, row.specs[0]))
-        notes += posthoc_notes(row.specs[0], _posthoc_labels(work, row.specs[0]))
-        notes += correction_notes(row.specs[0], labels, len(work.table.class_names), _train_groups(work))
-        yield RowStarted(work.cache, row.name, number, told, notes)
+        notes = row.warnings + notes_on_row(work.table, work.split, row.specs[0])
+        yield RowStarted(work.cache, row.name, number, n_rows, notes)
         for spec in row.specs:
             if (key := work.key(spec)) not in missing:
                 yield RunSkipped(work.cache, row.name, spec.seed, key)
@@ -171,54 +160,28 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], told:
         yield from _train(work, list(missing.values()), data, stop)
 
 
-def _train_groups(work: _Work) -> Tensor | None:
-    """The group of each training row, numbered; None where the table states none."""
-    if not work.table.has_groups:
-        return None
-    groups = merge_groups(work.table.groups, work.table.content)[work.split.roles == "train"]
-    return torch.from_numpy(np.unique(groups, return_inverse=True)[1])
-
-
-def _selection(work: _Work, spec: RunSpec) -> tuple[Tensor, tuple[int, ...]]:
-    """Labels of the rows that epochs are chosen by, and indices of the background classes."""
-    chosen = work.split.roles == ("select" if work.split.folds is None else "train")
-    background = tuple(work.table.class_names.index(n) for n in spec.background if n in work.table.class_names)
-    return torch.from_numpy(work.table.labels[chosen]), background
-
-
-def _posthoc_labels(work: _Work, spec: RunSpec) -> Tensor:
-    """Labels of the rows that calibration and decisions are fitted to."""
-    labels, roles = work.table.labels, work.split.roles
-    if work.split.folds is not None:
-        return torch.from_numpy(labels[roles == "train"])
-    trained = np.isin(labels, labels[roles == "train"])
-    groups = len(np.unique(merge_groups(work.table.groups, work.table.content)[roles == "select"]))
-    name = rows_of_posthoc(spec.posthoc, int((trained & (roles == "calibrate")).sum()), groups)
-    return torch.from_numpy(labels[trained & np.isin(roles, ROLES[name])])
-
-
 def _missing(work: _Work, rows: Sequence[Row]) -> dict[str, _Run]:
-    """The runs that the store lacks by key, in the order of the rows."""
-    found: dict[str, _Run] = {}
+    """Return the runs that the store lacks by key, in the order of the rows."""
+    missing: dict[str, _Run] = {}
     for row in rows:
         for spec in row.specs:
             key = work.key(spec)
-            if key in found:
-                found[key] = replace(found[key], rows=(*found[key].rows, row.name))
+            if key in missing:
+                missing[key] = replace(missing[key], rows=(*missing[key].rows, row.name))
             elif not is_finished(work.store, key):
                 check_run_place(work.store, key)
-                found[key] = _Run((row.name,), spec)
-    return found
+                missing[key] = _Run((row.name,), spec)
+    return missing
 
 
 def _check(work: _Work, runs: Sequence[_Run], data: Data) -> None:
-    """Refuse a row that cannot be trained before another has cost its time."""
+    """Reject rows that cannot be trained before any training starts."""
     for row in dict.fromkeys(run.row for run in runs):
         specs = [run.spec for run in runs if run.row == row]
         try:
             check_data(specs, data) if work.split.folds is None else check_runs(specs, data)
         except ValueError as error:
-            why = f" They stay on disk, for {work.on_disk}." if work.on_disk else ""
+            why = f" Vectors stay on disk: {work.on_disk}." if work.on_disk else ""
             raise ValueError(f"row {row!r}: {error}{why}") from error
 
 
@@ -240,15 +203,15 @@ def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], boo
             mark_failed(work.store, work.key(run.spec), event.message)
             yield from (RunFailed(work.cache, row, seed, event.message) for row in run.rows)
         elif isinstance(event, CrossValidated):
-            yield from _kept(work, run, event.finished, curve, event.stack_size, event.predictions)
+            yield from _stored(work, run, event.finished, curve, event.stack_size, event.predictions)
         elif isinstance(event, Finished) and (event.reason != "stopped" or work.keep_stopped):
-            yield from _kept(work, run, event, curve, event.stack_size, event.held_out)
+            yield from _stored(work, run, event, curve, event.stack_size, event.held_out)
 
 
 def _events(
     work: _Work, specs: Sequence[RunSpec], data: Data, stop: Callable[[], bool]
 ) -> Iterator[Event | FoldFitted | CrossValidated]:
-    """What happens to runs on the rows that a split gives to training; a long stack leaves checkpoints in the store."""
+    """Train runs, with cross-validation if the split has folds; long stacks save checkpoints in the store."""
     split = work.split
     if split.folds is None:
         same_data = hashlib.sha256(f"{work.reads} {split.hash} {ENGINE_VERSION}".encode()).hexdigest()
@@ -256,7 +219,7 @@ def _events(
     return cross_validate(specs, data, torch.from_numpy(split.folds[:, split.roles == "train"]), stop)
 
 
-def _kept(
+def _stored(
     work: _Work,
     run: _Run,
     finished: Finished,
@@ -264,7 +227,7 @@ def _kept(
     together: int,
     held_out: CrossFitted | None = None,
 ) -> Iterator[RunDone | RunSkipped]:
-    """Evaluate a run and put it into the store, where all its rows find it."""
+    """Evaluate a run and store it; the other rows that share it are reported as skipped."""
     spec = run.spec
     background = tuple(work.table.class_names.index(name) for name in spec.background)
     head = with_recipes(finished.head, work.table)
@@ -272,15 +235,15 @@ def _kept(
     data = data_facts(work.cache, work.table, work.split, head, background)
     key = stopped_key(work.key(spec), curve[-1].epoch) if finished.reason == "stopped" else work.key(spec)
     record = record_of(key, spec, replace(finished, head=head), curve, data, evaluations, work.device)
-    judged = outcomes[outcomes["role"] == "select"]
+    validation = outcomes[outcomes["role"] == "select"]
     notes = record.notes + falling_notes(spec, [event.loss for event in curve], finished.epoch)
-    notes += sureness_notes(judged["confidence"], judged["label"] == judged["predicted"])
+    notes += sureness_notes(validation["confidence"], validation["label"] == validation["predicted"])
     record = replace(record, together=together, notes=notes)
-    told = [note for note in notes if note not in head.warnings]  # which the card has in a field of their own
+    own_notes = [note for note in notes if note not in head.warnings]  # the card lists head.warnings separately
     metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
-    facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics, "notes": told}
-    known = replace(head, facts=facts | {"environment": record.environment})
+    facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics, "notes": own_notes}
+    head = replace(head, facts=facts | {"environment": record.environment})
     canary = canary_for(work.canary, head.columns, work.table.tokens)
-    yield RunDone(work.cache, run.row, record, save_run(work.store, record, outcomes, known, canary))
+    yield RunDone(work.cache, run.row, record, save_run(work.store, record, outcomes, head, canary))
     if finished.reason != "stopped":
         yield from (RunSkipped(work.cache, row, spec.seed, key) for row in run.rows[1:])

@@ -1,4 +1,4 @@
-"""Whether the vectors of a cache are read into memory or stay on disk, decided before any is read."""
+"""Opens a cache for training and decides whether its vectors are read into memory or stay on disk."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from frostbench.training.engine.memory import COPIES_OF_ROWS, SHARE, free_on, gi
 from frostbench.training.run import RunSpec
 
 Stream = Literal["auto", "always", "never"]
-"""Whether vectors stay on disk: where they do not fit into memory, or always, or never."""
+"""When vectors stay on disk: if they do not fit into memory (auto), always or never."""
 CPU = torch.device("cpu")
 
 
 class Opened(NamedTuple):
-    """A cache that is ready for a bench.
+    """An opened cache.
 
     Attributes:
-        table: with its vectors in memory, or on disk.
-        split: of its rows.
-        on_disk: why vectors stay on disk; empty where they are in memory.
+        table: table with its vectors in memory or on disk.
+        split: role of each row.
+        on_disk: why vectors stay on disk, or "" if they are in memory.
     """
 
     table: FeatureTable
@@ -36,17 +36,17 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that runs take with all vectors in memory: where the table is read, and where heads are trained."""
+    """Bytes needed with all vectors in memory: for the table (on the CPU), and for training (on the device)."""
 
     table: int
     training: int
 
     def plus(self, other: "Memory") -> "Memory":
-        """Both together."""
+        """Add the bytes of another requirement."""
         return Memory(self.table + other.table, self.training + other.training)
 
     def beside(self, free: int, device: torch.device) -> list[tuple[int, int]]:
-        """What is needed beside what is free, where free bytes are where the table is read, which may be the device."""
+        """Return (required, available) bytes per kind of memory; `free` is the memory available to the CPU."""
         if device.type == "cpu":
             return [(self.table + self.training, free)]
         return [(self.table, free), (self.training, free_on(device))]
@@ -55,9 +55,9 @@ class Memory:
 def opened_to_train(
     cache: str, bench: BenchSpec, rows: Sequence[Row], device: str = "cpu", stream: Stream = "auto"
 ) -> Opened:
-    """Open a cache and check it; its vectors are read where they fit, beside what training on them takes.
+    """Open and check a cache; read its vectors into memory if they and the copies for training fit.
 
-    The choice changes no result: the order of a run's rows is an option of the run (`train.sampler.buffer_rows`).
+    The choice does not affect results: the order of a run's rows is set by the run (`train.sampler.buffer_rows`).
 
     Raises:
         ValueError: the cache is unfinished or damaged, or its split is not possible.
@@ -67,18 +67,18 @@ def opened_to_train(
     table = read_table(Path(cache), columns, stored=True)
     split = load_or_make_split(Path(cache), table, bench.split, Path(bench.store))
     need = memory_of(table, split, runs)
-    told = "stream=always was asked for" if stream == "always" else ""
+    reason = "stream=always was requested" if stream == "always" else ""
     if stream == "auto":
-        told = too_much(need.beside(free_on(CPU), torch.device(device)))
-    if not told:
+        reason = too_much(need.beside(free_on(CPU), torch.device(device)))
+    if not reason:
         return Opened(read_table(Path(cache), columns), split, "")
     for column in table.stored.values():
         column.check()
-    return Opened(table, split, told)
+    return Opened(table, split, reason)
 
 
 def columns_for(cache: Path, runs: Sequence[RunSpec]) -> list[str]:
-    """The columns of a cache that runs may read: all vectors, and the patch tokens that some run names."""
+    """Return the columns of a cache that runs may read: all vectors, and the patch tokens that a run names."""
     there = read_state(cache)[0]["columns"]
     tokens = {name for name, column in there.items() if shape_of(column)[0] is not None}
     named = {name for run in runs for name in run.columns}
@@ -86,13 +86,13 @@ def columns_for(cache: Path, runs: Sequence[RunSpec]) -> list[str]:
 
 
 def memory_of(table: FeatureTable, split: Split, runs: Sequence[RunSpec]) -> Memory:
-    """What runs on a stored table would take if its vectors were read."""
+    """Estimate the bytes that runs on a stored table would need if its vectors were read into memory."""
     dims = {name: column.width for name, column in table.stored.items()}
     held = int(np.isin(split.roles, ("train", "select", "calibrate")).sum())
     stepped = int(np.isin(split.roles, ("train", "select")).sum())
     first = next(iter(dims))
     width = max(sum(dims.get(name, 0) for name in run.columns or (first,)) for run in runs)
-    # As read; float32 of each column; and what a stack takes of the columns of its run.
+    # The vectors as stored, a float32 copy of each column, and the copies that a stack makes of its run's columns.
     total = sum(dims.values())
     read = sum(column.number_bytes * column.width for column in table.stored.values())
     need = Memory(len(table.ids) * read, 4 * held * total + COPIES_OF_ROWS * 4 * stepped * width)
@@ -100,7 +100,7 @@ def memory_of(table: FeatureTable, split: Split, runs: Sequence[RunSpec]) -> Mem
 
 
 def _memory_of_views(table: FeatureTable, runs: Sequence[RunSpec], width: int) -> Memory:
-    """What the view sets that runs name take; they have no columns of tokens."""
+    """Estimate the bytes for the view sets that runs name, which have no token columns."""
     folder, total = table.folder, sum(x.width for name, x in table.stored.items() if name not in table.tokens)
     named = {name for run in runs for name in (*run.view_sets, *run.tta)}
     if not named or folder is None:
@@ -112,13 +112,13 @@ def _memory_of_views(table: FeatureTable, runs: Sequence[RunSpec], width: int) -
 
 
 def too_much(pairs: Sequence[tuple[int, int]]) -> str:
-    """Of pairs of bytes that are needed and free, the first that is too much, in a sentence; empty where none is.
+    """Describe the first pair of (required, available) bytes that does not fit, or return "" if all fit.
 
     >>> too_much([(3 * 2**30, 4 * 2**30), (4 * 2**30, 4 * 2**30)])
-    'in memory its vectors would take 4.00 GiB with the copies for training, and of 4.00 GiB free 80% are used'
+    'in memory they would take 4.00 GiB with the copies for training, more than 80% of the 4.00 GiB available'
     """
-    for takes, free in pairs:
-        if takes > SHARE * free:
-            told = f"in memory its vectors would take {gigabytes(takes)} with the copies for training"
-            return f"{told}, and of {gigabytes(free)} free {SHARE:.0%} are used"
+    for required, available in pairs:
+        if required > SHARE * available:
+            needs = f"in memory they would take {gigabytes(required)} with the copies for training"
+            return f"{needs}, more than {SHARE:.0%} of the {gigabytes(available)} available"
     return ""

@@ -1,4 +1,4 @@
-"""Runs of one store in another: a run is its key, wherever it was trained."""
+"""Copies finished runs from one store to another; a run is identified by its key, wherever it was trained."""
 
 import os
 import shutil
@@ -9,11 +9,10 @@ from frostbench.embedcache.outputs.writing import new_folder
 
 
 def take_over(key: str, source: Path, store: Path) -> bool:
-    """Put a finished run of one store into another, whole or not at all; whether it is one that can be taken over.
+    """Copy a finished run to another store atomically; return whether the run is valid and now in that store.
 
-    Files of a run never change, so they are linked where both stores are on one disk, and else copied. A run that is
-    called otherwise than its record says, whose record cannot be read, or that holds anything but plain files and
-    folders, is left where it is.
+    Files of a run never change, so they are hard-linked if both stores are on one disk. A run is rejected if its
+    record cannot be read or has another key, or if it holds anything but regular files and folders.
 
     Raises:
         OSError: the store cannot be written.
@@ -30,13 +29,13 @@ def take_over(key: str, source: Path, store: Path) -> bool:
         with new_folder(target, "a run") as partial:
             shutil.copytree(origin, partial, copy_function=_link_or_copy, dirs_exist_ok=True)
     except FileExistsError:
-        if not is_finished(store, key):  # else another process has taken it over meanwhile
+        if not is_finished(store, key):  # otherwise another process has copied it meanwhile
             raise
     return True
 
 
 def _is_plain(folder: Path) -> bool:
-    """Whether a folder holds nothing but folders and regular files, and is no link itself."""
+    """Return whether a folder is not a link and holds only folders and regular files."""
     if folder.is_symlink():
         return False
     with os.scandir(folder) as entries:

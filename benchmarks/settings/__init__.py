@@ -1,1 +1,1 @@
-"""Settings: YAML, presets and overrides to Specs, and the plan of a bench."""
+"""Settings: parse YAML, presets and overrides into Specs, and expand a bench into rows."""

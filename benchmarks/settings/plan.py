@@ -1,4 +1,4 @@
-"""BenchSpec: a base, toggles, a grid and seeds, and the rows of runs they stand for."""
+"""Defines BenchSpec, the settings of a bench, and expands it into rows of runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,65 +27,64 @@ from frostbench.training.run import RunSpec
 FileName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
-
 TuneMetric = Literal["macro_f1_fg", "balanced_accuracy", "accuracy", "nll", "brier"]
 FALLING = ("nll", "brier")
-"""Metrics that are better where they are lower."""
+"""Metrics for which lower is better."""
 
 
 class BenchSpec(Spec):
-    """A comparison: a base run, rows that differ from it in stated ways, and the seeds and caches they run on."""
+    """Settings of a bench: a base run, rows that differ from it, and the seeds and caches they run on."""
 
     name: FileName = Field(default="bench", title="Bench name")
-    """Name under which the bench is kept in the store: letters, digits, dot, dash and underscore."""
+    """Name of the bench in the store: letters, digits, dots, dashes and underscores."""
     caches: Annotated[tuple[Name, ...], Field(max_length=1000, title="Caches")] = ()
-    """Folders of the caches, relative to the current directory; each is named once and compared on its own."""
+    """Folders of the caches, relative to the current directory; each cache gets its own comparison."""
     store: Name = Field(default="results", title="Run store")
-    """Folder of the run store, in which finished runs are kept; a run found there is not trained again."""
+    """Folder in which finished runs are kept; a run found there is not trained again."""
     preset: Name = Field(default="baseline", title="Preset of the base row")
-    """Preset that the base starts from; it names the base row."""
+    """Preset that the base row starts from and is named after."""
     base: Annotated[
         dict[Name, Any], Field(default_factory=dict, max_length=1000, title="Base row: differences from the preset")
     ]
-    """Differences of the base from its preset, dotted or nested; they hold for every row, whatever its preset."""
+    """Differences of the base row from its preset, dotted or nested; they apply to every row, whatever its preset."""
     toggles: Annotated[
         dict[Name, dict[Name, Any]], Field(default_factory=dict, max_length=1000, title="Toggles: rows by name")
     ]
-    """Rows by name; each is a set of differences from the base, whose preset the key `preset` exchanges."""
+    """Rows by name, each with its differences from the base row; the key `preset` replaces the preset of the base."""
     grid: Annotated[
         dict[Name, tuple[Any, ...]], Field(default_factory=dict, max_length=20, title="Grid: values by option")
     ]
-    """Values by dotted option; every combination is one row, and the one that equals the base is the base row."""
+    """Values by dotted option; every combination is a row, except the one that equals the base row."""
     tune: Annotated[dict[Name, Settings], Field(default_factory=dict, max_length=1000, title="Tuning: settings by row")]
-    """Settings that each row may choose from: values by dotted option or a list; equally many, or {} for none."""
+    """Settings to choose from for each row: values by dotted option or a list; equally many per row, or {} for none."""
     tune_by: TuneMetric = Field(default="macro_f1_fg", title="Tuning: metric")
-    """Metric of the selection rows by which settings win, nll and brier by falling; choose it before the results."""
+    """Validation metric that picks the winning setting of each row; decide on it before you see results."""
     ensembles: Annotated[
         dict[Name, Annotated[tuple[Name, ...], Field(min_length=2, max_length=1000)]],
         Field(default_factory=dict, max_length=1000, title="Ensembles: members by name"),
     ]
-    """Names of two rows or more by name of the ensemble that averages their probabilities, seed by seed."""
+    """Ensembles by name, each a list of at least two rows whose probabilities are averaged seed by seed."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000, title="Seeds")] = (0, 1, 2)
-    """Seeds that each row is trained with; all rows use the same."""
+    """Seeds that every row is trained with."""
     plugins: Annotated[tuple[Name, ...], Field(max_length=100, title="Plugin files")] = ()
-    """Python files with losses and heads of your own, relative to the current directory; they are run."""
+    """Python files with your own losses and heads, relative to the current directory; their code is executed."""
     split: SplitSpec = Field(default=SplitSpec(), title="Split")
-    """How the rows of each cache are shared out."""
+    """How the rows of each cache are divided into training, validation, calibration and test rows."""
     background: Annotated[tuple[Name, ...], Field(max_length=1000, title="Background classes")] = ()
-    """Names of classes that foreground F1 leaves out, in every row; none named keeps each row's own."""
+    """Classes that foreground F1 leaves out, for all rows; if empty, each row uses its own."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a comparison, or one setting of it where the bench tunes its rows.
+    """One row of a comparison, or one setting of a tuned row.
 
     Attributes:
-        name: how the table calls it, such as `arcface`, or `arcface @ lr=0.01` for a setting.
+        name: name in tables, such as `arcface`, or `arcface @ lr=0.01` for a setting.
         specs: one run per seed, in the order of the bench's seeds.
-        warnings: what is to be said about its combination of options.
-        row: name of the row that it is a setting of, or its own name.
-        setting: what the setting is called, such as lr=0.01; empty where the row has no other.
-        changes: what the setting changes of the row, by dotted option.
+        warnings: warnings about its combination of options.
+        row: name of the row; for a setting, of the row it belongs to.
+        setting: name of the setting, such as lr=0.01, or "" if the row is not tuned.
+        changes: changes that the setting makes to the row, by dotted option.
     """
 
     name: str
@@ -97,7 +96,7 @@ class Row:
 
 
 def expand(bench: BenchSpec) -> tuple[Row, ...]:
-    """The rows of a bench, or all settings of each: the base first, then the toggles, then the grid.
+    """Expand a bench into its rows, or into all settings of each row: the base first, then toggles, then the grid.
 
     >>> bench = BenchSpec(preset="plain", grid={"train.optim.lr": (0.003, 0.01)}, seeds=(0, 1))
     >>> [(row.name, [spec.train.optim.lr for spec in row.specs]) for row in expand(bench)]
@@ -107,9 +106,9 @@ def expand(bench: BenchSpec) -> tuple[Row, ...]:
     ['plain @ lr=0.003', 'plain @ lr=0.01']
 
     Raises:
-        SettingsError: an option is unknown or not allowed, a row or a setting equals another, two rows share a name, a
-            row states what the bench states for all of them, or the rows are not tuned over as many settings.
-        ValueError: options of a row do not go together.
+        SettingsError: an option is unknown or not allowed, two rows or settings are equal, two rows share a name, a
+            row sets what the bench sets for all of them, or rows are tuned over different numbers of settings.
+        ValueError: options of a row conflict.
     """
     _check_once("seeds", bench.seeds, [str(seed) for seed in bench.seeds])
     _check_once("caches", bench.caches, [str(Path(cache).resolve()) for cache in bench.caches])
@@ -129,15 +128,14 @@ def expand(bench: BenchSpec) -> tuple[Row, ...]:
 
 
 def _on_grid(bench: BenchSpec, base: Tree) -> list[tuple[str, Tree]]:
-    """The rows of the grid but the one that is the base."""
+    """Return the rows of the grid, without the one that equals the base."""
     points = combinations(bench.grid)
     trees = [(name, with_changes(base, point)) for name, point in zip(names_of(points), points, strict=True)]
-    own = _runs(bench, bench.preset, base) if trees else ()
-    return [(name, tree) for name, tree in trees if _runs(bench, name, tree) != own]
+    base_runs = _runs(bench, bench.preset, base) if trees else ()
+    return [(name, tree) for name, tree in trees if _runs(bench, name, tree) != base_runs]
 
 
 def _tuned(bench: BenchSpec, row: str, tree: Tree) -> list[Row]:
-    """A row, or every setting of it."""
     points = settings_of(bench.tune.get(row, {}))
     settings = [""] if points == [{}] else names_of(points)
     rows = []
@@ -148,21 +146,21 @@ def _tuned(bench: BenchSpec, row: str, tree: Tree) -> list[Row]:
 
 
 def _from_preset(name: str) -> Tree:
-    """The whole tree of a preset, so that a change which names the present kind keeps its branch."""
+    """Return the full tree of a preset, so that setting a `kind` to its present value keeps the branch."""
     return merge(RunSpec().model_dump(mode="json"), preset(name))
 
 
 def _toggled(bench: BenchSpec, base: Tree, name: str, changes: Tree) -> Tree:
-    """The row of a toggle: the differences of the base, such as a shared budget, also hold over another preset."""
+    """Return the row of a toggle; the differences of the base apply even if the toggle names another preset."""
     start = changes.get("preset")
     if start is not None and not isinstance(start, str):
-        raise SettingsError(f"toggle {name!r}: preset must be a name, however: {start!r} came. Write `preset: full`.")
+        raise SettingsError(f"toggle {name!r}: `preset` must be a name such as full, got {start!r}.")
     rest = {path: value for path, value in changes.items() if path != "preset"}
     return with_changes(base if start is None else with_changes(_from_preset(start), bench.base), rest)
 
 
 def _runs(bench: BenchSpec, name: str, tree: Tree) -> tuple[tuple[RunSpec, ...], tuple[str, ...]]:
-    """The run of each seed, and what is to be said about its combination of options."""
+    """Return the run of each seed, and warnings about the combination of options."""
     fixed = {"background": list(bench.background)} if bench.background else {}
     try:
         tree = translated(tree, bench.plugins, RunSpec)
@@ -176,54 +174,54 @@ def _runs(bench: BenchSpec, name: str, tree: Tree) -> tuple[tuple[RunSpec, ...],
 
 def _check_once(what: str, values: Sequence[Any], names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
-        raise SettingsError(f"{what} must differ, however: {list(values)} came. Name each once.")
+        raise SettingsError(f"{what} must differ, got {list(values)}. Name each once.")
 
 
 def _check_stated_once(bench: BenchSpec) -> None:
-    """Refuse what would silently be overruled: a seed in a row, and a background where the bench has one for all."""
-    places = {"base": bench.base, "grid": bench.grid} | {f"toggle {name!r}": c for name, c in bench.toggles.items()}
+    """Reject settings that would silently be overridden: seeds in rows, or background classes next to the bench's."""
+    sources = {"base": bench.base, "grid": bench.grid} | {f"toggle {name!r}": c for name, c in bench.toggles.items()}
     for name, settings in bench.tune.items():
         changed = {path: value for changes in settings_of(settings) for path, value in changes.items()}
-        places[f"tune of {name!r}"] = changed
+        sources[f"tune of {name!r}"] = changed
         if "background" in changed:
             raise SettingsError(
-                f"background classes say what is measured, so they are not tuned, however: tune of {name!r} states "
-                "them. Give `background` of the bench."
+                "Background classes define the metrics, so they cannot be tuned, but they are set in tune of "
+                f"{name!r}. Set `background` of the bench instead."
             )
-    for place, changes in places.items():
+    for source, changes in sources.items():
         if "seed" in changes:
             raise SettingsError(
-                f"seeds are the same for all rows, however: {place} states seed={changes['seed']}. Give `seeds` of the "
-                "bench, or `--seed` of `frostbench train`."
+                f"Seeds must be the same for all rows, but {source} sets seed={changes['seed']}. Set `seeds` of the "
+                "bench, or use `--seed` of `frostbench train`."
             )
         if "background" in changes and bench.background:
             raise SettingsError(
-                f"background classes are stated once, however: {place} and the bench both do. Keep the bench's."
+                f"Background classes must be set once, but {source} and the bench both set them. Keep those of the "
+                "bench."
             )
 
 
 def _check_names(names: Sequence[str]) -> None:
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise SettingsError(f"rows need different names, however: two are called {name!r}. Rename the toggle.")
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise SettingsError(f"Row names must differ, but two rows are called {name!r}. Rename the toggle.")
 
 
 def _check_different(rows: Sequence[Row]) -> None:
-    """Refuse two settings of a row that are the same, and two rows with the same settings."""
+    """Reject equal settings of a row, and rows with the same settings."""
     known: dict[str, dict[str, str]] = {}
     for row in rows:
-        own, options = known.setdefault(row.row, {}), str(canonical(row.specs[0]))
-        if options in own:
+        names, options = known.setdefault(row.row, {}), str(canonical(row.specs[0]))
+        if options in names:
             raise SettingsError(
-                f"settings of a row must differ, however: {row.name!r} has the same options as {own[options]!r}. "
-                "Change or remove it."
+                f"Settings of a row must differ, but {row.name!r} has the same options as {names[options]!r}. Change "
+                "or remove one of them."
             )
-        own[options] = row.name
+        names[options] = row.name
     seen: dict[frozenset[str], str] = {}
-    for name, own in known.items():
-        same = seen.setdefault(frozenset(own), name)
+    for name, names in known.items():
+        same = seen.setdefault(frozenset(names), name)
         if same != name:
             raise SettingsError(
-                f"rows must differ, however: {name!r} has the same options as {same!r}, and would be compared with "
-                "itself. Change or remove it."
+                f"Rows must differ, but {name!r} has the same options as {same!r}. Change or remove one of them."
             )

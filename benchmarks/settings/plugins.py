@@ -1,4 +1,4 @@
-"""Kinds of someone's own: trees of settings that name them become trees of kind external, which name their files."""
+"""Translates settings that name the kinds of plugins into settings of kind `external`, which name the plugin files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,18 @@ from pydantic import BaseModel
 
 from frostbench.benchmarks.settings.parsing import SettingsError, Tree
 from frostbench.heads.plugin_files import PluginError, has_method, run_plugin, spec_classes
+from frostbench.heads.titles import named
 from frostbench.heads.walk import kind_of, plain_path, walk
 
 EXTERNAL = "external"
 OWN_FIELDS = ("kind", "file", "name", "sha256", "options")
 METHODS = ("__call__", "part", "build")
-"""What makes a class of a plugin a loss or a head; its other classes are options of these."""
+"""Methods that make a plugin class a loss or a head; other classes are only options of these."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Where a kind of a plugin comes from: its file, the file's SHA-256, and the class."""
+    """Origin of a plugin's kind: its file, the SHA-256 of the file, and the class name."""
 
     file: str
     sha256: str
@@ -28,12 +29,12 @@ class Kind:
 
 @dataclass(frozen=True)
 class Place:
-    """An option that a plugin can stand at.
+    """An option that accepts a plugin.
 
     Attributes:
-        path: dotted.
-        spec_type: the spec of kind external there.
-        known: the kinds of the library there.
+        path: dotted path.
+        spec_type: spec of kind external at this option.
+        known: built-in kinds of this option.
     """
 
     path: str
@@ -42,53 +43,54 @@ class Place:
 
 
 def translated(tree: Tree, plugins: Sequence[str], spec_type: type[BaseModel]) -> Tree:
-    """A tree of settings in which plugins stand as kind external, with their files, hashes and all of their options.
+    """Return settings in which plugins have kind external, with their files, hashes and all of their options.
 
     `{"kind": "my_loss", "gamma": 3}` becomes `{"kind": "external", "file": …, "name": …, "sha256": …, "options":
-    {"gamma": 3, …}}`. Beside kind external, a name that is none of its fields is an option of the plugin, so that
-    `--set train.loss.point.gamma=3` reaches it. Options at their default are written out, so that a run has one name.
+    {"gamma": 3, …}}`. Next to kind external, any other key is an option of the plugin, so that `--set
+    train.loss.point.gamma=3` reaches it. Defaults are included, so that equal runs have equal keys.
 
-    The files of `plugins` are run, and so are those that the settings themselves name: settings that are translated
-    are those of the person at work, from a command, a bench file or Python.
+    The files of `plugins` are executed, and so are files named in the settings: only pass settings that the user
+    wrote, on the command line, in a bench file or in Python.
 
     Args:
-        tree: nested settings, with all differences laid over each other.
+        tree: nested settings, with all differences applied.
         plugins: files whose kinds may be named.
-        spec_type: what the settings are of.
+        spec_type: spec that the settings are for.
 
     Raises:
-        SettingsError: a plugin cannot be used, takes a name that is taken, or refuses an option.
+        SettingsError: a plugin cannot be used, its kind has the name of another kind, or it rejects an option.
     """
     places = tuple(places_of(spec_type))
     kinds = kinds_of(plugins, places)
     for place in places:
         branch = _at(tree, place.path)
         if isinstance(branch, Mapping) and branch.get("kind") in {EXTERNAL, *kinds}:
-            tree = _replaced(tree, place.path.split("."), _external(branch, place, kinds))
+            tree = _replaced(tree, place.path.split("."), _external(branch, place, kinds, named(spec_type, place.path)))
     return tree
 
 
 def places_of(spec_type: type[BaseModel]) -> Iterator[Place]:
-    """Where a plugin can stand below a spec type: at the options of which external is one kind."""
+    """Yield the options of a spec type that accept plugins, that is, those with a kind external."""
     for node in walk(spec_type):
         yield from (Place(plain_path(node.path), v, node.kinds) for v in node.branches if kind_of(v) == EXTERNAL)
 
 
 def kinds_of(plugins: Sequence[str], places: Sequence[Place]) -> dict[str, Kind]:
-    """The kinds that files of plugins define, by name; the files are run.
+    """Execute plugin files and return the kinds that they define, by name.
 
     Raises:
-        SettingsError: a file cannot be used or defines no loss or head, or a kind has a name that is taken.
+        SettingsError: a file cannot be used or defines no loss or head, or the name of a kind is taken.
     """
     taken = {name: "the library" for place in places for name in place.known}
     found: dict[str, Kind] = {}
     for file in dict.fromkeys(plugins):
-        for kind, one in _kinds_in(file).items():
-            if kind in taken:
+        for name, kind in _kinds_in(file).items():
+            if name in taken:
                 raise SettingsError(
-                    f"a kind has one meaning, however: {kind!r} of {file} is one of {taken[kind]} already. Rename it."
+                    f"Kinds must have unique names, but {name!r} of {file} is already defined by {taken[name]}. Rename "
+                    "it."
                 )
-            taken[kind], found[kind] = file, one
+            taken[name], found[name] = file, kind
     return found
 
 
@@ -103,23 +105,23 @@ def _kinds_in(file: str) -> dict[str, Kind]:
     found = {kind: Kind(file, sha256, name) for name, kind in kinds.items() if isinstance(kind, str)}
     if not found or len(found) < len(kinds):
         raise SettingsError(
-            "a plugin defines frostbench.heads.spec.Spec classes with a kind of their own and with __call__ or part (a "
-            f'loss) or build (a head), however: {file} has {kinds or "none"}. Write `kind: Literal["my_loss"] = '
-            '"my_loss"`.'
+            "A plugin must define frostbench.heads.spec.Spec classes that have a kind of their own and the method "
+            f"__call__ or part (for a loss) or build (for a head), but {file} has {kinds or 'none'}. Write `kind: "
+            'Literal["my_loss"] = "my_loss"`.'
         )
     return found
 
 
-def _external(branch: Mapping[str, Any], place: Place, kinds: Mapping[str, Kind]) -> Tree:
-    """The branch of a place as kind external, with what the plugin itself makes of its options.
+def _external(branch: Mapping[str, Any], place: Place, kinds: Mapping[str, Kind], label: str) -> Tree:
+    """Return the branch as kind external, with the options as the plugin itself validates them.
 
-    Without a file there is nothing to ask; that one is missing is a matter of `frostbench.training.checks.conflicts`.
+    A branch without a file is returned as it is; `frostbench.training.checks.conflicts` reports the missing file.
     """
     kind = kinds.get(str(branch["kind"]))
     if kind is None:
-        own = {key: value for key, value in branch.items() if key in OWN_FIELDS}
-        beside = {key: value for key, value in branch.items() if key not in OWN_FIELDS}
-        tree = own | {"options": {**(own.get("options") or {}), **beside}}
+        fields = {key: value for key, value in branch.items() if key in OWN_FIELDS}
+        others = {key: value for key, value in branch.items() if key not in OWN_FIELDS}
+        tree = fields | {"options": {**(fields.get("options") or {}), **others}}
     else:
         options = {key: value for key, value in branch.items() if key != "kind"}
         tree = {"kind": EXTERNAL, "file": kind.file, "name": kind.name, "sha256": kind.sha256, "options": options}
@@ -130,28 +132,28 @@ def _external(branch: Mapping[str, Any], place: Place, kinds: Mapping[str, Kind]
         run_plugin(spec.file, spec.sha256)
         inner = spec.checked().model_dump(mode="json", exclude={"kind"})
     except ValueError as error:
-        raise SettingsError(f"{place.path}: {error}") from error
+        raise SettingsError(f"{label}: {error}") from error
     return {**spec.model_dump(mode="json"), "options": inner}
 
 
 def files_of(spec: BaseModel) -> tuple[str, ...]:
-    """The files of the plugins that a spec names, without running them."""
+    """Return the plugin files that a spec names, without executing them."""
     held: list[Any] = [node.value for node in walk(spec) if isinstance(node.value, BaseModel)]
     return tuple(str(value.file) for value in held if kind_of(value) == EXTERNAL)
 
 
 def check_allowed(spec: BaseModel, plugins: Sequence[str | Path]) -> None:
-    """Refuse a spec that names a file which nobody allowed to be run: for specs that come from a browser.
+    """Reject a spec, such as one from a browser, that names plugin files other than the allowed ones.
 
     Raises:
-        SettingsError: the spec names a plugin that is none of these files.
+        SettingsError: the spec names another file.
     """
     allowed = {Path(file).resolve() for file in plugins}
     foreign = [file for file in files_of(spec) if Path(file).resolve() not in allowed]
     if foreign:
         raise SettingsError(
-            f"plugins run code, so the page takes those of {sorted(map(str, plugins))}, however: {foreign} came. "
-            "Start it with `frostbench app --plugin FILE`."
+            f"Plugins execute code, so the page accepts only {sorted(map(str, plugins))}, got {foreign}. Start it "
+            "with `frostbench app --plugin FILE`."
         )
 
 

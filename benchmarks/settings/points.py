@@ -1,4 +1,4 @@
-"""Points: options with their values, from a grid or from a list, and what to call them."""
+"""Points of a grid or of a tuning budget: option values, their names, and checks of budgets and ensembles."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from frostbench.benchmarks.settings.parsing import SettingsError, Tree, leaves
+from frostbench.heads.titles import named
+from frostbench.training.run import RunSpec
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -20,23 +22,21 @@ Settings = Annotated[
     | Annotated[tuple[dict[Name, Any], ...], Field(max_length=10_000), Tag("list")],
     Discriminator(_form),
 ]
-"""What a row is tuned over: values by dotted option, of which every combination is a setting, or a list of settings."""
+"""Tuning settings of a row: values by dotted option (every combination is a setting), or a list of settings."""
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[Tree]:
-    """Every combination of a grid's values; none where it names no option.
-
-    Raises:
-        SettingsError: an option has no values.
-    """
-    empty = [path for path, values in grid.items() if not values]
+    """Return every combination of a grid's values, or [] if the grid is empty."""
+    empty = [named(RunSpec, path) for path, values in grid.items() if not values]
     if empty:
-        raise SettingsError(f"each option of a grid needs values, however: {empty} has none. Remove it or add some.")
+        raise SettingsError(
+            f"Each option of a grid needs values, but {', '.join(empty)} has none. Remove the option or add values."
+        )
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())] if grid else []
 
 
 def settings_of(settings: Settings) -> list[Tree]:
-    """The settings that a row is tuned over, by dotted option; where there is nothing to tune, the row as it is.
+    """Return the settings that a row is tuned over, by dotted option, or [{}] if there is nothing to tune.
 
     >>> settings_of({"a.lr": (1, 2)}), settings_of(({"a": {"lr": 3}},)), settings_of({})
     ([{'a.lr': 1}, {'a.lr': 2}], [{'a.lr': 3}], [{}])
@@ -46,7 +46,7 @@ def settings_of(settings: Settings) -> list[Tree]:
 
 
 def names_of(points: Sequence[Tree]) -> list[str]:
-    """A name for each point, by the last word of its options, or by all of it where two end in the same.
+    """Return a name for each point: its options by their last word, or by their full path if two share that word.
 
     >>> names_of([{"train.optim.lr": 0.01, "head.body.hidden": [64]}, {}])
     ['lr=0.01, hidden=[64]', 'as it is']
@@ -58,7 +58,7 @@ def names_of(points: Sequence[Tree]) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """A value as a name holds it: short, but other for every number.
+    """Format a value for use in a name: short, but distinct for distinct numbers.
 
     >>> shown((0.30, 1e-05, 0.1234567, 2)), shown(None)
     ('[0.3, 1e-05, 0.1234567, 2]', 'None')
@@ -71,45 +71,34 @@ def shown(value: Any) -> str:
 
 
 def check_named(tune: Mapping[str, Settings], rows: Sequence[str]) -> None:
-    """Refuse budgets that leave out a row or name one that is not there.
-
-    Raises:
-        SettingsError: that is so.
-    """
+    """Check that `tune` has an entry for every row and for nothing else."""
     unknown = [name for name in tune if name not in rows]
     if unknown:
-        raise SettingsError(f"tune names rows of the bench, {list(rows)}, however: {unknown} came. Name one of these.")
-    lacking = [name for name in rows if name not in tune]
-    if lacking:
+        raise SettingsError(f"`tune` must name rows of the bench, which are {list(rows)}, got {unknown}.")
+    missing = [name for name in rows if name not in tune]
+    if missing:
         raise SettingsError(
-            f"where one row is tuned, all are, the baseline included, however: tune leaves out {lacking}. Give them as "
-            "many settings as the others, or {} where there is nothing to tune."
+            f"If one row is tuned, all must be, including the baseline, but `tune` leaves out {missing}. Give them as "
+            "many settings as the other rows, or {} if there is nothing to tune."
         )
 
 
 def check_equal(tune: Mapping[str, Settings]) -> None:
-    """Refuse budgets of which one is larger than another; a row with nothing to tune has none.
-
-    Raises:
-        SettingsError: that is so.
-    """
+    """Check that all rows have equally many settings, apart from rows with nothing to tune."""
     counts = {name: len(settings_of(settings)) for name, settings in tune.items() if settings}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
+        numbers = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
         raise SettingsError(
-            f"all rows are tuned over equally many settings, however: {told}. Add or remove values; {{}} says that a "
-            "row has nothing to tune."
+            f"All rows must be tuned over equally many settings, but {numbers}. Add or remove values, or use {{}} for "
+            "a row with nothing to tune."
         )
 
 
 def with_base_called(name: str, tune: Mapping[str, Any], rows: Sequence[str]) -> dict[str, Any]:
-    """Budgets of rows, of which the first is called otherwise in a bench: by the name of its preset.
+    """Rename the first row of `tune` to the name of its preset, which is the row's name in a bench.
 
     >>> with_base_called("plain", {"mine": {}, "other": {}}, ["mine", "other"])
     {'plain': {}, 'other': {}}
-
-    Raises:
-        SettingsError: as `check_named`, in the names of these rows.
     """
     if tune:
         check_named(tune, rows)
@@ -117,28 +106,23 @@ def with_base_called(name: str, tune: Mapping[str, Any], rows: Sequence[str]) ->
 
 
 def check_ensembles(ensembles: Mapping[str, Sequence[str]], rows: Sequence[str]) -> None:
-    """Refuse ensembles that are called as a row is, that equal another, or of rows that are not there or come twice.
-
-    Raises:
-        SettingsError: that is so.
-    """
+    """Check that ensembles have names of their own and distinct sets of distinct existing rows."""
     known: dict[frozenset[str], str] = {}
     for name, members in ensembles.items():
         if name in rows:
-            raise SettingsError(f"an ensemble has a name of its own, however: {name!r} is a row. Rename the ensemble.")
+            raise SettingsError(f"An ensemble needs a name of its own, but {name!r} is a row. Rename the ensemble.")
         unknown = [member for member in members if member not in rows]
         if unknown:
             raise SettingsError(
-                f"an ensemble averages rows of this bench, {list(rows)}, however: {name!r} names {unknown}. Rename or "
-                "remove it."
+                f"The members of an ensemble must be rows of this bench, which are {list(rows)}, but {name!r} has "
+                f"{unknown}. Rename or remove them."
             )
         if len(set(members)) < len(members):
             raise SettingsError(
-                f"the members of an ensemble differ, however: {name!r} has {list(members)}. Name each row once."
+                f"The members of an ensemble must differ, but {name!r} has {list(members)}. Name each row once."
             )
         same = known.setdefault(frozenset(members), name)
         if same != name:
             raise SettingsError(
-                f"ensembles must differ, however: {name!r} has the same members as {same!r}, and would be compared "
-                "with itself. Change or remove it."
+                f"Ensembles must differ, but {name!r} has the same members as {same!r}. Change or remove one of them."
             )

@@ -1,4 +1,4 @@
-"""Reading YAML as people mean it."""
+"""A YAML reader that accepts 1e-3 as a number and rejects duplicate keys and oversized values."""
 
 import re
 from collections import Counter
@@ -9,19 +9,17 @@ import yaml
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, but plain 1e-3 is a number, and a key may stand only once."""
+    """PyYAML's YAML 1.1 loader, except that 1e-3 is a number and duplicate keys are errors."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         try:
             twice = sorted(str(key) for key, count in Counter(keys).items() if count > 1)
         except TypeError:
-            # Of a key that is a list or a mapping PyYAML itself says that it cannot be one.
+            # PyYAML itself reports keys that are lists or mappings.
             twice = []
         if twice:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {', '.join(twice)} stands twice", node.start_mark
-            )
+            raise yaml.constructor.ConstructorError(None, None, f"duplicate key {', '.join(twice)}", node.start_mark)
         return super().construct_mapping(node, deep)
 
 
@@ -32,19 +30,19 @@ _Loader.add_implicit_resolver(
 
 
 MOST_NODES = 200_000
-"""Values that a text may hold, those that an alias repeats counted each time: its size says nothing of that."""
+"""Maximum number of values in a text, counting each repetition by an alias."""
 DEEPEST = 100
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a YAML text.
+    """Return the value of a YAML text.
 
     >>> read_yaml("[1e-3, '1e-3', 2.5E4, 07a]")
     [0.001, '1e-3', 25000.0, '07a']
 
     Raises:
-        yaml.YAMLError: the text is not YAML, a key stands twice, a number or date has no value, or it is nested too
-            deeply or, with its aliases written out, too long.
+        yaml.YAMLError: the text is not YAML, has a duplicate key, an invalid number or date, is nested too deeply, or
+            has too many values once its aliases are expanded.
     """
     loader = _Loader(text)
     try:
@@ -54,37 +52,32 @@ def read_yaml(text: str) -> Any:
         _check_size(node)
         return loader.construct_document(node)
     except RecursionError as error:
-        raise yaml.YAMLError(f"values are nested {DEEPEST} deep at most") from error
+        raise yaml.YAMLError(f"values may be nested at most {DEEPEST} deep") from error
     except (ValueError, OverflowError) as error:
-        # A date such as 2024-13-45, or a number of more digits than Python converts.
+        # A date such as 2024-13-45, or a number with more digits than Python converts.
         raise yaml.YAMLError(str(error)) from error
     finally:
         loader.dispose()
 
 
 def _check_size(node: yaml.Node) -> None:
-    """Refuse what would take much time and memory once aliases are followed.
-
-    Raises:
-        yaml.YAMLError: values are nested too deeply, contain themselves, or are too many.
-    """
-    sizes: dict[int, tuple[int, int]] = {}
-    if _measured(node, sizes, ()) > MOST_NODES:
-        raise yaml.YAMLError(f"a text holds {MOST_NODES} values at most, with those that aliases repeat")
+    """Reject texts that would take much time and memory once aliases are expanded."""
+    if _count(node, {}, ()) > MOST_NODES:
+        raise yaml.YAMLError(f"a text may hold at most {MOST_NODES} values, counting each repetition by an alias")
 
 
-def _measured(node: yaml.Node, known: dict[int, tuple[int, int]], above: tuple[int, ...]) -> int:
-    """How many values a node holds; each node is counted once, however often it is repeated."""
+def _count(node: yaml.Node, known: dict[int, tuple[int, int]], above: tuple[int, ...]) -> int:
+    """Count the values below a node; `known` holds (values, depth) of the nodes visited so far."""
     if id(node) in above or len(above) + known.get(id(node), (0, 0))[1] > DEEPEST:
-        raise yaml.YAMLError(f"values are nested {DEEPEST} deep at most, and none contains itself")
+        raise yaml.YAMLError(f"values may be nested at most {DEEPEST} deep and may not contain themselves")
     if id(node) not in known:
         inner = _children(node)
-        count = 1 + sum(_measured(one, known, (*above, id(node))) for one in inner)
-        known[id(node)] = count, 1 + max((known[id(one)][1] for one in inner), default=0)
+        count = 1 + sum(_count(child, known, (*above, id(node))) for child in inner)
+        known[id(node)] = count, 1 + max((known[id(child)][1] for child in inner), default=0)
     return known[id(node)][0]
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
-        return [one for pair in node.value for one in pair]
+        return [child for pair in node.value for child in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []

@@ -1,4 +1,4 @@
-"""Validation errors in words."""
+"""Turns pydantic's validation errors into messages with option titles and hints."""
 
 import difflib
 import re
@@ -13,34 +13,28 @@ from frostbench.heads.titles import named
 from frostbench.heads.walk import plain_path, walk
 
 
-def told(error: ValidationError, spec_type: type[BaseModel]) -> str:
-    """Every mistake of a validation error: the option by title and path, the rule, what came, and a hint."""
+def describe(error: ValidationError, spec_type: type[BaseModel]) -> str:
+    """Return one line per error: title and path of the option, the rule, the value given, and a hint."""
     lines = []
     for item in error.errors(include_url=False):
         tagged = _tagged(item["loc"], spec_type)
-        path = plain_path(tagged)
-        rule = rule_of(item)
-        came = repr(item.get("input"))
-        came = came if len(came) <= 80 else f"{came[:77]}…"
-        # Rules of our own that compare several options say themselves what came and what to do.
-        is_whole = rule.endswith(".")
-        whole = rule if is_whole else f"{rule}, however: {came} came.{_hint(item, path, spec_type)}"
-        lines.append(f"{named(spec_type, tagged) or 'settings'}: {whole}")
+        message = rule_of(item)
+        # Our own rules about several options are full sentences with the values and the remedy; pydantic's are not.
+        if not message.endswith((".", "?")):
+            given = repr(item.get("input"))
+            given = given if len(given) <= 80 else f"{given[:77]}…"
+            message += f", got {given}.{_hint(item, plain_path(tagged), spec_type)}"
+        lines.append(f"{named(spec_type, tagged) or 'settings'}: {message}")
     return "\n".join(lines) + "\nSee `frostbench options`."
 
 
-def written_path(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
-    """The path of an option as one writes it, from pydantic's, which also names the kind of each branch.
+def _tagged(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
+    """Return the path of an option as `options` writes it: pydantic's kinds become `<kind>` after the branch.
 
     >>> from frostbench.training.run import RunSpec
-    >>> written_path(("head", "body", "mlp", "dropout"), RunSpec)
-    'head.body.dropout'
+    >>> _tagged(("head", "body", "mlp", "dropout"), RunSpec)
+    'head.body<mlp>.dropout'
     """
-    return plain_path(_tagged(loc, spec_type))
-
-
-def _tagged(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
-    """The path of an option with the kind of each branch in brackets, as `options` writes it."""
     branches = {f"{node.path}<{kind}>" for node in walk(spec_type) for kind in node.kinds if len(node.branches) > 1}
     path = ""
     for part in loc:
@@ -54,13 +48,13 @@ def _hint(item: Any, path: str, spec_type: type[BaseModel]) -> str:
     plain = {plain_path(name): name for name in tagged}
     if item["type"] == "extra_forbidden" and path in plain:
         branch, kind = re.findall(r"^(.*)<([^>]*)>", plain[path])[0]
-        return f" It exists for kind {kind}: set {plain_path(branch)}.kind={kind}."
+        return f" It exists only for kind {kind}: set {plain_path(branch)}.kind={kind}."
     if item["type"] == "extra_forbidden":
         branches = {".".join(name.split(".")[:n]) for name in plain for n in range(1, name.count(".") + 2)}
         near = difflib.get_close_matches(path, sorted(branches), n=1, cutoff=0.6)
         return f" Did you mean {near[0]}?" if near else ""
     if item["type"] == "string_type":
-        return " Put it in quotes: YAML reads it as something else than text."
+        return " Put it in quotes: YAML does not read it as text."
     if f"{path}.kind" in plain and isinstance(item.get("input"), str):
         return f" Write {path}.kind={item['input']}."
     return ""

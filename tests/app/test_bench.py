@@ -38,15 +38,18 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["bench", "run", "none.yaml"], "a settings file must exist, however: none.yaml does not"),
+        (
+            ["bench", "run", "none.yaml"],
+            "Cannot read the settings file none.yaml: No such file or directory. Check the path.",
+        ),
         (["bench", "run", "BENCH", "--set", "sedes=[1]"], "Did you mean seeds?"),
         (["compare", "BENCH", "--baseline", "ful"], "'ful' came"),
         (["compare", "BENCH", "--set", "seeds=[0, 7]"], "lacks 1 of 2 of row 'plain', 1 of 2 of row 'weighted'"),
         (["export", "BENCH", "plain", "--out", "x", "--set", "base.train.optim.lr=0.5"], "Run the bench first"),
-        (["export", "BENCH", "ful", "--out", "x"], "a row of this bench is one of ['plain', 'weighted', 'solved']"),
+        (["export", "BENCH", "ful", "--out", "x"], "The rows of this bench are ['plain', 'weighted', 'solved']"),
         (["train", "nowhere"], "nowhere"),
         (["train", "CACHE", "--device", "gpu"], "gpu"),
-        (["train", "CACHE", "--preset", "best"], "vace_row_decay, however: 'best' came. Name one of these."),
+        (["train", "CACHE", "--preset", "best"], "vace_row_decay, got 'best'."),
         (["train", "CACHE", "--set", "train.loss.hardmine.kep=1"], "Did you mean train.loss.hardmine.keep?"),
         (["train", "CACHE", "--set", "columns=[cls]"], "got ['cls'], but the table has ['avg']"),
     ],
@@ -119,7 +122,7 @@ split: {{select: 0}}
     assert "macro F1 none" in ran.out
     exported = frostbench("export", tmp_path / "bench.yaml", "plain", "--out", tmp_path / "head")
     assert exported.status == 0, exported.err
-    assert "seed 0 (the first seed, for want of selection rows)" in exported.out
+    assert "seed 0 (the first seed, since there are no validation rows)" in exported.out
 
 
 def test_folds_are_given_on_the_command_line(frostbench, cache, tmp_path, monkeypatch):

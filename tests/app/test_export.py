@@ -41,8 +41,8 @@ def test_what_cannot_be_refitted_is_told_in_words(frostbench, ran, tmp_path):
     few = ("--set", "seeds=[0]", "--set", f"store={tmp_path / 'runs'}", "--set", "toggles={}")
     solved = ("--set", "base={'head.classifier.kind': logreg}")
     for split, told in (
-        ("split={folds: 3}", "this split is cross-validated, and its heads were fitted to all of these rows already"),
-        ("split={select: 0}", "this split has no selection rows"),
+        ("split={folds: 3}", "with this cross-validated split the head is already fitted to all rows"),
+        ("split={select: 0}", "this split has no validation rows"),
     ):
         words = (*few, *solved, "--set", split)
         assert frostbench("bench", "run", ran, *words).status == 0
@@ -52,7 +52,7 @@ def test_what_cannot_be_refitted_is_told_in_words(frostbench, ran, tmp_path):
         assert not (tmp_path / "head").exists()
         said = frostbench("export", ran, "plain", "--out", tmp_path / "as-it-is" / split[7:10], *words)
         assert said.status == 0, said.err
-        assert f", not refitted: a refit adds the selection rows to the training rows, however: {told}" in said.out
+        assert f", not refitted: A refit adds the validation rows to the training rows, but {told}" in said.out
 
 
 def test_ensembles_are_run_compared_exported_and_predict(frostbench, ran, cache, photos, tmp_path):
@@ -92,4 +92,4 @@ def test_all_seeds_of_a_row_are_exported_as_one_bundle(frostbench, ran, cache, t
 def test_an_unknown_member_is_told_with_the_rows(frostbench, ran):
     said = frostbench("bench", "run", ran, "--set", "ensembles={mean: [weighted, solvd]}")
     assert said.status == 2
-    assert "averages rows of this bench, ['plain', 'weighted', 'solved'], however: 'mean' names ['solvd']" in said.err
+    assert "must be rows of this bench, which are ['plain', 'weighted', 'solved'], but 'mean' has ['solvd']" in said.err

@@ -162,12 +162,12 @@ def test_values_of_another_kind_wait_but_do_not_count():
         (
             "train.schedule.epochs",
             0,
-            "Epochs (train.schedule.epochs): Input should be greater than or equal to 1, however: 0 came",
+            "Epochs (train.schedule.epochs): Input should be greater than or equal to 1, got 0.",
         ),
         (
             "train.schedule.epochs",
             None,
-            "Epochs (train.schedule.epochs): Input should be a valid integer, however: N",
+            "Epochs (train.schedule.epochs): Input should be a valid integer, got N",
         ),
         ("head.body<mlp>.hidden", "wide", "hidden layers (head.body.hidden.0): Input should be a valid integer"),
         (

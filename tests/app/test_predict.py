@@ -120,7 +120,7 @@ def test_the_class_prior_moves_the_probabilities(frostbench, bundle, photos, pre
     means = [predict_images(predictor, files, prior=prior)["p:digit 8"].mean() for prior in asked.values()]
     assert means[0] < means[1] < means[2]
     wanted = predictor.head.log_probabilities(
-        predictor.vectors([predictor.look(files[0].name, _decoded(files[0]))]),
+        predictor.vectors([predictor.prepare(files[0].name, _decoded(files[0]))]),
         torch.tensor([0.01, 0.01, 0.98]),
     ).exp()[0]
     out = tmp_path / "out.csv"
@@ -190,8 +190,8 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["PHOTOS", "--prior", "Uniform"], "a prior is trained, uniform or a file"),
-        (["PHOTOS", "--prior", "NAN"], "shares of a prior are numbers from 0 up"),
+        (["PHOTOS", "--prior", "Uniform"], "A prior must be trained, uniform or a file"),
+        (["PHOTOS", "--prior", "NAN"], "Shares of a prior must be non-negative numbers"),
         (["PHOTOS", "--out", "nowhere/x.csv"], "nowhere does not exist. Create it"),
         (["PHOTOS", "--prior", "FILE"], "['digit 8'] are missing and ['digit 9'] are unknown"),
         (
@@ -253,14 +253,14 @@ def test_a_backbone_that_changed_is_noticed_by_the_canary(bundle, predictor):
     canary = load(bundle).canary
     check_canary(canary, predictor.backbones)
     moved = Canary(canary.png, {"avg": canary.vectors["avg"].roll(1)})
-    with pytest.raises(ValueError, match=r"that of the canary image in column 'avg' is \d\.\d+ of its length away"):
+    with pytest.raises(ValueError, match=r"column 'avg' is off by \d\.\d+ of its length"):
         check_canary(moved, predictor.backbones)
     larger = Canary(canary.png, {"avg": 1.02 * canary.vectors["avg"]})
-    with pytest.raises(ValueError, match=r"column 'avg' is 0\.019\d+ of its length away, more than 0\.01414"):
+    with pytest.raises(ValueError, match=r"column 'avg' is off by 0\.019\d+ of its length, more than 0\.01414"):
         check_canary(larger, predictor.backbones)
     small = BytesIO()
     Image.new("RGB", (2, 2)).save(small, "png")
-    with pytest.raises(ValueError, match="a canary is a picture of 320 x 320 pixels, however"):
+    with pytest.raises(ValueError, match="canary image must have 320 x 320 pixels, but"):
         check_canary(Canary(small.getvalue(), canary.vectors), predictor.backbones)
 
 

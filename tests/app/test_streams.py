@@ -58,7 +58,7 @@ def test_no_character_ends_a_command(old_terminal, odd_photos, bundle, tmp_path,
     status, said, told = old_terminal(encoding, "predict", bundle, odd_photos)
     assert (status, said.count("\n")) == (0, 5), told
     status, _, told = old_terminal(encoding, "predict", bundle, tmp_path / "nothing 日本", "--prior", "größe…")
-    assert (status, "frostbench: a prior is trained, uniform or a file" in told) == (2, True)
+    assert (status, "frostbench: A prior must be trained, uniform or a file" in told) == (2, True)
 
 
 def test_help_and_pipes_of_another_encoding():

@@ -57,14 +57,14 @@ def test_the_path_of_a_tuned_bench(frostbench, tuned_file, tmp_path):
         ["smooth", "3"],
         ["solved", "1"],
     ]
-    assert lines[13].endswith("lr=0.01          lr=0.01 (largest of 3)")
+    assert lines[13].endswith("lr=0.01          Learning rate (train.optim.lr) = 0.01 (largest of 3)")
     assert lines[14].endswith("nothing to tune")
     # One sentence on label smoothing and adjustment, not one for each setting of the row.
     assert ran.err.count("label smoothing bounds the logit gaps") == 1
 
     compared = frostbench("compare", tuned_file, "--out", tmp_path / "compare")
     assert compared.status == 0, compared.err
-    assert "Note: Each row is the best of 3 settings by validation macro F1, mean of 2 seeds." in compared.out
+    assert "Note: Each row is the best of 3 settings by validation macro F1, averaged over 2 seeds." in compared.out
     assert set(pd.read_csv(tmp_path / "compare" / "table.csv")["row"]) == {"plain", "smooth", "solved"}
     assert len(json.loads((tmp_path / "compare" / "table.json").read_text())["settings"]) == 7
     assert "Settings tried" in (tmp_path / "compare" / "report.html").read_text()
@@ -82,7 +82,7 @@ def test_the_path_of_a_tuned_bench(frostbench, tuned_file, tmp_path):
 def test_budgets_that_differ_are_refused_and_an_unfinished_bench_is_not_compared(frostbench, tuned_file):
     refused = frostbench("bench", "run", tuned_file, "--set", "tune.plain={train.optim.lr: [0.1]}")
     assert refused.status == 2
-    assert "equally many settings, however: 'plain' has 1, 'smooth' has 3" in refused.err
+    assert "equally many settings, but 'plain' has 1, 'smooth' has 3" in refused.err
     early = frostbench("compare", tuned_file)
     assert early.status == 2
     assert "lacks 2 of 2 of row 'plain @ lr=1e-07'" in early.err

@@ -124,12 +124,12 @@ def test_a_comparison_is_of_the_cache_s_own_rows(cache):
         ({"labels": np.full(120, 0.5)}, "floating-point labels must be whole numbers below"),
         ({"class_names": ["a"]}, "indices into class_names, 0 to 0"),
         ({"groups": [1]}, "'group': 1"),
-        ({"split": ["train", "valid"] * 60}, r"one of .*'select'.* however: \['valid'\] came"),
+        ({"split": ["train", "valid"] * 60}, r"one of .*'select'.* got \['valid'\]"),
         ({"spec": {"train.optim.lrr": 1}}, "Did you mean train.optim.lr?"),
-        ({"spec": {"seed": 1}}, "seeds are the same for all rows"),
-        ({"preset": "best"}, "'best' came"),
+        ({"spec": {"seed": 1}}, "Seeds must be the same for all rows"),
+        ({"preset": "best"}, "got 'best'"),
         ({"x": "nowhere", "labels": None}, "nowhere"),
-        ({"x": "nowhere"}, "labels, groups and class names of their own"),
+        ({"x": "nowhere"}, "has its own labels, groups and class names"),
     ],
 )
 def test_mistakes_are_told(arrays, change, told):
@@ -139,7 +139,7 @@ def test_mistakes_are_told(arrays, change, told):
 
 
 def test_a_comparison_needs_two_rows(arrays):
-    with pytest.raises(ValueError, match=r"two rows or more, however: \['a'\] came"):
+    with pytest.raises(ValueError, match=r"at least two rows, .*got \['a'\]"):
         compare(*arrays, {"a": {}})
 
 

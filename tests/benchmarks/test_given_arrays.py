@@ -1,4 +1,4 @@
-"""Arrays as callers have them, through fit and compare."""
+"""Arrays of various forms in fit and compare."""
 
 import re
 
@@ -103,7 +103,7 @@ def test_rows_of_unknown_groups_are_independent_and_counted(arrays, gap):
     groups = [gap if row < 60 else f"g{row // 2}" for row in range(90)]
     with pytest.warns(UserWarning, match="60 of 90 images have no group; each of them counts as independent"):
         head = fit(x, labels, SOLVED, groups=groups)
-    # 60 rows alone and 15 pairs, of which no role can take all that are unknown.
+    # 60 single rows and 15 pairs; no role can take all rows without a group.
     assert sum(head.record.data.groups.values()) == 75
     assert min(head.record.data.rows[role] for role in ("train", "select", "test")) > 5
     assert sum("no group" in warning for warning in head.warnings) == 1
@@ -190,7 +190,7 @@ def test_no_rows_and_rows_that_are_not_finite_are_no_training_data(arrays):
     wrong[3] = np.nan
     with pytest.raises(ValueError, match="vectors must be finite, but 1 of 90 rows are not, the first is row 3"):
         fit(wrong, labels, SOLVED)
-    with pytest.raises(ValueError, match=r"\['1'\] came. Name each column once"):
+    with pytest.raises(ValueError, match=r"duplicate names \['1'\]. Name each column once"):
         fit({1: x, "1": x}, labels, SOLVED)
 
 
@@ -239,7 +239,7 @@ def test_one_class_is_nothing_to_learn(arrays, spec):
 def test_a_temperature_without_an_optimum_is_told_by_fit_and_compare(arrays):
     x, labels = arrays
     spec = SOLVED | {"posthoc.calibration.kind": "temperature"}
-    # Of a refitted head its own temperature is told, and not that of the run before.
+    # A refitted head reports its own temperature, not that of the run before.
     for refit in (True, False):
         head = fit(x, labels, spec, refit=refit)
         (told,) = [warning for warning in head.warnings if "calibration rows are classified correctly" in warning]

@@ -80,9 +80,9 @@ def test_times_must_be_there_and_enough() -> None:
         make_split(replace(timed(days(4)), times=None), TIME)
     with pytest.raises(CacheError, match="but 2 of 4 rows have none"):
         make_split(timed(["", "2024-01-01", "", "2024-01-02"]), TIME)
-    with pytest.raises(CacheError, match="and for training, but none of 3 is left for 'calibrate'"):
+    with pytest.raises(CacheError, match=r"and for training, but none of 3 is left for 'calibrate'"):
         make_split(timed(["1", "2", "3"] * 10), TIME)
-    with pytest.raises(CacheError, match="none of 1 is left for .test."):
+    with pytest.raises(CacheError, match=r"none of 1 is left for .test."):
         make_split(timed(days(30), ["one"] * 30), TIME)
 
 

@@ -57,7 +57,7 @@ def test_a_status_of_somebody_else_is_shown_as_text(tmp_path, name):
         assert ("is damaged" in job.message) != (is_text or (name == "keys" and value == {"0": EVIL}))
         for key in job.keys.values():
             if key == EVIL:
-                with pytest.raises(StoreError, match="a run is called by letters"):
+                with pytest.raises(StoreError, match="A run key must consist of letters"):
                     run_folder(tmp_path, key)
 
 

@@ -157,7 +157,7 @@ class TestCompare:
     def test_an_unknown_baseline_and_a_missing_run_are_refused(self, store):
         with pytest.raises(StoreError, match="The baseline must be one of the rows"):
             compare(store, rows_of(store), "nobody")
-        with pytest.raises(StoreError, match="a run must be in the store"):
+        with pytest.raises(StoreError, match="The run is not in the store"):
             compare(store, {"a": ("0123",)})
 
 

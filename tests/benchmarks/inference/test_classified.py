@@ -1,4 +1,4 @@
-"""A row without a prediction has its reason and no class, whatever predicts."""
+"""A row without a prediction has a reason and no class."""
 
 from dataclasses import replace
 

@@ -10,7 +10,7 @@ from frostbench.training.metrics.calibration import calibration_metrics
 
 
 def overconfident(rows=300, classes=4, seed=0, scale=3.0):
-    """Logits that are `scale` times what would be calibrated; three rows to a group."""
+    """Logits that are `scale` times calibrated ones; three rows per group."""
     generator = torch.Generator().manual_seed(seed)
     true = 1.5 * torch.randn(rows, classes, generator=generator)
     labels = torch.multinomial(true.softmax(1), 1, generator=generator).squeeze(1)
@@ -52,7 +52,7 @@ def test_without_rows_apart_no_row_meets_a_temperature_fitted_to_its_group():
     assert found.temperature == fit_temperature(rows.logits, rows.labels)
     scales = (rows.logits.double()[:, 0] - rows.logits.double()[:, 1]) / (found.log_p[:, 0] - found.log_p[:, 1])
     assert len(torch.unique(scales.round(decimals=6))) == 5
-    # Other labels of one group move the temperatures of all folds but its own; folds are dealt by each group's first.
+    # Changing the labels of one group changes the temperatures of all folds but its own.
     turned = rows.labels.clone()
     turned[1:3] = (turned[1:3] + 1) % 4
     moved = scaled(Rows(rows.logits, turned, rows.groups), None)
@@ -104,7 +104,7 @@ def test_where_there_is_nothing_to_fit_to_there_is_no_side_after(case):
 
 
 def test_a_fold_that_holds_all_known_rows_is_not_judged_by_its_own_temperature():
-    """All rows but those of one group are of a class that was never trained."""
+    """All rows but those of one group have a class without training rows."""
     logits = torch.tensor([[2.0, 0, -torch.inf]] * 3 + [[1.0, 0, -torch.inf]] * 9)
     rows = Rows(logits, torch.tensor([0, 0, 1] + [2] * 9), torch.arange(12) // 3)
     assert scaled(rows, None) is None

@@ -1,4 +1,4 @@
-"""Three images a class, from vectors to a comparison and an exported head."""
+"""Cross-validation with three images per class, from vectors to a comparison and an exported head."""
 
 import json
 
@@ -71,7 +71,7 @@ def test_three_images_a_class_from_run_to_comparison(cache):
         assert record.evaluations["select"].metrics["nll"] == pytest.approx(-outcomes["log_p"].mean())
         head = load(event.folder / "head").head
         assert len(head.calibration.labels) == 24
-        # Of the rows it was fitted to, the head says more than the held-out predictions which are judged.
+        # The head does better on the rows it was fitted to than the held-out predictions that are evaluated.
         own = head.log_probabilities({name: torch.from_numpy(np.array(each)) for name, each in table.columns.items()})
         fitted = all_metrics(own, torch.from_numpy(np.array(table.labels)), head.priors.counts)
         assert fitted["nll"] < record.evaluations["select"].metrics["nll"]

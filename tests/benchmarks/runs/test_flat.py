@@ -1,4 +1,4 @@
-"""The flat file of a store is brought up to date, and is what it would be if it were written anew."""
+"""The incrementally updated flat file of a store equals a newly written one."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from frostbench.benchmarks.speed.fake_runs import write_fake_runs
 
 @pytest.fixture
 def store(tmp_path):
-    """A store with eight runs, which differ in what they have."""
+    """A store with eight runs of different forms."""
     a, _ = write_fake_runs(tmp_path, rows=60, classes=4)
     for number in range(6):
         more(tmp_path, a, f"more-{number}")
@@ -25,7 +25,7 @@ def store(tmp_path):
 
 
 def more(store, like, key, **changes):
-    """Another run, like one that is there."""
+    """Add a copy of an existing run."""
     folder = run_folder(store, key)
     shutil.copytree(run_folder(store, like), folder)
     return write(store, replace(read_record(store, like), key=key, **changes))
@@ -38,7 +38,7 @@ def write(store, record):
 
 @pytest.fixture
 def read(monkeypatch):
-    """Keys of the records that were read."""
+    """Keys of the records read."""
     keys = []
 
     def seen(store, key):
@@ -55,14 +55,14 @@ def flat(store):
 
 
 def anew(store):
-    """What the file is without the rows of before."""
+    """Content of the file when written from scratch."""
     (store / "records.parquet").unlink()
     return flat(store)
 
 
 def same(found, wanted):
     assert set(found) == set(wanted)
-    # A value that is not there is None in a column without a type and NaN in one of numbers.
+    # A missing value is None in an untyped column and NaN in a numeric one.
     one, other = (f[sorted(f)].astype(object).where(f[sorted(f)].notna(), None) for f in (found, wanted))
     pd.testing.assert_frame_equal(one, other)
 

@@ -1,4 +1,4 @@
-"""Calibration and decisions in a bench: what is reported, compared and exported."""
+"""Calibration and decisions in a bench: reports, comparisons and exports."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_selection_rows_that_fit_are_judged_by_cross_fitting_and_the_head_has_al
 
 
 def test_test_rows_move_nothing_that_is_fitted(ran, write_cache, tmp_path):
-    """The same bench on a table whose test rows bear other labels: calibration and decisions are the same."""
+    """With other labels on the test rows, calibration and decisions stay the same."""
     table, split, done, _ = ran
     chosen = np.flatnonzero(split.roles == "test")
     relabelled = table.labels.copy()
@@ -113,7 +113,7 @@ def test_test_rows_move_nothing_that_is_fitted(ran, write_cache, tmp_path):
     other = table_to_data(replace(table, labels=relabelled), split)
     (end,) = [event for event in fit([spec], other) if isinstance(event, Finished)]
     head = load(done["by_calibrate"].folder / "head").head
-    # Alone and in the stack of the bench a head is the same up to rounding.
+    # A head trained alone equals the one from the bench's stack up to rounding.
     assert torch.allclose(end.head.layers.bias, head.layers.bias, atol=1e-5)
     pairs = [(end.head.layers.numbers[name], value) for name, value in head.layers.numbers.items()]
     assert all(torch.allclose(found, value, rtol=1e-4, atol=1e-5) for found, value in pairs)

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from frostbench.benchmarks.runs.all_runs import count_runs, read_records, write_records
-from frostbench.benchmarks.runs.evaluate import environment
 from frostbench.benchmarks.runs.record import OUTCOMES
+from frostbench.benchmarks.runs.run_facts import environment
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import (
     SEAL,
@@ -43,7 +43,7 @@ def trained(tmp_path_factory, write_cache):
 
 @pytest.fixture
 def store(trained, tmp_path):
-    """A copy of that store, which may be changed."""
+    """A copy of that store, to be changed."""
     return shutil.copytree(trained, tmp_path / "s")
 
 
@@ -137,7 +137,7 @@ def test_a_run_saved_twice_keeps_the_first(store):
     [
         (
             lambda text: text[: len(text) // 2],
-            r"must be a record of format 1, however: : Invalid JSON.*written by an unknown version",
+            r"must be a record of format 1, but is not: : Invalid JSON.*written by an unknown version",
         ),
         (lambda text: text.replace('"engine"', '"motor"'), "engine: Field required; motor: Unexpected"),
         (
@@ -168,19 +168,19 @@ def test_a_broken_record_is_an_error_that_names_the_file(store, spoil, words):
 
 @pytest.mark.parametrize("old", ['"seconds": ', '"macro_f1_fg": ', '"epoch": ', '"temperature": '])
 def test_a_record_with_another_number_is_refused(store, old):
-    """The digest is of all that stands in it, so no figure of an edited or half-restored file is ever shown."""
+    """The digest covers the whole record, so an edited or half-restored file is never shown."""
     key = base_key(store)
     path = run_folder(store, key) / "record.json"
     path.write_text(re.sub(old + "[0-9.e-]+", old + "3", path.read_text(), count=1))
-    with pytest.raises(StoreError, match=r"as the run wrote it, however: .* was changed"):
+    with pytest.raises(StoreError, match=r"was changed after the run wrote it"):
         read_record(store, key)
 
 
 def test_a_record_with_a_number_that_is_none_is_refused(store):
-    """Python's JSON reads NaN, which the digest is not taken of."""
+    """Python's JSON reads NaN, which the digest does not accept."""
     path = run_folder(store, base_key(store)) / "record.json"
     path.write_text(re.sub('"seconds": [0-9.e-]+', '"seconds": NaN', path.read_text(), count=1))
-    with pytest.raises(StoreError, match=r"as the run wrote it, however: .* was changed|seconds: Input should"):
+    with pytest.raises(StoreError, match=r"was changed after the run wrote it|seconds: Input should"):
         read_record(store, base_key(store))
 
 
@@ -201,7 +201,7 @@ def test_a_record_from_before_there_were_digests_is_read(store):
 
 
 def test_outcomes_of_another_run_are_refused(store):
-    """They are a sound file of the right form, and yet not this run's."""
+    """The file is valid, but belongs to another run."""
     key = base_key(store)
     path = run_folder(store, key) / "outcomes.parquet"
     rows = pd.read_parquet(path)
@@ -211,15 +211,15 @@ def test_outcomes_of_another_run_are_refused(store):
 
 
 def test_missing_things_are_told_with_what_to_do(store):
-    with pytest.raises(StoreError, match="a run must be in the store"):
+    with pytest.raises(StoreError, match="The run is not in the store"):
         read_record(store, "0123456789abcdef")
     require_runs(store, {"a": (base_key(store),)}, "c")
-    with pytest.raises(StoreError, match=r"lacks 1 of 2 of row 'a' on cache c as .*Run the bench first"):
+    with pytest.raises(StoreError, match=r"lacks 1 of 2 of row 'a' on cache c\. Run the bench first"):
         require_runs(store, {"a": (base_key(store), "0123456789abcdef")}, "c")
-    with pytest.raises(StoreError, match="has none of role 'train'"):
+    with pytest.raises(StoreError, match="has none with role 'train'"):
         read_outcomes(store, base_key(store), "train")
     (run_folder(store, base_key(store)) / "outcomes.parquet").write_bytes(b"PAR1")
-    with pytest.raises(StoreError, match="outcomes must be readable"):
+    with pytest.raises(StoreError, match="Cannot read the outcomes of a run"):
         read_outcomes(store, base_key(store), "select")
 
 

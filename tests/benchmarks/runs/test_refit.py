@@ -1,4 +1,4 @@
-"""A refit is the engine on joined rows with everything given, and nothing else."""
+"""A refit equals training on the joined rows with all choices fixed."""
 
 import math
 from dataclasses import replace
@@ -51,7 +51,7 @@ def bench_of(cache, **fields):
 
 @pytest.fixture(scope="module")
 def ran(write_cache, tmp_path_factory):
-    """Table, split and the finished runs by row."""
+    """Table, split and finished runs by row."""
     cache = write_cache(tmp_path_factory.mktemp("refit") / "cache")
     bench = bench_of(cache, toggles=ROWS)
     done = {event.row: event.record for event in run_bench(bench) if isinstance(event, RunDone)}
@@ -60,7 +60,7 @@ def ran(write_cache, tmp_path_factory):
 
 
 def by_hand(table, split, record):
-    """The run with what was chosen put into its settings by hand, trained by the engine on both roles."""
+    """The run with its choices put into its settings by hand, trained on both roles."""
     run, chosen, n_train = RunSpec.model_validate(record.full_spec), record.chosen, int((split.roles == "train").sum())
     train = run.train
     if chosen.epochs:
@@ -109,7 +109,7 @@ def test_what_was_chosen_is_what_the_runs_had(ran):
     _, _, done = ran
     for row, epochs in (("stepped", 1), ("crt", 2), ("lws", 2), ("tau_norm", 1), ("logreg", 0), ("ncm", 0)):
         assert len(done[row].chosen.epochs) == epochs, row
-    # The selection rows are fewer than 50 a class.
+    # There are fewer than 50 validation rows per class.
     curve = done["stepped"].curve["nll"]
     assert curve[done["stepped"].chosen.epochs[0] - 1] == pytest.approx(min(curve), abs=1e-6)
     assert done["tau_norm"].chosen.power is not None
@@ -120,7 +120,7 @@ def test_epochs_stay_those_of_the_training_rows(ran):
     _, _, done = ran
     run = RunSpec.model_validate(done["stepped"].full_spec)
     found = repeated(run, Choices((3,)), 142)
-    # 40 steps of 5 batches are 8 epochs; 186 rows alone would have made it 7.
+    # 40 steps of 5 batches are 8 epochs; with 186 rows it would be 7.
     assert (found.epochs_for(142), found.epochs_for(186), run.epochs_for(186)) == (8, 8, 7)
     assert found.train.early_stop.epoch == 3
 
@@ -157,15 +157,15 @@ def test_facts_claim_no_figures_of_the_refitted_head(ran):
     assert head.facts["metrics_before"] == {r: e.metrics for r, e in record.evaluations.items()}
     refit = head.facts["refit"]
     assert (refit["of"], refit["rows"], refit["rows_by_role"]) == (record.key, 186, {"train": 142, "select": 44})
-    assert "Refitted to 186 rows: 142 for training and 44 for selection." in refit["note"]
+    assert "Refitted to 186 rows: 142 training rows and 44 validation rows." in refit["note"]
     assert f"metrics_before are those of run {record.key}" in refit["note"]
-    assert "of which no metrics were computed" in refit["note"]
+    assert "The refitted head was not evaluated" in refit["note"]
     assert sum(head.facts["data"]["train_counts"]) == 186
     assert head.recipes["toy"]["hash"] == table.recipes["toy"].hash
 
 
 def test_test_rows_are_never_touched(ran):
-    """Rows of the test that hold NaN would fail any training that read them."""
+    """NaN in test rows would break any training that read them."""
     table, split, done = ran
     vectors = table.columns["toy"].copy()
     vectors[split.roles == "test"] = np.nan
@@ -188,14 +188,14 @@ def test_vectors_may_stay_on_disk(ran):
 def test_what_cannot_be_refitted_is_refused(ran, monkeypatch):
     table, split, done = ran
     record = done["stepped"]
-    with pytest.raises(ValueError, match=r"is cross-validated, and its heads were fitted to all of these rows already"):
+    with pytest.raises(ValueError, match=r"cross-validated split the head is already fitted to all rows"):
         refitted([record], table, replace(split, folds=np.zeros((1, len(table.ids)), dtype=np.int64)))
     none = np.where(split.roles == "select", "train", split.roles)
-    with pytest.raises(ValueError, match="this split has no selection rows"):
+    with pytest.raises(ValueError, match="this split has no validation rows"):
         refitted([record], table, replace(split, roles=none))
-    with pytest.raises(ValueError, match=rf"those of run {record.key} are others"):
+    with pytest.raises(ValueError, match=rf"run {record.key} was trained on others"):
         refitted([record], table, replace(split, hash="other"))
-    with pytest.raises(ValueError, match=r"a refit trains on the selection rows and posthoc\.rows is select"):
+    with pytest.raises(ValueError, match=r"a refit trains on the validation rows and .* \(posthoc\.rows\) is select"):
         refitted([done["by_select"]], table, split)
     with pytest.raises(ValueError, match=rf"run {record.key} diverged at epoch {record.epoch}"):
         refitted([replace(record, reason="diverged")], table, split)
@@ -216,7 +216,7 @@ def test_a_refit_that_diverges_gives_no_head(ran):
     tree = done["stepped"].full_spec
     # Each of its 40 steps multiplies the weights by about -1000.
     wild = tree | {"train": tree["train"] | {"optim": {"kind": "sgd", "lr": 100.0, "weight_decay": 10.0}}}
-    with pytest.raises(ValueError, match="a refit trains to the epoch that was chosen, however, seed 0"):
+    with pytest.raises(ValueError, match="The refit of seed 0 failed: "):
         refitted([replace(done["stepped"], full_spec=wild)], table, split)
 
 
@@ -228,8 +228,8 @@ def test_in_python_a_fit_may_end_with_a_refit(cache):
     assert str(plain).startswith("head on validation rows (select), all_epochs\n")
     assert "before the refit" in str(again).splitlines()[0]
     folds = {"folds": 3, "test": 0}
-    with pytest.raises(ValueError, match="is cross-validated"):
+    with pytest.raises(ValueError, match="cross-validated split"):
         fit_in_python(cache, None, BASE, preset="plain", split=folds, refit=True)
     told = fit_in_python(cache, None, BASE, preset="plain", split=folds)
     assert not told.is_refitted
-    assert any(warning.startswith("not refitted: ") and "is cross-validated" in warning for warning in told.warnings)
+    assert any(warning.startswith("not refitted: ") and "cross-validated split" in warning for warning in told.warnings)

@@ -1,4 +1,4 @@
-"""What runs say of themselves: one field of their record, told once in each place."""
+"""Notes of runs: stored in one field of their record, and shown once in each place."""
 
 import json
 from dataclasses import replace
@@ -55,7 +55,7 @@ def test_they_are_printed_once_with_the_seeds_that_say_so(run):
     record = replace(run.head.record, notes=("a gap of 0.31", "lies at the bound"))
     others = [replace(record, full_spec=record.full_spec | {"seed": n}, notes=(f"a gap of 0.3{n}",)) for n in (1, 2)]
     done = [RunDone("cache", "row", each, run.store) for each in (record, *others)]
-    seeds = ["seed 0, 1: a gap of 0.31 (seed 2: likewise)", "seed 0: lies at the bound"]
+    seeds = ["seed 0, 1: a gap of 0.31 (seed 2: similar)", "seed 0: lies at the bound"]
     assert notes_by_seed([each.record for each in done]) == seeds
     assert line_of_setting(done).endswith("; ".join(["", *seeds]))
     assert told(done[0]).splitlines()[1:] == ["    note: a gap of 0.31", "    note: lies at the bound"]

@@ -1,4 +1,4 @@
-"""What a bench trains, tells and keeps."""
+"""Runs that a bench trains, events that it yields, and records that it stores."""
 
 from dataclasses import replace
 
@@ -126,5 +126,5 @@ def test_the_facts_of_a_run_name_the_classes_that_the_split_treats_apart(cache, 
 
 
 def test_a_bench_without_caches_is_refused():
-    with pytest.raises(SettingsError, match="a bench needs caches"):
+    with pytest.raises(SettingsError, match="A bench needs at least one cache"):
         list(run_bench(BenchSpec()))

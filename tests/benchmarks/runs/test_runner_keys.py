@@ -1,4 +1,4 @@
-"""What gives a run a new key, and what does not."""
+"""Changes that give a run a new key, and changes that do not."""
 
 import os
 
@@ -65,7 +65,7 @@ def test_a_place_that_is_taken_is_found_before_anything_is_trained(cache, tmp_pa
     folder = run_folder(tmp_path / "store", key)
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(StoreError, match=r"holds none\. Move it elsewhere"):
+    with pytest.raises(StoreError, match=r"holds other files and no record\. Move it elsewhere"):
         list(run_bench(bench))
     assert fits == []
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]

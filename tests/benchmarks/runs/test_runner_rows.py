@@ -1,4 +1,4 @@
-"""Which rows of a table training sees, and which figures the kept head gives."""
+"""Rows that training uses, and metrics of the stored head."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ from frostbench.training.metrics.classification import all_metrics
 
 
 def test_class_weights_may_count_the_groups_of_the_table(cache):
-    """Two images to a group: half of each count, or a little more where the split parted none."""
+    """With two images per group: half of each class, or slightly more."""
     part = table_to_data(read_table(cache), load_or_make_split(cache, read_table(cache), SplitSpec())).train
     weights = {"train.loss.class_weight.kind": "effective", "train.loss.class_weight.beta": 0.9}
     bench = bench_of(cache, seeds=(0,), base=SHORT | weights, toggles={"groups": {"train.loss.count": "groups"}})

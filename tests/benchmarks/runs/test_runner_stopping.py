@@ -1,4 +1,4 @@
-"""Benches that fail, are stopped or are cut off."""
+"""Benches that fail, are stopped or are killed."""
 
 import pandas as pd
 import pytest

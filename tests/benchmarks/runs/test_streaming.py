@@ -1,4 +1,4 @@
-"""A bench over a cache whose vectors stay on disk gives what it gives with them in memory."""
+"""A bench gives the same results with vectors on disk as in memory."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_streamed_bench_has_the_heads_and_outcomes_of_one_in_memory(cache: Pat
     here = list(run_bench(bench_of(cache, "here", **changes), stream="never"))
     there = list(run_bench(bench_of(cache, "there", **changes), stream="always"))
     assert of_kind(here, CacheOpened)[0].warnings == ()
-    assert of_kind(there, CacheOpened)[0].warnings == ("vectors stay on disk: stream=always was asked for",)
+    assert of_kind(there, CacheOpened)[0].warnings == ("Vectors stay on disk: stream=always was requested.",)
     pairs = list(zip(of_kind(here, RunDone), of_kind(there, RunDone), strict=True))
     assert len(pairs) == 2
     for own, other in pairs:
@@ -71,7 +71,7 @@ def test_evaluation_in_parts_is_that_of_all_rows(cache: Path, monkeypatch) -> No
 
 @pytest.fixture
 def with_free(monkeypatch) -> Callable[[int], None]:
-    """Sets how many bytes seem to be free."""
+    """Set the number of available bytes."""
 
     def free(count: int) -> None:
         monkeypatch.setattr("frostbench.benchmarks.runs.streaming.free_on", lambda device: count)
@@ -99,7 +99,7 @@ def test_vectors_stay_on_disk_where_they_do_not_fit(cache: Path, with_free) -> N
     with_free(int(need / 0.8) - 1)
     found = opened_to_train(str(cache), bench, rows)
     assert found.table.columns == {}
-    assert found.on_disk.startswith("in memory its vectors would take 0.00 GiB with the copies for training, and of")
+    assert found.on_disk.startswith("in memory they would take 0.00 GiB with the copies for training, more than")
     assert opened_to_train(str(cache), bench, rows, stream="never").on_disk == ""
 
 
@@ -115,7 +115,7 @@ def test_a_run_that_cannot_stream_is_told_how_much_memory_it_would_take(cache: P
         ValueError, match=r"row 'plain': .* train.sampler.buffer_rows=null needs all 1\d\d rows"
     ) as told:
         list(run_bench(bench))
-    assert "They stay on disk, for in memory its vectors would take 0.00 GiB" in str(told.value)
+    assert "Vectors stay on disk: in memory they would take 0.00 GiB" in str(told.value)
     bench = bench_of(cache, base={"head.classifier.kind": "logreg"})
     with pytest.raises(ValueError, match=r"head\.classifier\.kind=logreg needs all"):
         list(run_bench(bench))

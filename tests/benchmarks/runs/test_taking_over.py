@@ -1,4 +1,4 @@
-"""A run of one store in another."""
+"""Copying runs from one store to another."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from frostbench.benchmarks.speed.fake_runs import write_fake_runs
 
 @pytest.fixture
 def run(tmp_path):
-    """A store, and the key of a run in it."""
+    """A store and the key of a run in it."""
     key, _ = write_fake_runs(tmp_path / "from", rows=60, classes=4)
     folder = tmp_path / "from" / "runs" / key
     (folder / "head").mkdir(exist_ok=True)

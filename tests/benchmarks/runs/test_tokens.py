@@ -1,4 +1,4 @@
-"""Patch tokens of a cache, pooled by a head that learns how."""
+"""Patch tokens of a cache, pooled by a trained head."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ POOLED = {"columns": ["rows"], "head.body.kind": "attention_pool", "head.body.he
 
 @dataclass
 class Rows(Halves):
-    """Halves, and beside them the mean colour of each row of pixels as a token."""
+    """Halves, plus the mean colour of each row of pixels as a token."""
 
     @property
     def recipes(self):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from seeing import Halves, write_images
 
-from frostbench.benchmarks.inference.test_time_views import looks, vectors_of
+from frostbench.benchmarks.inference.test_time_views import prepare_views, vectors_of
 from frostbench.benchmarks.runs.evaluate import table_to_data
 from frostbench.benchmarks.runs.events import RowStarted
 from frostbench.benchmarks.runs.keys import key_of
@@ -184,7 +184,7 @@ def test_logits_are_averaged_over_the_image_and_its_views(place, bench):
     alone = head.without_views()
     wanted = torch.stack([alone.logits({"cls": x}) for x in vectors.values()]).mean(0)
     torch.testing.assert_close(head.logits(vectors), wanted)
-    # The record's probabilities are those of the averages, calibrated by averages.
+    # The record's probabilities are averaged over views, and so are those for calibration.
     outcomes = pd.read_parquet(
         run_folder(Path(bench.store), chosen_rows(bench)[0].rows["averaged"][0]) / "outcomes.parquet"
     )
@@ -221,8 +221,8 @@ def test_a_refit_trains_on_the_same_views(place, bench):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"view_sets": ["mirror"]}, "trained on have the role train, however: 'mirror' has eval"),
-        ({"tta": ["flip"]}, "averaged over have the role eval, however: 'flip' has train"),
+        ({"view_sets": ["mirror"]}, "needs a set with role train, but 'mirror' has role eval"),
+        ({"tta": ["flip"]}, "needs a set with role eval, but 'flip' has role train"),
         ({"view_sets": ["cut"], "train.mixup.alpha": 0.2}, "mixes rows once more"),
         ({"view_sets": ["cut"], "head.classifier.kind": "logreg"}, "kind=logreg takes one label for each row"),
         ({"view_sets": ["cut"], "train.views": "averaged"}, "has one label for each image"),
@@ -253,7 +253,7 @@ def test_images_are_predicted_with_their_views(place, bench):
     table, split = opened(place)
     row = int(np.flatnonzero(split.roles == "test")[0])
     pixels = decode_file(place / "images" / str(table.ids[row]))
-    seen = looks(backbone_group(Halves()), head.views, "any name", pixels)
+    seen = prepare_views(backbone_group(Halves()), head.views, "any name", pixels)
     found = vectors_of(backbone_group(Halves()), head.views, [seen])
     assert set(found) == set(head.reads)
     kept = with_averaged(table, split, [RunSpec.model_validate({"tta": ["mirror", "corners"]})])
@@ -281,19 +281,19 @@ def test_what_reads_one_label_refuses_shared_ones(place, changes, told):
 def test_a_refit_of_views_that_come_together_is_refused(place, bench):
     (part,) = chosen_rows(bench)
     record = read_record(Path(bench.store), part.rows["together"][0])
-    with pytest.raises(ValueError, match="selection rows have no views to train on"):
+    with pytest.raises(ValueError, match=r"validation rows, which have no views, but .* \(train\.views\) is together"):
         refitted_on(bench, bench.caches[0], [record])
 
 
 def test_a_refit_of_views_that_were_made_again_is_refused(place, bench):
     (part,) = chosen_rows(bench)
     record = read_record(Path(bench.store), part.rows["mixed"][0])
-    with pytest.raises(ValueError, match="were made again since run"):
+    with pytest.raises(ValueError, match="were made again after run"):
         refitted_on(bench, bench.caches[0], [replace(record, key="0" * 16)])
 
 
 def test_a_refit_keeps_to_the_schedule_of_the_run(place, bench, monkeypatch):
-    """With a least number of steps, the views' rows decide how many epochs there are."""
+    """With min_steps, the number of epochs depends on the number of views."""
     from frostbench.benchmarks.runs import refit
 
     changes = {"train.schedule.epochs": 9, "train.schedule.min_steps": 40, "view_sets": ["flip", "cut"]}
@@ -320,7 +320,7 @@ def test_members_that_see_other_views_by_a_name_make_no_ensemble(bench):
 
 
 def test_a_checkpoint_belongs_to_the_views(place, monkeypatch):
-    """Two sets under one name leave checkpoints in two folders."""
+    """Two view sets with the same name use different checkpoint folders."""
     from frostbench.benchmarks.runs import runner
 
     folders = []

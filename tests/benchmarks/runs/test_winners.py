@@ -1,4 +1,4 @@
-"""Two rounds of a tuned bench: a row of the last one is what won in the first, with all seeds."""
+"""Two rounds of a tuned bench: rows of the second are the winners of the first, with all seeds."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_the_last_round_holds_the_winners_with_all_seeds(bench):
     for name, specs in rows.items():
         assert [spec.seed for spec in specs] == [3, 4, 5]
         assert specs[0] == first.tuned[name].winner.spec
-    # The base row's decay is stated again, so that it cannot leak into rows that did not choose it.
+    # The base row's decay is repeated, so that it does not apply to rows that did not choose it.
     decay = rows["plain"][0].train.optim.weight_decay
     assert decay == first.tuned["plain"].winner.changes["train.optim.weight_decay"]
     untouched = expand(bench)[2].specs[0].train.optim.weight_decay

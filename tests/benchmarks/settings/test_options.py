@@ -1,4 +1,4 @@
-"""Conformance over every option of every spec."""
+"""Checks of every option of every spec."""
 
 import importlib
 import pkgutil
@@ -17,7 +17,7 @@ from frostbench.training.run import RunSpec
 ROOTS = {"run": RunSpec, "bench": BenchSpec}
 OPTIONS = [(root, option) for root, spec in ROOTS.items() for option in options(spec)]
 LOWER = ("kNN", "τ")
-"""What a title may begin with that has no capital."""
+"""Beginnings of titles that need no capital letter."""
 FORBIDDEN_CHOICES = {"on", "off", "yes", "no", "true", "false"}
 
 
@@ -71,7 +71,7 @@ def test_every_spec_has_defaults_that_validate_a_docstring_a_tier_and_a_version(
 
 @pytest.mark.parametrize("package", [heads, training])
 def test_no_spec_is_missing_from_the_catalogue(package):
-    """A Spec is an option, or what several options share."""
+    """A Spec is an option, or a base class of several options."""
     listed = reachable(RunSpec)
     assert specs_in(package) - {base for spec in listed for base in spec.__mro__} == set()
 

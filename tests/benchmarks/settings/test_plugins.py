@@ -43,7 +43,7 @@ class Root(Spec):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """The files of the page, in the current directory."""
+    """The files of the documentation page, in the current directory."""
     monkeypatch.chdir(tmp_path)
     for _, name, text in BLOCKS:
         Path(name).write_text(text, encoding="utf-8")
@@ -85,18 +85,22 @@ def test_what_names_no_plugin_stays():
 @pytest.mark.parametrize(
     ("changes", "plugins", "told"),
     [
-        ({"loss.point.kind": "my_loss", "loss.point.epsilon": 11}, ["my_loss.py"], "loss.point: epsilon: Input should"),
+        (
+            {"loss.point.kind": "my_loss", "loss.point.epsilon": 11},
+            ["my_loss.py"],
+            "Point (loss.point): epsilon: Input should",
+        ),
         (
             {"loss.point.kind": "my_loss", "loss.point.gamma": 1},
             ["my_loss.py"],
-            "loss.point: gamma: there is no such option here",
+            "Point (loss.point): gamma: there is no such option here",
         ),
         ({"loss.point.kind": "my_head"}, ["my_head.py"], "must have the method __call__ or part here, but MyHead"),
         ({"loss.point.kind": "my_loss"}, [], "Point (loss.point): Input tag 'my_loss'"),
         ({}, ["gone.py"], "A plugin must be a .py file, got 'gone.py'"),
         ({}, ["empty.py"], "empty.py has none. Write `kind: Literal"),
-        ({}, ["taken.py"], "'plain' of taken.py is one of the library already. Rename it"),
-        ({}, ["my_loss.py", "again.py"], "'my_loss' of again.py is one of my_loss.py already"),
+        ({}, ["taken.py"], "'plain' of taken.py is already defined by the library. Rename it"),
+        ({}, ["my_loss.py", "again.py"], "'my_loss' of again.py is already defined by my_loss.py"),
         ({"loss.point": {"kind": "external", "file": "gone.py", "name": "X"}}, [], "got 'gone.py', which is missing"),
     ],
 )
@@ -113,7 +117,7 @@ def test_a_browser_may_name_no_other_file(files):
     assert files_of(spec) == ("my_loss.py",)
     check_allowed(spec, [Path("my_loss.py").resolve()])
     check_allowed(Root(), [])
-    with pytest.raises(SettingsError, match=r"takes those of \['my_head.py'\], however: \['my_loss.py'\] came"):
+    with pytest.raises(SettingsError, match=r"accepts only \['my_head.py'\], got \['my_loss.py'\]"):
         check_allowed(spec, ["my_head.py"])
 
 
@@ -196,7 +200,7 @@ def test_a_bundle_of_an_own_head_needs_its_file_and_one_of_an_own_loss_does_not(
 
 @pytest.fixture
 def forget(monkeypatch):
-    """Forgets the files that were run, as another process would, until the test ends."""
+    """Forget the plugin files executed so far, as in a new process."""
 
     def forgotten():
         for name in [name for name in sys.modules if name.startswith("frostbench_plugin_")]:

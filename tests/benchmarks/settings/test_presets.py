@@ -1,4 +1,4 @@
-"""The presets: which there are, that each trains, and that plain leaves every option at its neutral value."""
+"""The presets: each trains, and plain leaves every option at its neutral value."""
 
 import re
 
@@ -52,12 +52,12 @@ NEUTRAL = {
     "posthoc.adjustment.rule": "fixed",
     "posthoc.adjustment.tau": 0,
     "posthoc.deploy_prior": {},
-    # Auto takes away nothing: a temperature moves no prediction.
+    # Auto is neutral: a temperature changes no prediction.
     "posthoc.calibration.kind": "auto",
     "posthoc.thresholds.kind": "none",
     "posthoc.shift.kind": "none",
 }
-"""Each option that switches a method, and its value without it."""
+"""Options that switch a method on, and their value without the method."""
 READ_WITH_A_METHOD = (
     "train.loss.smoothing.spread",
     "train.loss.logit_adjustment.prior",
@@ -67,7 +67,7 @@ READ_WITH_A_METHOD = (
     *(f"train.loss.{term}." for term in ("fedlas", "vace", "hardmine", "supcon", "bcl", "center", "lade", "mmce")),
     "train.mixup.",
 )
-"""Options that nothing reads while their method is at its neutral value."""
+"""Options without effect while their method is at its neutral value."""
 NO_METHOD = ("columns", "background", "order_seed", "seed", "train.optim", "train.schedule", "train.early_stop")
 """Options that every run has."""
 LESS = {"train": {"schedule": {"epochs": 1, "min_steps": 300, "batch_size": 16}}}
@@ -80,7 +80,7 @@ def value_of(spec, path):
 
 
 def is_active(spec, path):
-    """Whether the option exists under the kinds that the spec has."""
+    """Return whether the option exists for the kinds of the spec."""
     tags = [(path[: found.start()], found[1]) for found in re.finditer("<([^>]*)>", path)]
     return all(value_of(spec, before).kind == kind for before, kind in tags)
 

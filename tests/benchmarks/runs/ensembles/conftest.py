@@ -1,4 +1,4 @@
-"""The bench of ensembles after its run."""
+"""A finished bench with ensembles."""
 
 import pytest
 from averaged_benches import bench_of
@@ -8,6 +8,6 @@ from frostbench.benchmarks.runs.runner import run_bench
 
 @pytest.fixture(scope="session")
 def ran(write_cache, tmp_path_factory):
-    """The bench after its run, with its events."""
+    """A finished bench with its events."""
     bench = bench_of(write_cache(tmp_path_factory.mktemp("ensembles") / "cache"))
     return bench, list(run_bench(bench))

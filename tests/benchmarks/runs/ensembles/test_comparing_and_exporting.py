@@ -67,11 +67,11 @@ def test_an_ensemble_is_exported_for_the_best_seed_or_for_all(ran, tmp_path):
     both = [by_hand(bench, ["plain"], seed, "select")[0] for seed in (0, 1)]
     heads = load(tmp_path / "all").head
     assert torch.allclose(heads.log_probabilities(x).exp(), sum(both) / 2, atol=1e-9)
-    assert "was not judged" in heads.facts["note"]
+    assert "was not evaluated" in heads.facts["note"]
     assert "metrics" not in heads.facts
     export_row(bench, "both", tmp_path / "four", seeds="all", refit=False)
     assert len(load(tmp_path / "four").head.members) == 4
-    with pytest.raises(ValueError, match="the bench has seed 0 alone"):
+    with pytest.raises(ValueError, match="the bench has only seed 0"):
         export_row(bench.model_copy(update={"seeds": (0,)}), "plain", tmp_path / "no", seeds="all")
 
 
@@ -83,9 +83,9 @@ def test_an_ensemble_is_refitted_member_by_member(ran, tmp_path):
     assert [int(member.counts.sum()) for member in head.members] == [186, 186]
     assert {member.facts["refit"]["of"] for member in head.members} == set(head.facts["runs"])
     assert "metrics" not in head.facts
-    assert "none were computed of these" in head.facts["note"]
+    assert "the refitted ensemble was not evaluated" in head.facts["note"]
     assert sum(head.facts["data"]["train_counts"]) == 186
     export_row(bench, "plain", tmp_path / "all", seeds="all", refit=True)
     facts = load(tmp_path / "all").head.facts
-    assert facts["note"].endswith("figures of its run, before its refit to training and selection rows.")
+    assert facts["note"].endswith("metrics of its run, before its refit to training and validation rows.")
     assert sum(facts["data"]["train_counts"]) == 186

@@ -1,4 +1,4 @@
-"""Ensembles as rows of a bench: judged from the heads of the store, and kept."""
+"""Metrics of ensembles, computed from the stored heads of their members."""
 
 import math
 from dataclasses import replace

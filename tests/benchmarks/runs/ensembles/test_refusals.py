@@ -1,4 +1,4 @@
-"""Ensembles that fail, stop or are not possible."""
+"""Ensembles that fail, are stopped or are invalid."""
 
 import pytest
 from averaged_benches import ENSEMBLES, bench_of, kinds
@@ -25,7 +25,7 @@ def test_an_ensemble_whose_member_failed_is_skipped_and_tried_again(cache, monke
     monkeypatch.setattr(runner, "fit", failing)
     *events, end = run_bench(bench)
     told = {event.row: event.message for event in kinds(events, RunFailed)}
-    assert told["all"].startswith("an ensemble averages finished runs, however: those of ['ncm'] are not in the store")
+    assert told["all"].startswith("The members of an ensemble must be finished runs, but those of ['ncm'] are")
     assert set(told) == {"ncm", "all"}
     assert {event.row for event in end.failed} == {"ncm", "all"}
     monkeypatch.undo()
@@ -44,7 +44,7 @@ def test_members_of_other_background_classes_are_no_ensemble(cache):
     toggles = {"other": {"background": ["fir"], "train.optim.lr": 0.01}}
     bench = bench_of(cache, toggles=toggles, ensembles={"both": ("plain", "other")}, seeds=(0,))
     (failed,) = kinds(run_bench(bench), RunFailed)
-    assert "different runs with the same background classes, however: the rows ['plain', 'other']" in failed.message
+    assert "different runs with the same background classes, but the rows ['plain', 'other']" in failed.message
 
 
 def test_rows_whose_winners_are_one_run_are_no_ensemble(cache):
@@ -53,7 +53,7 @@ def test_rows_whose_winners_are_one_run_are_no_ensemble(cache):
     bench = bench_of(cache, tune=tune, toggles=toggles, ensembles={"both": ("plain", "other")}, seeds=(0,))
     (failed,) = kinds(run_bench(bench), RunFailed)
     assert (failed.row, failed.seed) == ("both", 0)
-    assert "members of an ensemble are different runs" in failed.message
+    assert "members of an ensemble must be different runs" in failed.message
     with pytest.raises(StoreError, match="Run the bench first"):
         export_row(bench, "both", cache.parent / "out")
 
@@ -61,11 +61,11 @@ def test_rows_whose_winners_are_one_run_are_no_ensemble(cache):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"both": ("plain", "logregg")}, r"averages rows of this bench, \['plain', 'logreg', 'ncm'\], .*\['logregg'\]"),
-        ({"both": ("plain", "plain")}, "the members of an ensemble differ"),
+        ({"both": ("plain", "logregg")}, r"must be rows .* \['plain', 'logreg', 'ncm'\], but 'both' has \['logregg'\]"),
+        ({"both": ("plain", "plain")}, "The members of an ensemble must differ"),
         ({"ncm": ("plain", "logreg")}, "'ncm' is a row"),
         ({"one": ("plain", "ncm"), "two": ("ncm", "plain")}, "'two' has the same members as 'one'"),
-        ({"one": ("plain", "logreg"), "two": ("one", "plain")}, r"'two' names \['one'\]"),
+        ({"one": ("plain", "logreg"), "two": ("one", "plain")}, r"'two' has \['one'\]"),
     ],
 )
 def test_ensembles_that_are_not_possible_are_refused(cache, asked, told):
@@ -79,5 +79,5 @@ def test_an_ensemble_of_one_row_is_refused(cache):
 
 
 def test_a_cross_validated_bench_has_no_ensembles(cache):
-    with pytest.raises(SettingsError, match="whose kept heads were fitted to all rows"):
+    with pytest.raises(SettingsError, match="whose stored heads are fitted to all rows"):
         list(run_bench(bench_of(cache, split={"folds": 3, "test": 0})))

@@ -1,4 +1,4 @@
-"""The runs of the tuned bench, trained once."""
+"""Runs of a tuned bench, trained once."""
 
 import shutil
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Equal tuning budgets: what is said of the winners."""
+"""Tuned benches: notes on the winners."""
 
 import json
 import re
@@ -38,12 +38,12 @@ class TestComparing:
         notes = "\n".join(self.found(trained).notes)
         won = {name: one.winner.value for name, one in chosen_rows(tuned_bench(trained.folder))[0].tuned.items()}
         assert (
-            "Each row is the best of 2 settings by validation macro F1, mean of 2 seeds. Won: 'plain' with lr=0.1 "
-            f"({won['plain']:.4f}); 'smooth' with lr=0.05 ({won['smooth']:.4f})."
+            "Each row is the best of 2 settings by validation macro F1, averaged over 2 seeds. "
+            f"Winners: 'plain' with lr=0.1 ({won['plain']:.4f}); 'smooth' with lr=0.05 ({won['smooth']:.4f})."
         ) in notes
-        assert "had fewer settings to choose from: 'solved' (1 against 2)." in notes
-        assert "may lie beyond: 'plain' lr=0.1 (largest of 2); 'smooth' lr=0.05 (largest of 2)." in notes
-        assert "on the very validation rows that chose the settings, so they are optimistic" in notes
+        assert "had fewer settings to choose from: 'solved' (1 instead of 2)." in notes
+        assert "may lie beyond: 'plain' Learning rate (train.optim.lr) = 0.1 (largest of 2); 'smooth' Learning" in notes
+        assert "on the validation rows that also chose the settings, so they are optimistic" in notes
         assert "chose their epoch on the very rows" not in notes
         assert "Rows differ in schedule" not in notes
 
@@ -55,11 +55,11 @@ class TestComparing:
                 change_metric(folder, key, "nll", 1.5)
         notes = "\n".join(self.found(SimpleNamespace(folder=folder)).notes)
         assert (
-            "All settings of these rows are equally good, so the first listed stands for them, and what they change "
-            "may have no effect: 'plain'."
+            "All settings of 'plain' perform equally, so the first one listed is used, and the options that they "
+            "change may have no effect."
         ) in notes
         assert "'plain' lr=" not in notes
-        assert "'smooth' lr=0.05 (largest of 2)" in notes
+        assert "'smooth' Learning rate (train.optim.lr) = 0.05 (largest of 2)" in notes
 
     def test_on_test_rows_nothing_is_called_optimistic(self, trained):
         notes = "\n".join(self.found(trained, "test").notes)
@@ -67,7 +67,7 @@ class TestComparing:
         assert "optimistic" not in notes
 
     def test_schedules_are_compared_with_all_that_a_row_may_choose_from(self, trained):
-        """Winners of other schedules had the same schedules to choose from."""
+        """Winners differ in schedule, but had the same schedules to choose from."""
         store, rows = trained.folder / "s", chosen_rows(tuned_bench(trained.folder))[0]
         paired = load(store, rows.rows, "select")
         long = RunSpec.model_validate(paired.records["plain"][0].full_spec | {"seed": 0})
@@ -100,7 +100,7 @@ class TestComparing:
         rows = chosen_rows(tuned_bench(trained.folder))[0].rows
         found = compare(trained.folder / "s", rows, resamples=20)
         assert found.settings == ()
-        assert not re.search(r"settings|lie beyond|Won:", to_text(found).split("Note: ", 1)[1])
+        assert not re.search(r"settings|lie beyond|Winners:", to_text(found).split("Note: ", 1)[1])
 
     def test_the_winner_is_exported(self, trained, tmp_path):
         told = export_row(tuned_bench(trained.folder), "plain", tmp_path / "head", refit=False)
@@ -116,5 +116,5 @@ def parse_epochs(spec, epochs):
 
 
 def with_schedules(tuned, other):
-    """The same, as if one of the settings had another schedule."""
+    """The same bench, with a different schedule in one of the settings."""
     return replace(tuned, tried=(tuned.tried[0], replace(tuned.tried[1], spec=other)))

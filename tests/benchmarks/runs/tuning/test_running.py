@@ -1,4 +1,4 @@
-"""Equal tuning budgets: what is trained."""
+"""Tuned benches: which runs are trained."""
 
 import re
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_the_bench_of_the_documentation_runs(trained, tmp_path):
     own = {"caches": [str(trained.folder / "cache")], "store": str(tmp_path / "s"), "seeds": [0], "base": SHORT}
     bench = parse(BenchSpec, yaml.safe_load(text) | own)
     assert len(expand(bench)) == 6 + 6 + 6 + 1
-    # Of no option that is tuned is it said that it has no effect.
+    # No tuned option is reported to have no effect.
     assert not [warning for row in expand(bench) for warning in row.warnings if "strength" in warning]
     list(run_bench(bench))
     (chosen,) = chosen_rows(bench)

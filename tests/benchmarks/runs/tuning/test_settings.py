@@ -1,4 +1,4 @@
-"""Equal tuning budgets: how settings are stated, and what is refused."""
+"""Tuned benches: forms of the settings, and invalid ones."""
 
 from pathlib import Path
 
@@ -60,20 +60,20 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("tune", "words"),
         [
-            ({"plain": RATES}, r"the baseline included, however: tune leaves out \['arc'\]"),
-            ({"plain": RATES, "arc": {}, "acr": RATES}, r"\['plain', 'arc'\], however: \['acr'\] came"),
+            ({"plain": RATES}, r"including the baseline, but `tune` leaves out \['arc'\]"),
+            ({"plain": RATES, "arc": {}, "acr": RATES}, r"\['plain', 'arc'\], got \['acr'\]"),
             (
                 {"plain": {LR: [0.1, 0.2, 0.3]}, "arc": {"head.classifier.margin": [0.1, 0.2], LR: [0.1, 0.2]}},
-                "equally many settings, however: 'plain' has 3, 'arc' has 4. Add or remove values; {} says",
+                "equally many settings, but 'plain' has 3, 'arc' has 4. Add or remove values, or use {}",
             ),
             ({"plain": RATES, "arc": [{}]}, "'plain' has 2, 'arc' has 1"),
             ({"plain": {LR: [1, 1.0]}, "arc": RATES}, r"'plain @ lr=1' has the same options as 'plain @ lr=1'"),
-            ({"plain": {LR: []}, "arc": RATES}, r"each option of a grid needs values, however: \['train.optim.lr'\]"),
+            ({"plain": {LR: []}, "arc": RATES}, r"a grid needs values, but Learning rate \(train.optim.lr\) has none"),
             ({"plain": {"train.optim.lrr": [1]}, "arc": {LR: [1]}}, "row 'plain @ lrr=1': .*Did you mean train.optim"),
-            ({"plain": {"seed": [1]}, "arc": {LR: [1]}}, "however: tune of 'plain' states seed=1"),
+            ({"plain": {"seed": [1]}, "arc": {LR: [1]}}, "but tune of 'plain' sets seed=1"),
             (
                 {"plain": {LR: [1]}, "arc": [{"background": ["fir"]}]},
-                "are not tuned, however: tune of 'arc' states them",
+                "cannot be tuned, but they are set in tune of 'arc'",
             ),
         ],
     )
@@ -87,9 +87,9 @@ class TestSettings:
             expand(bench_of(Path(), toggles={"same": {}}, tune=tune))
 
     def test_what_is_no_list_of_values_is_told(self):
-        with pytest.raises(SettingsError, match=r"tune\.plain\.values\.train\.optim\.lr\): .*however: 0\.1 came"):
+        with pytest.raises(SettingsError, match=r"tune\.plain\.values\.train\.optim\.lr\): .*got 0\.1"):
             parse(BenchSpec, {"tune": {"plain": {LR: 0.1}}})
-        with pytest.raises(SettingsError, match=r"tune\.plain\.list\.0\): .*however: 0\.1 came"):
+        with pytest.raises(SettingsError, match=r"tune\.plain\.list\.0\): .*got 0\.1"):
             parse(BenchSpec, {"tune": {"plain": [0.1]}})
 
 

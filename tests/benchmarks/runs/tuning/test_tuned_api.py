@@ -1,4 +1,4 @@
-"""Equal tuning budgets of settings that are compared on arrays."""
+"""Tuned comparisons on arrays."""
 
 import numpy as np
 import pytest
@@ -22,13 +22,13 @@ class TestApi:
             ("mine", "lr=0.1"),
             ("smooth", "lr=0.1"),
         ]
-        assert any("Won: 'mine' with lr=0.1" in note for note in made.notes)
+        assert any("Winners: 'mine' with lr=0.1" in note for note in made.notes)
         assert made.line("mine", "macro_f1_fg")["value"] > 0.8
 
     def test_a_row_that_is_left_out_is_told_by_the_names_they_were_given(self, arrays):
-        with pytest.raises(SettingsError, match=r"tune leaves out \['mine'\]"):
+        with pytest.raises(SettingsError, match=r"`tune` leaves out \['mine'\]"):
             compare_settings(*arrays, {"mine": {}, "b": {LR: 1}}, tune={"b": {}})
-        with pytest.raises(SettingsError, match=r"\['mine', 'b'\], however: \['plain'\] came"):
+        with pytest.raises(SettingsError, match=r"\['mine', 'b'\], got \['plain'\]"):
             compare_settings(*arrays, {"mine": {}, "b": {LR: 1}}, preset="plain", tune={"plain": {}, "b": {}})
 
     def test_a_setting_that_fails_loses_and_a_row_without_tuning_still_raises(self, arrays, monkeypatch):

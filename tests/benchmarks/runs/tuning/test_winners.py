@@ -1,4 +1,4 @@
-"""Equal tuning budgets: what wins, and when it lies at an edge."""
+"""Tuned benches: winners, and winners at the edge of the values tried."""
 
 import json
 import re
@@ -12,7 +12,8 @@ from frostbench.benchmarks.comparison.compare import compare
 from frostbench.benchmarks.runs.events import RunFailed
 from frostbench.benchmarks.runs.runner import bench_rows, run_bench
 from frostbench.benchmarks.runs.store import SEAL, StoreError, is_finished, read_record
-from frostbench.benchmarks.runs.tuning import Tried, chosen_rows, edges
+from frostbench.benchmarks.runs.tuning import chosen_rows
+from frostbench.benchmarks.runs.tuning_edges import edges
 from frostbench.benchmarks.settings.parsing import SettingsError
 from frostbench.benchmarks.settings.plan import expand
 
@@ -61,7 +62,7 @@ class TestWinners:
         assert found.is_tied == (second == 0.4)
 
     @pytest.mark.parametrize(
-        ("metric", "told"), [("macro_f1_fg", "no selection rows"), ("brier", "predictions are not numbers")]
+        ("metric", "told"), [("macro_f1_fg", "no validation rows"), ("brier", "predictions are not numbers")]
     )
     def test_a_setting_lacking_a_value_cannot_win(self, folder, metric, told):
         keys = bench_rows(tuned_bench(folder))[0].rows
@@ -71,7 +72,9 @@ class TestWinners:
         assert tried.tried[1].value is None
         assert re.search(f"seed 1: .*{told}", tried.tried[1].problem)
         change_metric(folder, keys["plain @ lr=1e-06"][0], metric, None)
-        with pytest.raises(StoreError, match=f"none of the 2 of row 'plain' did; seed 0: .*{told}.*Tune over other"):
+        with pytest.raises(
+            StoreError, match=f"none of the 2 settings of row 'plain' has one \\(seed 0: .*{told}.*Tune over other"
+        ):
             chosen_rows(tuned_bench(folder))
         assert list(chosen_rows(tuned_bench(folder), ["smooth"])[0].rows) == ["smooth"]
 
@@ -86,7 +89,7 @@ class TestWinners:
         assert chosen.tuned["plain"].tried[1].problem == "seed 1: it diverged. Lower train.optim.lr."
         found = compare(tmp_path / "s", chosen.rows, resamples=20, tuned=chosen.tuned)
         assert (
-            "Settings that could not win: 1: plain @ lr=0.1 (seed 1: it diverged. Lower train.optim.lr.)."
+            "Settings that could not win (1): plain @ lr=0.1 (seed 1: it diverged. Lower train.optim.lr.)."
             in found.notes
         )
         monkeypatch.undo()
@@ -112,39 +115,43 @@ class TestWinners:
         (chosen,) = chosen_rows(bench)
         assert (chosen.rows, chosen.tuned) == (bench_rows(bench)[0].rows, {})
         assert list(chosen_rows(bench, ["b"])[0].rows) == ["b"]
-        with pytest.raises(SettingsError, match=r"one of \['plain', 'a', 'b'\], however: 'c' came"):
+        with pytest.raises(SettingsError, match=r"are \['plain', 'a', 'b'\], got 'c'"):
             chosen_rows(bench, ["c"])
+
+
+RATE = "Learning rate (train.optim.lr)"
+SMOOTHING = "Label smoothing ε (train.loss.smoothing.epsilon)"
 
 
 class TestEdges:
     def edges(self, points, winner, **base):
         rows = expand(bench_of(Path(), base=base, tune={"plain": points}))
-        tried = [Tried(row.setting, row.changes, row.specs[0], (), 0.5, "") for row in rows]
-        return edges(tried, tried[winner])
+        paths = [path for row in rows for path in row.changes]
+        return edges(paths, [row.specs[0] for row in rows], rows[winner].specs[0])
 
     def test_smallest_and_largest_values_are_edges_and_those_between_are_not(self):
         rates = {LR: [0.01, 0.1, 0.03]}
         found = [self.edges(rates, winner) for winner in range(3)]
-        assert found == [("lr=0.01 (smallest of 3)",), ("lr=0.1 (largest of 3)",), ()]
+        assert found == [(f"{RATE} = 0.01 (smallest of 3)",), (f"{RATE} = 0.1 (largest of 3)",), ()]
 
     def test_a_bound_of_the_option_is_no_edge(self):
         shares = {"train.loss.smoothing.epsilon": [0.0, 0.1, 0.2]}
-        assert [self.edges(shares, winner) for winner in range(3)] == [(), (), ("epsilon=0.2 (largest of 3)",)]
+        assert [self.edges(shares, winner) for winner in range(3)] == [(), (), (f"{SMOOTHING} = 0.2 (largest of 3)",)]
 
     def test_a_setting_that_leaves_an_option_has_the_row_s_value(self):
         points = [{LR: 0.1}, {"train.loss.smoothing.epsilon": 0.1}, {LR: 0.001}]
         found = self.edges(points, 1, **{LR: 0.01})
-        assert found == ("epsilon=0.1 (largest of 2)",)
+        assert found == (f"{SMOOTHING} = 0.1 (largest of 2)",)
 
     def test_words_and_numbers_of_another_kind_are_no_edges(self):
         points = [{LR: 0.01}, {LR: 0.02}, {"train.optim": {"kind": "sgd", "lr": 5}}]
-        assert self.edges(points, 1) == ("lr=0.02 (largest of 2)",)
+        assert self.edges(points, 1) == (f"{RATE} = 0.02 (largest of 2)",)
         assert self.edges(points, 2) == ()
         assert self.edges({"head.classifier.kind": ["ridge", "lda"]}, 0) == ()
 
 
 def test_settings_win_by_the_metric_that_the_bench_names(trained):
-    """The hopeless rate has the larger loss, and would win if the larger value did."""
+    """The bad learning rate has the larger loss; it would win if larger values were better."""
     bench = tuned_bench(trained.folder, tune_by="nll")
     (chosen,) = chosen_rows(bench)
     tried = {one.name: one for one in chosen.tuned["plain"].tried}
@@ -154,4 +161,4 @@ def test_settings_win_by_the_metric_that_the_bench_names(trained):
     assert chosen.tuned["plain"].winner.value == min(one.value for one in tried.values())
     assert tried["lr=1e-06"].value > tried["lr=0.1"].value
     notes = compare(Path(bench.store), chosen.rows, "plain", "select", tuned=chosen.tuned).notes
-    assert any("by validation NLL, mean of 2 seeds" in note for note in notes)
+    assert any("by validation NLL, averaged over 2 seeds" in note for note in notes)
