@@ -55,7 +55,7 @@ def is_resampled(run: "RunSpec") -> bool:
 
 def is_mixed(run: "RunSpec") -> bool:
     """Whether rows are mixed in pairs."""
-    return run.train.mixup.alpha > 0
+    return run.train.mixing is not None
 
 
 def is_smoothed(run: "RunSpec") -> bool:

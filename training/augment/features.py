@@ -1,7 +1,7 @@
 """Feature augmentation: random changes of training vectors; evaluation never sees them."""
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -51,6 +51,8 @@ class FeatureAugment(Spec):
     feature augmentation for few-shot image classification", CVPR 2024, augment frozen features as images are.
     """
 
+    group: ClassVar[str] = "Rows"
+    """Title of the group in which forms show it."""
     kind: Literal["feature_augment"] = "feature_augment"
     noise: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="Feature noise (standard deviation)")
     """Standard deviation of Gaussian noise, relative to each channel's own over the training rows; 0 adds none."""

@@ -1,36 +1,51 @@
-"""Mixup of vectors and of hidden layers."""
+"""Mixup of vectors and of hidden layers, and its rules."""
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.spec import SWEPT, Spec
-from frostbench.training.losses.scores import Branch
+from frostbench.training.augment.mix import Mix
+from frostbench.training.losses.loss import catalogue
+from frostbench.training.losses.method import LossMethod
+from frostbench.training.rule import Rule, Verdict
+
+# A run holds this spec, and this spec its rules.
+if TYPE_CHECKING:
+    from frostbench.training.run import RunSpec
 
 
-class Mix(NamedTuple):
-    """How the rows of one step are mixed.
+def _label_rules(off: str) -> Iterator[Rule]:
+    """Yield a rule for every loss method that needs or prefers one label per row."""
+    for field, kinds in catalogue().items():
+        for kind in kinds:
+            options = [f"train.loss.{field}.{name}={value:g}" for name, value in kind.neutral.items()]
+            without = " and ".join(options) if len(kinds) == 1 else f"another train.loss.{field}.kind"
+            reasons: dict[Verdict, str] = {"refuse": kind.needs_single_labels, "warn": kind.prefers_single_labels}
+            for verdict, reason in reasons.items():
+                if reason:
+                    sentence = f"mixup gives each row the labels of two classes, but {reason}: set {off}, or {without}"
+                    yield Rule(verdict, partial(_is_mixed_with, field, kind), sentence)
 
-    Attributes:
-        partner: [N] int64 the row that each row is mixed with.
-        share_x: [N] float64 share of the row itself in its vector; its partner has the rest.
-        share_y: [N] float64 share of the row's own label; its partner's has the rest.
-    """
 
-    partner: Tensor
-    share_x: Tensor
-    share_y: Tensor
+def _is_mixed_with(field: str, kind: type[LossMethod], run: "RunSpec") -> bool:
+    method = getattr(run.train.loss, field)
+    return run.is_mixed and isinstance(method, kind) and not method.is_neutral
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Mixed vectors [N, H] of x [N, H]; a mixture of unit vectors is shorter than 1, so normalise it after."""
-        share = self.share_x.to(x.dtype)[:, None]
-        return share * x + (1 - share) * x[self.partner]
 
-    def branches(self, labels: Tensor) -> tuple[Branch, Branch]:
-        """The two hard labels of each row, from labels [N], with their shares."""
-        return Branch(labels, self.share_y), Branch(labels[self.partner], 1 - self.share_y)
+def _moves_labels(run: "RunSpec") -> bool:
+    """Whether mixing shifts labels from frequent classes to rare ones."""
+    mixup = run.train.mixup
+    return run.is_mixed and (mixup.pairing == "head_tail" or mixup.label_rule == "remix") and not run.is_solved
+
+
+def _has_unused_remix(run: "RunSpec") -> bool:
+    mixup, plain = run.train.mixup, Mixup()
+    return mixup.label_rule == "share" and (mixup.remix_kappa, mixup.remix_tau) != (plain.remix_kappa, plain.remix_tau)
 
 
 class Mixup(Spec):
@@ -41,6 +56,43 @@ class Mixup(Spec):
     layer for each step. Pairs with rows of rare classes follow Ren et al., Entropy 26(10):839, 2024, who blend images.
     """
 
+    group: ClassVar[str] = "Rows"
+    """Title of the group in which forms show it."""
+    off: ClassVar[str] = "train.mixup.alpha=0"
+    """Setting that turns mixing off, as messages name it."""
+    drawn_numbers: ClassVar[tuple[str, ...]] = ("alpha",)
+    """Swept numbers that only the random draws of a step read."""
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "no effect",
+            lambda run: not run.is_mixed and run.train.mixup != Mixup(),
+            f"{off} turns mixup off, so its other options have no effect: raise it, or leave these at their defaults",
+        ),
+        Rule(
+            "no effect",
+            lambda run: run.is_mixed and _has_unused_remix(run),
+            "label_rule=share does not use remix_kappa and remix_tau, so they have no effect: set "
+            "train.mixup.label_rule=remix",
+        ),
+        Rule(
+            "no effect",
+            lambda run: run.is_mixed and run.train.mixup.where == "hidden" and run.is_bare,
+            "a head without a body has no hidden layer, so train.mixup.where=hidden mixes the input: use "
+            "head.body.kind=mlp, or train.mixup.where=input",
+        ),
+        Rule(
+            "no effect",
+            lambda run: run.is_mixed and run.is_solved,
+            f"a closed-form classifier such as logreg uses the rows unmixed, so mixup has no effect: set {off}",
+        ),
+        Rule(
+            "warn",
+            lambda run: _moves_labels(run) and (run.is_adjusted or (run.is_shifted and run.reads_loss_last)),
+            "mixup with head_tail or remix gives rare classes more label mass than the prior of logit adjustment, so "
+            "both favour them: use train.mixup.pairing=random with label_rule=share, or no adjustment",
+        ),
+        *_label_rules(off),
+    )
     kind: Literal["mixup"] = "mixup"
     alpha: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="Mixup α (Beta distribution)")
     """Both parameters of the Beta distribution of the share: 0 mixes nothing, 1 is uniform, small ones mix little."""
@@ -55,9 +107,14 @@ class Mixup(Spec):
     remix_tau: float = Field(default=0.5, ge=0, le=1, title="Remix: share threshold τ")
     """Remix gives the label to the rarer class where the larger one has less than this share of the vector."""
 
+    @property
+    def is_neutral(self) -> bool:
+        """Whether rows are left unmixed."""
+        return self.alpha == 0
+
     def draw_layer(self, depth: int, generator: torch.Generator) -> int:
-        """Blocks before the mixing, for a body of depth blocks: 0 mixes the input; nothing is drawn for no mixing."""
-        if self.alpha == 0 or self.where == "input" or depth == 0:
+        """Draw the number of blocks before the mixing in a body of `depth` blocks; 0 mixes the input."""
+        if self.where == "input" or depth == 0:
             return 0
         return int(torch.randint(depth + 1, (), generator=generator, device=generator.device))
 

@@ -11,7 +11,7 @@ from frostbench.training.checks.conflicts import check
 from frostbench.training.checks.metrics import check_metrics
 from frostbench.training.checks.posthoc import check_posthoc
 from frostbench.training.checks.streaming import check_streams
-from frostbench.training.checks.views import check_finite_views, check_views
+from frostbench.training.checks.views import check_finite_views, check_labels, check_views
 from frostbench.training.data.named import background_of, columns_of
 from frostbench.training.data.part import Data
 from frostbench.training.losses.external import ExternalLoss
@@ -34,6 +34,9 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
     checked: set[tuple[str, ...]] = set()
     for run in runs:
         check(run)
+        # The rules know the catalogue; a plugin's method is known once its file has run.
+        if (mixing := run.train.mixing) is not None:
+            check_labels(run, f"{mixing.kind} gives each row the labels of two classes", f"set {mixing.off}")
         check_streams(run, data)
         background = background_of(run, data)
         columns = columns_of(run, data)

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 
 from frostbench.heads.trained import view_column
-from frostbench.training.augment.mixup import Mixup
-from frostbench.training.checks.conflicts import check
 from frostbench.training.data.part import Data
 from frostbench.training.data.view_rows import joined_images
 from frostbench.training.data.views import rows_of_images
@@ -89,26 +87,36 @@ def _check_sets(run: RunSpec, data: Data) -> None:
 
 
 def _check_shared(run: RunSpec, names: list[str]) -> None:
-    """Labels that two classes share fit what labels of mixed rows fit."""
-    rule = f"views of two images ({', '.join(names)}) share their labels"
+    """Refuse options that need one label per row, under views that mix two images.
+
+    Raises:
+        ValueError: the run has such an option.
+    """
+    train, rule = run.train, f"views of two images ({', '.join(names)}) have two labels per row"
     # What reads all rows at once counts each with its own label.
-    asked = [f"head.classifier.{option}"] if (option := run.head.classifier.reads_all_at_once) else []
-    asked += [f"second.kind={run.second.kind}"] if run.second.needs_own_labels else []
-    asked += (
-        [] if isinstance(run.train.oversample, NoOversample) else [f"train.oversample.kind={run.train.oversample.kind}"]
-    )
-    asked += [f"train.loss.{name}" for name, method in run.train.loss.trained.items() if "one_label" in method.needs]
-    if asked:
+    single = [f"head.classifier.{option}"] if (option := run.head.classifier.reads_all_at_once) else []
+    single += [f"second.kind={run.second.kind}"] if run.second.needs_own_labels else []
+    if not isinstance(train.oversample, NoOversample):
+        single.append(f"train.oversample.kind={train.oversample.kind}")
+    single += [f"train.loss.{name}" for name, method in train.loss.trained.items() if "one_label" in method.needs]
+    if single:
         raise ValueError(
-            f"{rule}, however: {', '.join(asked)} takes one label for each row. Use what is trained by steps alone, or "
-            "views of single images."
+            f"{rule}, but {', '.join(single)} takes one label for each row. Use methods trained with gradient steps "
+            "alone, or views of single images."
         )
-    if run.train.views == "averaged":
-        raise ValueError(f"{rule}, however: train.views=averaged has one label for each image. Set it to samples.")
-    if run.train.mixup.alpha > 0:
-        raise ValueError(f"{rule}, however: train.mixup mixes rows once more. Set train.mixup.alpha=0.")
-    mixing = run.train.model_copy(update={"mixup": Mixup(alpha=1.0)})
-    try:
-        check(run.model_copy(update={"train": mixing}))
-    except ValueError as error:
-        raise ValueError(f"{rule} as rows of train.mixup do, however: {error}") from error
+    if train.views == "averaged":
+        raise ValueError(f"{rule}, but train.views=averaged has one label for each image. Set train.views=samples.")
+    if train.mixing is not None:
+        raise ValueError(f"{rule}, and train.{train.mixing.kind} would mix these rows again. Set {train.mixing.off}.")
+    check_labels(run, rule, "use views of single images")
+
+
+def check_labels(run: RunSpec, rule: str, remedy: str) -> None:
+    """Refuse loss methods that need one label per row; `rule` says why rows have two.
+
+    Raises:
+        ValueError: the loss has such a method, or its plugin is one.
+    """
+    for name, method in run.train.loss.trained.items():
+        if method.needs_single_labels:
+            raise ValueError(f"{rule}, but {method.needs_single_labels}. Change train.loss.{name}, or {remedy}.")

@@ -181,7 +181,8 @@ def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tu
         progress = (epoch - 1 + step / len(batches)) / epochs
         # Between its start and its end: no step stands still, were it the only one.
         middle = (epoch - 1 + (step + 0.5) / len(batches)) / epochs
-        layer = template.spec.mixup.draw_layer(template.core.body.depth, stage.order)
+        mixing = template.spec.mixing
+        layer = 0 if mixing is None else mixing.draw_layer(template.core.body.depth, stage.order)
         moment = PerStep(layer, progress, *stage.rows.shared(rows))
         losses.append(stage.stack.step(rows, labels[rows], moment, stage.schedule.factor(middle)))
         if time.monotonic() - asked > SECONDS_BETWEEN_QUESTIONS and len(losses) < len(batches):

@@ -15,10 +15,9 @@ from frostbench.training.engine.step_inputs import PerHead
 
 def lifted_numbers(objective: Objective) -> dict[str, float]:
     """The swept numbers that a step reads, by dotted path; learning rates and the like are the optimiser's."""
-    outside = ("train.optim.", "train.mixup.alpha", "train.ema")
-    found = {f"train.{path}": number for path, number in numbers(objective.spec).items()}
-    found |= {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
-    return {path: number for path, number in found.items() if not path.startswith(outside)}
+    outside = objective.spec.outside_steps
+    found = {f"train.{path}": n for path, n in numbers(objective.spec).items() if not path.startswith(outside)}
+    return found | {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
 
 
 def own_of(objectives: Sequence[Objective]) -> PerHead:
@@ -44,7 +43,7 @@ def sources_of(
 
     A generator that starts in the same state, asked for the same things, gives the same numbers.
     """
-    keys = [(g.initial_seed(), o.spec.mixup.alpha) for o, g in zip(objectives, noises, strict=True)]
+    keys = [(g.initial_seed(), o.spec.mixing) for o, g in zip(objectives, noises, strict=True)]
     distinct = list(dict.fromkeys(keys))
     return [noises[keys.index(key)] for key in distinct], [distinct.index(key) for key in keys]
 

@@ -38,6 +38,10 @@ class LossMethod(Spec):
     """Whether it changes what the point loss asks for: soft labels, say, or divided logits."""
     neutral: ClassVar[Mapping[str, float]] = {}
     """Options with the values at which, all together, the method changes nothing."""
+    needs_single_labels: ClassVar[str] = ""
+    """Why each row must have one label, as a clause for the error when rows of two classes are mixed; empty if not."""
+    prefers_single_labels: ClassVar[str] = ""
+    """The same, if mixed rows give a warning instead."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     """Combinations of options that concern this method alone."""
 

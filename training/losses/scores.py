@@ -68,7 +68,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class Branch:
-    """A hard label of every sample and its share of that sample; mixup has two branches, else there is one.
+    """A hard label of every sample and its share of that sample; a mixed row has two branches, any other row one.
 
     Attributes:
         labels: [N] class indices.

@@ -73,6 +73,16 @@ class StageSpec(Spec):
     """Which epoch is kept."""
 
     @property
+    def mixing(self) -> Mixup | None:
+        """Method that mixes rows in pairs, or None if rows are not mixed."""
+        return None if self.mixup.is_neutral else self.mixup
+
+    @property
+    def outside_steps(self) -> tuple[str, ...]:
+        """Prefixes of the swept numbers that no step reads: the optimiser's, and those of random draws alone."""
+        return ("optim.", "ema", *(f"mixup.{name}" for name in self.mixup.drawn_numbers))
+
+    @property
     def full_from(self) -> float:
         """Progress from which all that comes in during training acts in full: late class weights, a changing sampler.
 

@@ -221,8 +221,12 @@ def test_a_refit_trains_on_the_same_views(place, bench):
     [
         ({"view_sets": ["mirror"]}, "trained on have the role train, however: 'mirror' has eval"),
         ({"tta": ["flip"]}, "averaged over have the role eval, however: 'flip' has train"),
-        ({"view_sets": ["cut"], "train.mixup.alpha": 0.2}, "mixes rows once more"),
+        (
+            {"view_sets": ["cut"], "train.mixup.alpha": 0.2},
+            "train.mixup would mix these rows again",
+        ),
         ({"view_sets": ["cut"], "head.classifier.kind": "logreg"}, "kind=logreg takes one label for each row"),
+        ({"view_sets": ["cut"], "train.loss.crl.weight": 1}, "labels per row, but crl counts"),
         ({"view_sets": ["cut"], "train.views": "averaged"}, "has one label for each image"),
         ({"view_sets": ["flip"], "split.folds": 3}, "split"),
         ({"view_sets": ["zoom"]}, "has none called 'zoom'"),

@@ -1,5 +1,6 @@
 """Rules of the loss of a sample and of the terms beside it, whatever their methods."""
 
+from frostbench.training.checks.rules.second import METHODS
 from frostbench.training.losses.cross_entropy import CrossEntropy
 from frostbench.training.losses.hardmine import HardMine
 from frostbench.training.losses.label_smoothing import LabelSmoothing
@@ -42,6 +43,9 @@ def _does_it_twice(run: RunSpec) -> bool:
     return len(set(families)) < len(families)
 
 
+RETRAINING = tuple(kind.model_fields["kind"].default for kind in METHODS if kind.trains_classifier)
+"""Second stages that train the whole classifier."""
+
 POINT_RULES: tuple[Rule, ...] = (
     Rule(
         "refuse",
@@ -53,7 +57,7 @@ POINT_RULES: tuple[Rule, ...] = (
         "refuse",
         lambda run: _is_left_untrained(run) and bool(_trained(run)),
         "with train.loss.point_weight=0 the terms shape the body alone and the classifier stays untrained: set "
-        "second.kind=refit or crt, or raise train.loss.point_weight",
+        f"second.kind={' or '.join(RETRAINING)}, or raise train.loss.point_weight",
     ),
     Rule(
         "warn",

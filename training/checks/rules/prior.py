@@ -6,11 +6,9 @@ from frostbench.training.run_properties import (
     draws_evenly,
     is_adjusted,
     is_fitted,
-    is_mixed,
     is_resampled,
     is_shifted,
     is_smoothed,
-    is_solved,
     is_weighted,
     last_classifier,
     reads_loss_last,
@@ -38,12 +36,6 @@ def _is_taken_out(run: RunSpec) -> bool:
 def _shifts_by_number(run: RunSpec) -> bool:
     """Whether the prior is taken off with a strength that no selection rows have chosen."""
     return run.posthoc.adjustment.rule == "fixed" and run.posthoc.adjustment.tau > 0
-
-
-def _mixes_in_rare(run: RunSpec) -> bool:
-    """Whether mixing moves labels from frequent classes to rare ones."""
-    mixup = run.train.mixup
-    return is_mixed(run) and (mixup.pairing == "head_tail" or mixup.label_rule == "remix") and not is_solved(run)
 
 
 PRIOR_RULES: tuple[Rule, ...] = (
@@ -75,12 +67,6 @@ PRIOR_RULES: tuple[Rule, ...] = (
         "warn",
         lambda run: is_adjusted(run) and run.head.classifier.favours_rare,
         "logit adjustment and margins that are larger for rarer classes both favour these: use one of the two",
-    ),
-    Rule(
-        "warn",
-        lambda run: _mixes_in_rare(run) and (is_adjusted(run) or (is_shifted(run) and reads_loss_last(run))),
-        "mixup by head_tail or remix gives rare classes more of the labels than the prior that logit adjustment knows, "
-        "so both favour these: use train.mixup.pairing=random with label_rule=share, or no adjustment",
     ),
     Rule(
         "no effect",

@@ -11,7 +11,6 @@ from frostbench.training.rule import Applies, Rule, Verdict
 from frostbench.training.run import RunSpec
 from frostbench.training.run_properties import (
     is_fitted,
-    is_mixed,
     is_resampled,
     is_weighted,
 )
@@ -73,8 +72,8 @@ NOT_TAKEN: tuple[tuple[Verdict, Applies, str], ...] = (
     ("no effect", _stops_early, f"{SOLVED} has no epochs, so train.early_stop has no effect on it"),
     (
         "no effect",
-        lambda run: is_mixed(run) or not run.train.augment.is_neutral,
-        f"{SOLVED} takes the training rows as they are, so train.augment and train.mixup have no effect on it",
+        lambda run: not run.train.augment.is_neutral,
+        f"{SOLVED} uses the training rows unchanged, so train.augment has no effect: set its options to 0",
     ),
     (
         "no effect",
