@@ -1,1 +1,1 @@
-"""Random changes of vectors: noise, gains and mixtures."""
+"""Random changes of vectors: noise, gains, FroFA and mixing."""

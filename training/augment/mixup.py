@@ -57,7 +57,7 @@ class Mixup(Spec):
     """
 
     group: ClassVar[str] = "Rows"
-    """Title of the group in which forms show it."""
+    """Title of the form group that shows it."""
     off: ClassVar[str] = "train.mixup.alpha=0"
     """Setting that turns mixing off, as messages name it."""
     drawn_numbers: ClassVar[tuple[str, ...]] = ("alpha",)
@@ -95,17 +95,17 @@ class Mixup(Spec):
     )
     kind: Literal["mixup"] = "mixup"
     alpha: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="Mixup α (Beta distribution)")
-    """Both parameters of the Beta distribution of the share: 0 mixes nothing, 1 is uniform, small ones mix little."""
+    """Both parameters of the share's Beta distribution: 0 turns mixup off, 1 is uniform, small values mix little."""
     where: Literal["input", "hidden"] = Field(default="input", title="Mixup: layer that is mixed")
-    """Place of mixing: the vector, or a layer drawn in each step from the vector and the outputs of all blocks."""
+    """Layer that is mixed: the input vector, or in each step a random layer, the input included (manifold mixup)."""
     pairing: Literal["random", "head_tail"] = Field(default="random", title="Mixup: choice of partners")
-    """Partners: a shuffle of the batch, or rows whose class is drawn in inverse proportion to its size (head_tail)."""
+    """Partners: a shuffle of the batch, or rows of classes drawn in inverse proportion to their size (head_tail)."""
     label_rule: Literal["share", "remix"] = Field(default="share", title="Mixup: label rule")
-    """Labels: shared as the vectors are, or given whole to a much rarer class that has most of the vector (remix)."""
+    """Label of a mixture: shared as the vectors are, or given to a much rarer class with a large share (remix)."""
     remix_kappa: float = Field(default=3.0, gt=1, le=1000, title="Remix: class-size ratio κ")
-    """How many times larger one class must be than the other before remix gives the label away."""
+    """How many times larger one class must be than the other before remix gives the whole label to the rarer one."""
     remix_tau: float = Field(default=0.5, ge=0, le=1, title="Remix: share threshold τ")
-    """Remix gives the label to the rarer class where the larger one has less than this share of the vector."""
+    """Remix gives the label to the rarer class if the larger one has less than this share of the vector."""
 
     @property
     def is_neutral(self) -> bool:
@@ -119,9 +119,9 @@ class Mixup(Spec):
         return int(torch.randint(depth + 1, (), generator=generator, device=generator.device))
 
     def draw(self, labels: Tensor, counts: Tensor, generator: torch.Generator) -> Mix:
-        """A mixing of rows with labels [N], indices of the classes with training counts [C]; alpha is above 0.
+        """Draw a mixing of rows with labels [N] for class counts [C], all on the generator's device.
 
-        All tensors lie on the generator's device.
+        `alpha` must be above 0.
         """
         if self.pairing == "head_tail":
             partner = _rare_partners(labels, counts, generator)
@@ -134,10 +134,7 @@ class Mixup(Spec):
         return Mix(partner, share, remix_share(share, ratio, self.remix_kappa, self.remix_tau))
 
     def _shares(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Shares [N] from the Beta distribution: the inverse of its distribution function at uniform numbers.
-
-        torch draws no Beta variates from a generator.
-        """
+        # torch cannot draw Beta variates from a generator, so uniform numbers go through the inverse CDF.
         from scipy.special import betaincinv
 
         uniform = torch.rand(rows, generator=generator, device=generator.device, dtype=torch.float64)
@@ -146,7 +143,7 @@ class Mixup(Spec):
 
 
 def remix_share(share: Tensor, ratio: Tensor, kappa: float, tau: float) -> Tensor:
-    """Share [N] of a row's own label, from its share of the vector and the ratio of its class size to its partner's.
+    """Return each row's share [N] of its own label, from its share of the vector and its class size / its partner's.
 
     Chou et al., "Remix: rebalanced mixup", ECCV Workshops 2020.
 
@@ -159,7 +156,7 @@ def remix_share(share: Tensor, ratio: Tensor, kappa: float, tau: float) -> Tenso
 
 
 def _rare_partners(labels: Tensor, counts: Tensor, generator: torch.Generator) -> Tensor:
-    """A partner [N] for each row: a class of the batch in inverse proportion to its count [C], any row of it alike."""
+    """Draw a partner [N] per row: a class of the batch with odds 1 / its count [C], then any of its rows."""
     in_batch = torch.bincount(labels, minlength=len(counts))
     edges = (1 / (counts * in_batch)[labels].double()).cumsum(0)
     uniform = torch.rand(len(labels), generator=generator, device=generator.device, dtype=torch.float64)

@@ -211,7 +211,7 @@ def test_the_buffer_is_all_that_is_held() -> None:
     ],
 )
 def test_what_needs_all_rows_at_once_is_refused_by_name(data: Data, changes: dict, named: str) -> None:
-    with pytest.raises(ValueError, match=f"that stay on disk a buffer is in memory, however: .*{named}"):
+    with pytest.raises(ValueError, match=f"training rows stay on disk, but .*{named}"):
         list(fit([run_of(changes)], replace(data, train=on_disk(data.train))))
     assert needs_all_rows(run_of(changes))
 
@@ -223,7 +223,7 @@ def test_heads_of_directions_start_without_rows(data: Data, classifier: str) -> 
 
 
 def test_cross_validation_is_refused(data: Data) -> None:
-    with pytest.raises(ValueError, match="folds take training rows by their numbers, however: the 180 rows stay"):
+    with pytest.raises(ValueError, match="needs the training rows in memory, but the 180 rows stay"):
         list(cross_validate([run_of()], replace(data, train=on_disk(data.train)), torch.arange(180)[None] % 3))
 
 
