@@ -7,7 +7,7 @@ from frostbench.heads.classifier import Classifier
 from frostbench.training.losses.class_weights import ConstantSchedule, InverseWeight, NoWeight, PowerWeight
 from frostbench.training.sampling.batches import Shuffled
 
-# RunSpec has these as properties too, for the rules of methods, which cannot import this module without a cycle.
+# RunSpec has these as properties too, for rules in layers below this module.
 if TYPE_CHECKING:
     from frostbench.training.run import RunSpec
 

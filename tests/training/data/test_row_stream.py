@@ -263,5 +263,5 @@ def test_a_stopped_stream_goes_on_from_its_checkpoint(data: Data, tmp_path: Path
 
 
 def test_a_buffer_of_one_block_is_refused(data: Data) -> None:
-    with pytest.raises(ValueError, match="a buffer mixes two blocks or more: set train"):
+    with pytest.raises(ValueError, match="a buffer must hold two blocks or more: raise train"):
         list(fit([run_of(sampler={"buffer_rows": 31})], data))

@@ -1,4 +1,4 @@
-"""Rules of what changes training rows: mixing, augmentation, frofa and oversampling."""
+"""Rules of options that change training rows: mixing, augmentation, frofa and oversampling."""
 
 from frostbench.heads.bodies.attention_pool import AttentionPool
 from frostbench.training.augment.frofa import NoFrofa, Posterize
@@ -10,7 +10,7 @@ from frostbench.training.spec.stage import StageSpec
 
 
 def _changes_nothing(run: RunSpec) -> bool:
-    """Whether frofa leaves every vector as it is."""
+    """Whether frofa is on but leaves every vector unchanged."""
     frofa = run.train.frofa
     if isinstance(frofa, NoFrofa):
         return False
@@ -18,7 +18,7 @@ def _changes_nothing(run: RunSpec) -> bool:
 
 
 def _changes_rows(run: RunSpec) -> bool:
-    """Whether training rows are changed, mixed or made up."""
+    """Whether training rows are changed, mixed or synthesised."""
     train = run.train
     is_changed = is_mixed(run) or not train.augment.is_neutral or not isinstance(train.frofa, NoFrofa)
     return is_changed or not isinstance(train.oversample, NoOversample)
@@ -34,7 +34,7 @@ MIXING_RULES: tuple[Rule, ...] = (
     Rule(
         "refuse",
         lambda run: not isinstance(run.train.oversample, NoOversample) and run.train.loss.count == "groups",
-        "rows that are made up belong to no group, so groups cannot be counted: set train.loss.count=images, or "
+        "synthetic rows belong to no group, so groups cannot be counted: set train.loss.count=images, or "
         "train.oversample.kind=none",
     ),
     *(rule for field in StageSpec.model_fields.values() for rule in getattr(field.annotation, "rules", ())),

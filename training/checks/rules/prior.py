@@ -1,4 +1,4 @@
-"""Rules of the class prior: what corrects it, and what corrects it twice."""
+"""Rules of options that correct the class prior, and of those that correct it twice."""
 
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
@@ -28,13 +28,13 @@ def _by_effective(run: RunSpec) -> bool:
 
 
 def _is_taken_out(run: RunSpec) -> bool:
-    """Whether training takes all of the prior out of the logits that are the result."""
+    """Whether training removes the whole prior from the final logits."""
     is_the_loss_prior = _by_effective(run) or (_by_raw(run) and not is_weighted(run) and not is_resampled(run))
     return reads_loss_last(run) and is_the_loss_prior and run.train.loss.logit_adjustment.tau == 1
 
 
 def _shifts_by_number(run: RunSpec) -> bool:
-    """Whether the prior is taken off with a strength that no selection rows have chosen."""
+    """Whether the prior is subtracted after training with a fixed strength."""
     return run.posthoc.adjustment.rule == "fixed" and run.posthoc.adjustment.tau > 0
 
 
@@ -42,7 +42,7 @@ PRIOR_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
         lambda run: _by_raw(run) and is_weighted(run),
-        "logit adjustment by the raw prior and class weights both correct the prior, and recall of frequent classes "
+        "logit adjustment by the raw prior and class weights both correct the prior, so recall of frequent classes "
         "drops: use train.loss.logit_adjustment.prior=effective, or one of the two alone",
     ),
     Rule(
@@ -60,30 +60,30 @@ PRIOR_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
         lambda run: is_resampled(run) and not isinstance(run.train.oversample, NoOversample),
-        "train.oversample and a sampler that favours rare classes both show rare classes more often: use one of the "
-        "two",
+        "train.oversample and a sampler that favours rare classes both show rare classes more often: use one of them",
     ),
     Rule(
         "warn",
         lambda run: is_adjusted(run) and run.head.classifier.favours_rare,
-        "logit adjustment and margins that are larger for rarer classes both favour these: use one of the two",
+        "logit adjustment and margins that are larger for rarer classes both favour rare classes: use one of them",
     ),
     Rule(
         "no effect",
         lambda run: _by_effective(run) and weighs_evenly(run) and sees_evenly(run),
-        "inverse class weights leave a uniform effective prior, so logit adjustment by it changes nothing: use one of "
-        "the two",
+        "inverse class weights leave a uniform effective prior, so logit adjustment by it has no effect: use one of "
+        "them",
     ),
     Rule(
         "no effect",
         lambda run: _by_effective(run) and draws_evenly(run) and sees_evenly(run),
-        "a sampler that draws all classes alike leaves a uniform effective prior, so logit adjustment by it changes "
-        "nothing: use one of the two",
+        "a sampler that draws all classes equally often leaves a uniform effective prior, so logit adjustment by it "
+        "has no effect: use one of them",
     ),
     Rule(
         "warn",
         lambda run: _by_effective(run) and isinstance(run.train.sampler, ClassBatches) and not is_weighted(run),
-        "pxk draws classes nearly alike, so logit adjustment by the effective prior changes little: use one of the two",
+        "pxk draws classes almost equally often, so logit adjustment by the effective prior changes little: use one "
+        "of them",
     ),
     Rule(
         "warn",
@@ -94,14 +94,14 @@ PRIOR_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
         lambda run: is_adjusted(run) and is_shifted(run) and reads_loss_last(run) and not _is_taken_out(run),
-        "logit adjustment is applied in training and again after it: use one of train.loss.logit_adjustment.tau and "
+        "logit adjustment is applied both during and after training: use one of train.loss.logit_adjustment.tau and "
         "posthoc.adjustment",
     ),
     Rule(
         "no effect",
         lambda run: is_shifted(run) and _is_taken_out(run),
         "logit adjustment of tau 1 in training leaves a uniform prior in the logits, so posthoc.adjustment has no "
-        "effect: use one of the two",
+        "effect: use one of them",
     ),
     Rule(
         "no effect",
@@ -113,21 +113,21 @@ PRIOR_RULES: tuple[Rule, ...] = (
             and not is_adjusted(run)
             and last_classifier(run).knows_prior
         ),
-        "inverse class weights leave a uniform prior in the logits, so posthoc.adjustment changes nothing: use one of "
-        "the two",
+        "inverse class weights leave a uniform prior in the logits, so posthoc.adjustment has no effect: use one of "
+        "them",
     ),
     Rule(
         "no effect",
         lambda run: (
             draws_evenly(run) and sees_evenly(run) and is_shifted(run) and run.second.is_none and not is_adjusted(run)
         ),
-        "a sampler that draws all classes alike leaves a uniform prior in the logits, so posthoc.adjustment changes "
-        "nothing: use one of the two",
+        "a sampler that draws all classes equally often leaves a uniform prior in the logits, so posthoc.adjustment "
+        "has no effect: use one of them",
     ),
     Rule(
         "no effect",
         lambda run: is_shifted(run) and run.second.keeps_class_weights and not last_classifier(run).knows_prior,
-        "the logits of this classifier hold no class prior, so posthoc.adjustment has no effect: set its rule to fixed "
-        "and its tau to 0",
+        "the logits of this classifier contain no class prior, so posthoc.adjustment has no effect: set its rule to "
+        "fixed and its tau to 0",
     ),
 )

@@ -1,4 +1,4 @@
-"""Rules of second stages: those that follow from what a method answers, and those of each method."""
+"""Rules of second stages: those that follow from their protocol, and those of each method."""
 
 from typing import get_args
 
@@ -13,20 +13,20 @@ SECOND_RULES: tuple[Rule, ...] = (
     Rule(
         "refuse",
         lambda run: run.second.rescales_rows and not run.head.classifier.is_linear and not is_solved(run),
-        "this second stage changes the lengths of a linear classifier's weights, and a cosine classifier's have none: "
+        "this second stage rescales the weights of a linear classifier, but cosine classifiers ignore their length: "
         "use head.classifier.kind=linear, or another second.kind",
     ),
     Rule(
         "warn",
         lambda run: run.second.trains_classifier and is_adjusted(run) and not reads_loss_last(run),
-        "this second stage makes the classifier anew without logit adjustment, so train.loss.logit_adjustment acts on "
-        "the first stage alone: set its tau to 0, or second.kind=none",
+        "this second stage trains a classifier without logit adjustment, so train.loss.logit_adjustment acts only on "
+        "the first stage: set its tau to 0, or second.kind=none",
     ),
     Rule(
         "warn",
         lambda run: run.second.rescales_rows and (is_adjusted(run) or is_weighted(run)),
-        "this second stage makes up for class sizes, as logit adjustment and class weights did in the first one: use "
-        "one of the two",
+        "this second stage corrects the class sizes, which logit adjustment and class weights did in the first stage: "
+        "use one of them",
     ),
     *dict.fromkeys(rule for method in METHODS for rule in method.rules),
 )

@@ -1,4 +1,4 @@
-"""Rules of several views of an image."""
+"""Rules of several views per image."""
 
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
@@ -15,7 +15,7 @@ VIEW_RULES: tuple[Rule, ...] = (
     Rule(
         "refuse",
         lambda run: _come_together(run) and not isinstance(run.train.oversample, NoOversample),
-        "rows that are made up are views of no image, so they cannot come in batches of whole images: set "
+        "synthetic rows are views of no image, so they cannot be batched by image: set "
         "train.oversample.kind=none, or train.views=samples",
     ),
     Rule(
@@ -25,13 +25,13 @@ VIEW_RULES: tuple[Rule, ...] = (
             and isinstance(run.train.sampler, Shuffled)
             and run.train.sampler.buffer_rows is not None
         ),
-        "a buffer shuffles rows and not images, whose views may lie in other blocks: set train.views=samples, or "
+        "a buffer shuffles rows, not images, whose views may lie in other blocks: set train.views=samples, or "
         "train.sampler.buffer_rows=null",
     ),
     Rule(
         "refuse",
         lambda run: _come_together(run) and is_solved(run),
-        "a solved classifier such as logreg has no batches in which views could come together: set train.views=samples "
-        "or averaged",
+        "a closed-form classifier such as logreg has no batches in which views could come together: set "
+        "train.views=samples or averaged",
     ),
 )
