@@ -4,10 +4,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from frostbench.heads.bodies.body import Identity
+from frostbench.heads.classifier import Classifier
 from frostbench.heads.head import Closed, HeadSpec, Stepped
 from frostbench.heads.posthoc.spec import PosthocSpec
 from frostbench.heads.spec import Spec, empty
-from frostbench.training import run_properties
+from frostbench.training.losses.class_weights import ConstantSchedule, InverseWeight, NoWeight, PowerWeight
+from frostbench.training.sampling.batches import Shuffled
 from frostbench.training.second_stage.crt import Crt
 from frostbench.training.second_stage.lws import Lws
 from frostbench.training.second_stage.none import NoSecondStage
@@ -58,53 +61,102 @@ class RunSpec(Spec):
 
     @property
     def is_solved(self) -> bool:
-        """Whether the classifier is closed-form, without gradient steps."""
-        return run_properties.is_solved(self)
+        """Whether the classifier is closed-form, so that there are no batches or epochs."""
+        return self.head.classifier.is_closed_form
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the classifier minimises no loss."""
-        return run_properties.is_fitted(self)
+        """Whether the classifier minimises no loss, but is computed from the rows and their weights."""
+        return not self.head.classifier.minimises_loss
 
     @property
     def is_bare(self) -> bool:
         """Whether a classifier trained with gradient steps has no body in front of it."""
-        return run_properties.is_bare(self)
+        return isinstance(self.head.body, Identity) and not self.is_solved
 
     @property
-    def is_logreg(self) -> bool:
-        """Whether the final classifier is logistic regression."""
-        return run_properties.is_logreg(self)
+    def is_bare_cosine(self) -> bool:
+        """Whether a cosine classifier reads the vectors directly, without a body."""
+        return isinstance(self.head.body, Identity) and self.head.classifier.is_cosine
 
     @property
     def is_adjusted(self) -> bool:
         """Whether training adds the class prior to the logits."""
-        return run_properties.is_adjusted(self)
+        return self.train.loss.logit_adjustment.tau > 0
 
     @property
     def is_shifted(self) -> bool:
         """Whether the class prior is subtracted from the logits after training."""
-        return run_properties.is_shifted(self)
+        return self.posthoc.adjustment.rule == "tuned" or self.posthoc.adjustment.tau > 0
 
     @property
     def is_weighted(self) -> bool:
-        """Whether classes may weigh differently in the loss."""
-        return run_properties.is_weighted(self)
+        """Whether the loss has class weights."""
+        return not isinstance(self.train.loss.class_weight, NoWeight)
+
+    @property
+    def is_resampled(self) -> bool:
+        """Whether classes are not drawn in proportion to their size."""
+        sampler = self.train.sampler
+        return not isinstance(sampler, Shuffled) or sampler.draw != "instance"
 
     @property
     def is_mixed(self) -> bool:
         """Whether rows are mixed in pairs."""
-        return run_properties.is_mixed(self)
+        return self.train.mixing is not None
+
+    @property
+    def is_smoothed(self) -> bool:
+        """Whether labels are smoothed without regard to class sizes."""
+        smoothing = self.train.loss.smoothing
+        return smoothing.epsilon > 0 and smoothing.spread != "prior"
 
     @property
     def reads_loss_last(self) -> bool:
         """Whether train.loss trains the final classifier, rather than a second stage."""
-        return run_properties.reads_loss_last(self)
+        replacement = self.second.replacement
+        if replacement is not None:
+            return replacement.minimises_loss
+        return self.second.is_none and not self.is_fitted
+
+    @property
+    def is_logreg(self) -> bool:
+        """Whether the final classifier minimises the loss without gradient steps, as logistic regression does."""
+        last = self.last_classifier
+        return last.is_closed_form and last.minimises_loss
+
+    @property
+    def last_classifier(self) -> Classifier:
+        """Spec of the final classifier."""
+        return self.second.replacement or self.head.classifier
+
+    @property
+    def weighs_evenly(self) -> bool:
+        """Whether class weights cancel the class sizes exactly, so that the loss ends with a uniform prior."""
+        weight = self.train.loss.class_weight
+        is_inverse = isinstance(weight, InverseWeight) or (isinstance(weight, PowerWeight) and weight.power == 1)
+        return is_inverse and self.train.loss.count == "images" and not self.is_resampled
+
+    @property
+    def draws_evenly(self) -> bool:
+        """Whether the sampler alone cancels the class sizes exactly at the end of training."""
+        sampler = self.train.sampler
+        is_even = isinstance(sampler, Shuffled) and sampler.draw in ("class_balanced", "progressive")
+        return is_even and not self.is_weighted
+
+    @property
+    def sees_evenly(self) -> bool:
+        """Whether the loss has a uniform class prior from the first step to the last."""
+        sampler, is_constant = self.train.sampler, isinstance(self.train.loss.weight_schedule, ConstantSchedule)
+        is_drawn = self.draws_evenly and isinstance(sampler, Shuffled) and sampler.draw == "class_balanced"
+        return is_drawn or (self.weighs_evenly and is_constant)
 
     @property
     def largest_logit(self) -> float:
         """Upper bound on |logit| from the classifiers that read the loss, or infinity."""
-        return run_properties.largest_logit(self)
+        if self.is_logreg:
+            return float("inf")
+        return self.head.classifier.logit_bound / min(m.least_temperature for m in self.train.loss.methods.values())
 
     def epochs_for(self, rows: int) -> int:
         """Return the maximum epochs of gradient steps on `rows` training rows, over both stages.

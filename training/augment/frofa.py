@@ -60,21 +60,27 @@ class NoFrofa(Spec):
     kind: Literal["none"] = "none"
 
 
-class Brightness(Spec):
-    """Shift all channels of a vector by one random fraction of its range, and clip to that range."""
+class _Operation(Spec):
+    """Options and draws that the operations share."""
 
     tier: ClassVar[Tier] = "experimental"
-    kind: Literal["brightness"] = "brightness"
+    kind: str
     probability: float = Field(
         default=0.5, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: share of vectors changed"
     )
     """Share of the training vectors that are changed in each step."""
-    width: float = Field(default=0.1, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: brightness shift (half-width)")
-    """Shifts are drawn from -v to v, as fractions of the range; this sets v, and 0 changes nothing."""
 
     def draw(self, x_shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype) -> FrofaDraw:
         """Draw random numbers for vectors of shape [N, D] on the generator's device."""
         return _uniform((x_shape[0], 1), generator, dtype)
+
+
+class Brightness(_Operation):
+    """Shift all channels of a vector by one random fraction of its range, and clip to that range."""
+
+    kind: Literal["brightness"] = "brightness"
+    width: float = Field(default=0.1, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: brightness shift (half-width)")
+    """Shifts are drawn from -v to v, as fractions of the range; this sets v, and 0 changes nothing."""
 
     def __call__(self, x: Tensor, ranges: Ranges, draw: FrofaDraw) -> Tensor:
         """Change vectors x [N, D]; ranges are not used."""
@@ -82,19 +88,14 @@ class Brightness(Spec):
         return _moved(x, u, (u + self.width * draw.amount).clamp(0, 1), span, draw.coin < self.probability)
 
 
-class ChannelBrightness(Spec):
+class ChannelBrightness(_Operation):
     """Shift each channel by a random fraction of its range over the training rows, and clip to that range.
 
     The paper's c2FroFA takes the range of a channel over the tokens of one image. With one vector per image it is
     noise on every element, a variant that did worse there. Values outside their range are not clipped to it.
     """
 
-    tier: ClassVar[Tier] = "experimental"
     kind: Literal["c2_dataset"] = "c2_dataset"
-    probability: float = Field(
-        default=0.5, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: share of vectors changed"
-    )
-    """Share of the training vectors that are changed in each step."""
     width: float = Field(
         default=0.05, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: channel brightness shift (half-width)"
     )
@@ -111,21 +112,12 @@ class ChannelBrightness(Spec):
         return _moved(x, u, changed, span, draw.coin < self.probability)
 
 
-class Contrast(Spec):
+class Contrast(_Operation):
     """Scale the channels of a vector about their mean by one random factor, and clip to the vector's range."""
 
-    tier: ClassVar[Tier] = "experimental"
     kind: Literal["contrast"] = "contrast"
-    probability: float = Field(
-        default=0.5, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: share of vectors changed"
-    )
-    """Share of the training vectors that are changed in each step."""
     width: float = Field(default=0.2, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: contrast factor (half-width)")
     """Factors are drawn from 1 - v to 1 + v; this sets v, and 0 changes nothing."""
-
-    def draw(self, x_shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype) -> FrofaDraw:
-        """Draw random numbers for vectors of shape [N, D] on the generator's device."""
-        return _uniform((x_shape[0], 1), generator, dtype)
 
     def __call__(self, x: Tensor, ranges: Ranges, draw: FrofaDraw) -> Tensor:
         """Change vectors x [N, D]; ranges are not used."""
@@ -135,15 +127,10 @@ class Contrast(Spec):
         return _moved(x, u, changed, span, draw.coin < self.probability)
 
 
-class Posterize(Spec):
+class Posterize(_Operation):
     """Round the channels of a vector down to a random number of bits of its range."""
 
-    tier: ClassVar[Tier] = "experimental"
     kind: Literal["posterize"] = "posterize"
-    probability: float = Field(
-        default=0.5, ge=0, le=1, json_schema_extra=SWEPT, title="FroFA: share of vectors changed"
-    )
-    """Share of the training vectors that are changed in each step."""
     least_bits: int = Field(default=4, ge=1, le=8, title="FroFA: fewest bits kept")
     """Fewest bits that are kept; the number of bits is drawn from this to 8."""
 

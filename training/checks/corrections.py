@@ -8,15 +8,6 @@ from torch import Tensor
 from frostbench.heads.posthoc.spec import TAUS
 from frostbench.training.losses.class_statistics import ClassStatistics, class_statistics_of
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import (
-    is_adjusted,
-    is_fitted,
-    is_resampled,
-    is_shifted,
-    is_weighted,
-    reads_loss_last,
-    sees_evenly,
-)
 from frostbench.training.sampling.batches import shares_of
 from frostbench.training.sampling.oversample import NoOversample, wanted_rows
 
@@ -45,12 +36,12 @@ def correction_notes(run: RunSpec, labels: Tensor, classes: int, groups: Tensor 
     >>> correction_notes(run, torch.tensor([0] * 90 + [1] * 10), 2)[0].partition(",")[0]
     'train.loss.logit_adjustment moves no logit relative to another by more than 0.004 (2.2 without class weights)'
     """
-    if is_fitted(run) or len(labels) == 0:
+    if run.is_fitted or len(labels) == 0:
         return ()
     statistics = _final_statistics(run, labels, classes, groups)
     raw = span(statistics.log_prior_raw)
     notes = _weights(run, statistics, raw)
-    if sees_evenly(run):
+    if run.sees_evenly:
         # Inverse weights and an even sampler are covered by rules, which need no rows.
         return notes
     return notes + _training(run, statistics, raw) + _posthoc(run, statistics, raw)
@@ -81,7 +72,7 @@ def _repeated(counts: Tensor) -> Tensor:
 
 def _weights(run: RunSpec, statistics: ClassStatistics, raw: float) -> tuple[str, ...]:
     """Note class weights that hardly differ although class sizes do."""
-    if not is_weighted(run) or raw < EVEN:
+    if not run.is_weighted or raw < EVEN:
         return ()
     left = span(statistics.weight.log())
     if left >= LEFT * raw:
@@ -97,7 +88,7 @@ def _weights(run: RunSpec, statistics: ClassStatistics, raw: float) -> tuple[str
 def _training(run: RunSpec, statistics: ClassStatistics, raw: float) -> tuple[str, ...]:
     """Note a logit adjustment in training with almost no effect."""
     adjustment = run.train.loss.logit_adjustment
-    if not is_adjusted(run) or adjustment.prior == "given":
+    if not run.is_adjusted or adjustment.prior == "given":
         return ()
     left, alone = adjustment.tau * span(statistics.log_prior(adjustment.prior)), adjustment.tau * raw
     return _note("train.loss.logit_adjustment", run, left, alone)
@@ -105,7 +96,7 @@ def _training(run: RunSpec, statistics: ClassStatistics, raw: float) -> tuple[st
 
 def _posthoc(run: RunSpec, statistics: ClassStatistics, raw: float) -> tuple[str, ...]:
     """Note a post-hoc adjustment with almost no effect; a rule covers one that follows an adjustment in training."""
-    if not is_shifted(run) or not reads_loss_last(run) or is_adjusted(run):
+    if not run.is_shifted or not run.reads_loss_last or run.is_adjusted:
         return ()
     adjustment = run.posthoc.adjustment
     tau = adjustment.tau if adjustment.rule == "fixed" else TAUS[-1]
@@ -119,8 +110,8 @@ def _note(option: str, run: RunSpec, left: float, alone: float) -> tuple[str, ..
         return (f"{moves}, because the classes have nearly the same size: there is nothing to correct",)
     if left >= LEFT * alone:
         return ()
-    by = [word for word, acts in (("class weights", is_weighted(run)), ("the sampler", is_resampled(run))) if acts]
-    cure = "train.loss.class_weight.kind=none" if is_weighted(run) else "train.sampler.draw=instance"
+    by = [word for word, acts in (("class weights", run.is_weighted), ("the sampler", run.is_resampled)) if acts]
+    cure = "train.loss.class_weight.kind=none" if run.is_weighted else "train.sampler.draw=instance"
     have = "has" if by == ["the sampler"] else "have"
     return (
         f"{moves} ({alone:.2g} without {' and '.join(by)}), because {' and '.join(by)} {have} already evened out the "

@@ -70,7 +70,7 @@ def test_corrections_that_cancel_are_told_with_what_is_left(cache):
     assert not any("moves no logit" in each for each in told["baseline"])
     (note,) = [each for each in told["both"] if "moves no logit" in each]
     assert note.startswith("train.loss.logit_adjustment moves no logit relative to another by more than 0.0")
-    assert "since class weights have already evened out the class frequencies" in note
+    assert "because class weights have already evened out the class frequencies" in note
 
 
 def test_runs_that_were_trained_together_say_so_and_share_their_seconds(cache):

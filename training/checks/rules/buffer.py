@@ -2,7 +2,6 @@
 
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_solved
 from frostbench.training.sampling.batches import Shuffled
 
 
@@ -33,7 +32,7 @@ BUFFER_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "no effect",
-        lambda run: _is_buffered(run) and is_solved(run),
+        lambda run: _is_buffered(run) and run.is_solved,
         "a closed-form classifier such as logreg reads all rows at once, so a buffer has no effect: set "
         "train.sampler.buffer_rows=null",
     ),

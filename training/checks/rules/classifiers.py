@@ -6,9 +6,8 @@ from frostbench.heads.classifier import Classifier, Remark
 from frostbench.heads.head import CLASSIFIERS
 from frostbench.training.rule import Applies, Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_shifted
 
-BESIDE: Mapping[str, Applies] = {"": lambda run: True, "posthoc.adjustment": is_shifted}
+BESIDE: Mapping[str, Applies] = {"": lambda run: True, "posthoc.adjustment": lambda run: run.is_shifted}
 """Whether a run uses the option that a remark refers to."""
 
 

@@ -4,7 +4,6 @@ from frostbench.heads.bodies.attention_pool import AttentionPool
 from frostbench.training.augment.frofa import NoFrofa, Posterize
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_mixed, is_solved
 from frostbench.training.sampling.oversample import NoOversample
 from frostbench.training.spec.stage import StageSpec
 
@@ -20,7 +19,7 @@ def _changes_nothing(run: RunSpec) -> bool:
 def _changes_rows(run: RunSpec) -> bool:
     """Whether training rows are changed, mixed or synthesised."""
     train = run.train
-    is_changed = is_mixed(run) or not train.augment.is_neutral or not isinstance(train.frofa, NoFrofa)
+    is_changed = run.is_mixed or not train.augment.is_neutral or not isinstance(train.frofa, NoFrofa)
     return is_changed or not isinstance(train.oversample, NoOversample)
 
 
@@ -40,7 +39,7 @@ MIXING_RULES: tuple[Rule, ...] = (
     *(rule for field in StageSpec.model_fields.values() for rule in getattr(field.annotation, "rules", ())),
     Rule(
         "no effect",
-        lambda run: _changes_nothing(run) and not is_solved(run),
+        lambda run: _changes_nothing(run) and not run.is_solved,
         "frofa with a probability or a width of 0 changes nothing: raise it, or set train.frofa.kind=none",
     ),
 )

@@ -7,13 +7,12 @@ from frostbench.training.losses.label_smoothing import LabelSmoothing
 from frostbench.training.losses.logit_adjustment import LogitAdjustment
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_logreg, is_solved
 from frostbench.training.spec.stage import EarlyStop
 
 
 def _has_no_point(run: RunSpec) -> bool:
     """Whether training uses only the terms added to the point loss."""
-    return run.train.loss.point_weight == 0 and not is_solved(run)
+    return run.train.loss.point_weight == 0 and not run.is_solved
 
 
 def _trained(run: RunSpec) -> set[str]:
@@ -67,13 +66,13 @@ POINT_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "no effect",
-        lambda run: _has_no_point(run) and _shapes_the_point(run) and not is_logreg(run),
+        lambda run: _has_no_point(run) and _shapes_the_point(run) and not run.is_logreg,
         "with train.loss.point_weight=0 the point loss is off, so train.loss.point, smoothing, logit_adjustment and "
         "hardmine have no effect: leave them out",
     ),
     Rule(
         "warn",
-        lambda run: not run.train.loss.point.is_convex and is_logreg(run),
+        lambda run: not run.train.loss.point.is_convex and run.is_logreg,
         "the point loss is not convex in the logits, so logreg may end in a local optimum: use "
         "train.loss.point.kind=cross_entropy, or head.classifier.kind=linear",
     ),

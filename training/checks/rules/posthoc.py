@@ -4,7 +4,6 @@ from frostbench.heads.posthoc.decisions.shift import GivenShift, NoShift, Wanted
 from frostbench.heads.posthoc.decisions.thresholds import CoordinateAscent
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_adjusted, is_shifted
 
 
 def _has_thresholds(run: RunSpec) -> bool:
@@ -29,7 +28,7 @@ def _reuses_tuning_rows(run: RunSpec) -> bool:
 POSTHOC_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
-        lambda run: _has_thresholds(run) and (is_adjusted(run) or is_shifted(run)),
+        lambda run: _has_thresholds(run) and (run.is_adjusted or run.is_shifted),
         "thresholds are a free logit adjustment per class, on top of that of train.loss or posthoc: compare with each "
         "alone, and set posthoc.thresholds.kind=none or tau=0 if one is enough",
     ),
@@ -41,7 +40,7 @@ POSTHOC_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "no effect",
-        lambda run: _is_deployed(run) and is_shifted(run),
+        lambda run: _is_deployed(run) and run.is_shifted,
         "probabilities are adjusted to posthoc.deploy_prior from any prior, so posthoc.adjustment has no effect: use "
         "one of them",
     ),

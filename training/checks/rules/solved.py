@@ -9,11 +9,6 @@ from frostbench.training.losses.label_smoothing import LabelSmoothing
 from frostbench.training.losses.logit_adjustment import LogitAdjustment
 from frostbench.training.rule import Applies, Rule, Verdict
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import (
-    is_fitted,
-    is_resampled,
-    is_weighted,
-)
 from frostbench.training.sampling.oversample import NoOversample
 from frostbench.training.spec.optim import AdamW, Schedule
 from frostbench.training.spec.stage import EarlyStop
@@ -43,7 +38,7 @@ NOT_TAKEN: tuple[tuple[Verdict, Applies, str], ...] = (
     ),
     (
         "refuse",
-        is_resampled,
+        lambda run: run.is_resampled,
         f"a sampler draws batches, but {SOLVED} reads all rows once: use train.loss.class_weight, or "
         "head.classifier.kind=linear",
     ),
@@ -97,13 +92,13 @@ SOLVED_RULES: tuple[Rule, ...] = (
     *(_not_taken(*option) for option in NOT_TAKEN),
     Rule(
         "no effect",
-        lambda run: is_fitted(run) and _minimises(run),
+        lambda run: run.is_fitted and _minimises(run),
         f"{kinds_that(lambda kind: not kind.minimises_loss)} do not minimise train.loss, so its point, smoothing and "
         "logit_adjustment have no effect: use posthoc.adjustment, or head.classifier.kind=logreg",
     ),
     Rule(
         "no effect",
-        lambda run: is_weighted(run) and not run.head.classifier.weighs_classes,
+        lambda run: run.is_weighted and not run.head.classifier.weighs_classes,
         "this classifier fits each class separately, so class weights have no effect: set "
         "train.loss.class_weight.kind=none",
     ),

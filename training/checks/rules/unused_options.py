@@ -3,7 +3,6 @@
 from frostbench.training.losses.class_weights import ConstantSchedule, DeferredSchedule, EffectiveWeight, PowerWeight
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_solved, is_weighted
 from frostbench.training.sampling.samplers import ClassBatches
 from frostbench.training.spec.optim import Schedule
 from frostbench.training.spec.stage import EarlyStop
@@ -31,7 +30,7 @@ def _has_equal_weights(weight: object) -> bool:
 def _never_comes(run: RunSpec) -> bool:
     """Whether deferred class weights would start after the last step."""
     schedule = run.train.loss.weight_schedule
-    return is_weighted(run) and isinstance(schedule, DeferredSchedule) and schedule.start == 1
+    return run.is_weighted and isinstance(schedule, DeferredSchedule) and schedule.start == 1
 
 
 def _has_fixed_epoch(run: RunSpec) -> bool:
@@ -63,16 +62,16 @@ UNREAD_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "no effect",
-        lambda run: not is_weighted(run) and run.train.loss.count != "images",
+        lambda run: not run.is_weighted and run.train.loss.count != "images",
         "without class weights the counted unit has no effect: choose a train.loss.class_weight, or set "
         "train.loss.count=images",
     ),
     Rule(
         "no effect",
         lambda run: (
-            not is_weighted(run)
+            not run.is_weighted
             and not isinstance(run.train.loss.weight_schedule, ConstantSchedule)
-            and not is_solved(run)
+            and not run.is_solved
         ),
         "without class weights their schedule has no effect: choose a train.loss.class_weight, or set "
         "train.loss.weight_schedule.kind=constant",
@@ -94,14 +93,14 @@ UNREAD_RULES: tuple[Rule, ...] = (
         lambda run: (
             run.train.early_stop.metric == "last"
             and run.train.early_stop.patience != EarlyStop().patience
-            and not is_solved(run)
+            and not run.is_solved
         ),
         "metric=last never stops early, so train.early_stop.patience has no effect: leave it out, or choose another "
         "metric",
     ),
     Rule(
         "no effect",
-        lambda run: _has_fixed_epoch(run) and not is_solved(run),
+        lambda run: _has_fixed_epoch(run) and not run.is_solved,
         "train.early_stop.epoch is fixed, so train.early_stop.metric and patience have no effect: leave them out, or "
         "set train.early_stop.epoch=null",
     ),

@@ -2,7 +2,6 @@
 
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_solved
 from frostbench.training.sampling.batches import Shuffled
 from frostbench.training.sampling.oversample import NoOversample
 
@@ -30,7 +29,7 @@ VIEW_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "refuse",
-        lambda run: _come_together(run) and is_solved(run),
+        lambda run: _come_together(run) and run.is_solved,
         "a closed-form classifier such as logreg has no batches in which views could come together: set "
         "train.views=samples or averaged",
     ),
