@@ -12,7 +12,7 @@ from frostbench.training.checks.rules.posthoc import POSTHOC_RULES
 from frostbench.training.checks.rules.prior import PRIOR_RULES
 from frostbench.training.checks.rules.second import SECOND_RULES
 from frostbench.training.checks.rules.solved import SOLVED_RULES
-from frostbench.training.checks.rules.unused_options import UNREAD_RULES
+from frostbench.training.checks.rules.unused_options import UNUSED_RULES
 from frostbench.training.checks.rules.views import VIEW_RULES
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
@@ -27,7 +27,7 @@ RULES: tuple[Rule, ...] = (
     *MARGIN_RULES,
     *MIXING_RULES,
     *SECOND_RULES,
-    *UNREAD_RULES,
+    *UNUSED_RULES,
     *CLASSIFIER_RULES,
     *VIEW_RULES,
     *BUFFER_RULES,

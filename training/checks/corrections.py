@@ -61,8 +61,8 @@ def _final_statistics(run: RunSpec, labels: Tensor, classes: int, groups: Tensor
     counted = groups if run.train.loss.count == "groups" else None
     if not isinstance(run.train.oversample, NoOversample):
         labels, counted = torch.cat([labels, _repeated(wanted_rows(labels))]), None
-    found = class_statistics_of(labels, classes, run.train.loss.class_weight, counted)
-    return found.under_sampler(shares_of(run.train.sampler, found.counts, 1.0))
+    statistics = class_statistics_of(labels, classes, run.train.loss.class_weight, counted)
+    return statistics.under_sampler(shares_of(run.train.sampler, statistics.counts, 1.0))
 
 
 def _repeated(counts: Tensor) -> Tensor:

@@ -39,18 +39,18 @@ def check_metrics(run: RunSpec, data: Data, background: Sequence[int]) -> None:
     """
     stop, second = run.train.early_stop, run.second
     is_stepped = not run.head.classifier.is_closed_form
-    is_judged = is_stepped and stop.metric != "last" and stop.epoch is None
+    chooses_epoch = is_stepped and stop.metric != "last" and stop.epoch is None
     is_tuned = run.posthoc.adjustment.rule == "tuned" or second.is_tuned
-    is_judged_again = is_stepped and second.is_judged
-    if not (is_judged or is_tuned or is_judged_again):
+    chooses_second = is_stepped and second.is_judged
+    if not (chooses_epoch or is_tuned or chooses_second):
         return
     labels = data.select.labels.cpu()
     counts = images_per_class(data.train.labels, data.train.images, len(data.class_names)).cpu()
-    found = decision_metrics(labels, labels, counts, background)
-    found["nll"] = 0.0 if (counts[labels] > 0).any() else None
-    if is_judged:
-        to_raise(found, epochs_metric(stop.metric, labels, background))
+    metrics = decision_metrics(labels, labels, counts, background)
+    metrics["nll"] = 0.0 if (counts[labels] > 0).any() else None
+    if chooses_epoch:
+        to_raise(metrics, epochs_metric(stop.metric, labels, background))
     if is_tuned:
-        to_raise(found, metric_of_strengths(stop.metric))
-    if is_judged_again:
-        second.check_judged(epochs_metric(second.metric_after(stop.metric), labels, background), found)
+        to_raise(metrics, metric_of_strengths(stop.metric))
+    if chooses_second:
+        second.check_judged(epochs_metric(second.metric_after(stop.metric), labels, background), metrics)

@@ -27,15 +27,15 @@ def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
         return tuple(f"head.classifier.{note}" for note in run.head.classifier.notes_for(rows))
     first = run.train.schedule
     size = run.train.batch_rows
-    found = _overruled("train.schedule.epochs", first, rows, size) if first.epochs != Schedule().epochs else ()
-    found += _too_late("train.early_stop.epoch", run.train.early_stop.epoch, first.epochs_for(rows, size))
+    notes = _raised_epochs("train.schedule.epochs", first, rows, size) if first.epochs != Schedule().epochs else ()
+    notes += _too_late("train.early_stop.epoch", run.train.early_stop.epoch, first.epochs_for(rows, size))
     second, replacement = run.second.schedule(first), run.second.replacement
     if second is not None:
-        found += _overruled("second.epochs", second, rows, second.batch_size)
-        found += _too_late("second.epoch", run.second.given_epoch, second.epochs_for(rows))
+        notes += _raised_epochs("second.epochs", second, rows, second.batch_size)
+        notes += _too_late("second.epoch", run.second.given_epoch, second.epochs_for(rows))
     if replacement is not None:
-        found += tuple(f"second.classifier.{note}" for note in replacement.notes_for(rows))
-    return found
+        notes += tuple(f"second.classifier.{note}" for note in replacement.notes_for(rows))
+    return notes
 
 
 def epoch_notes(run: RunSpec, labels: Tensor, background: Sequence[int] = ()) -> tuple[str, ...]:
@@ -144,28 +144,28 @@ def posthoc_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
     ('posthoc.calibration.kind=isotonic is fitted to 300 rows; below about 1000 a temperature is safer',)
     """
     spec, rows = run.posthoc, len(labels)
-    found = []
+    notes = []
     if isinstance(spec.calibration, AutoTemperature) and rows < LEAST_ROWS:
-        found.append(
+        notes.append(
             f"no temperature is fitted, so probabilities stay uncalibrated: there are only {rows} calibration and "
             f"validation rows, and it needs {LEAST_ROWS}"
         )
     if isinstance(spec.calibration, Vector | Matrix | Isotonic) and rows < ENOUGH_ROWS:
-        found.append(
+        notes.append(
             f"posthoc.calibration.kind={spec.calibration.kind} is fitted to {rows} rows; below about {ENOUGH_ROWS} a "
             "temperature is safer"
         )
     counts = torch.bincount(labels)
     counts = counts[counts > 0]
     if isinstance(spec.calibration, Matrix) and rows < len(counts) ** 2:
-        found.append(f"matrix calibration fits {len(counts) * (len(counts) + 1)} parameters to {rows} rows")
+        notes.append(f"matrix calibration fits {len(counts) * (len(counts) + 1)} parameters to {rows} rows")
     if isinstance(spec.thresholds, CoordinateAscent) and (counts < spec.thresholds.shrink).any():
         few = int((counts < spec.thresholds.shrink).sum())
-        found.append(
+        notes.append(
             f"thresholds of {few} of {len(counts)} classes are tuned on fewer than {spec.thresholds.shrink:g} rows, so "
             "they are shrunk by more than half"
         )
-    return tuple(found)
+    return tuple(notes)
 
 
 def _too_late(option: str, epoch: int | None, last: int) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def _too_late(option: str, epoch: int | None, last: int) -> tuple[str, ...]:
     return (f"{option}={epoch} becomes {last}, because training ends there",)
 
 
-def _overruled(option: str, schedule: Schedule, rows: int, size: int) -> tuple[str, ...]:
+def _raised_epochs(option: str, schedule: Schedule, rows: int, size: int) -> tuple[str, ...]:
     """Note when min_steps raises the epoch count."""
     epochs = schedule.epochs_for(rows, size)
     if epochs == schedule.epochs:

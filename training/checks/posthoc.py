@@ -110,8 +110,8 @@ def _check_names(run: RunSpec, data: Data, present: Tensor) -> None:
 
 def _check_targets(shift: WantedShift, labels: Tensor, data: Data, word: str) -> None:
     """Refuse a wanted recall or precision of a class without rows."""
-    found = {data.class_names[index] for index in labels.tolist()}
-    lacking = [name for name in shift.targets if name not in found]
+    with_rows = {data.class_names[index] for index in labels.tolist()}
+    lacking = [name for name in shift.targets if name not in with_rows]
     if lacking:
         raise ValueError(
             f"The {shift.metric} of a class is measured on its {word} rows, but {lacking[:8]} have none. Remove them "

@@ -38,16 +38,16 @@ def check_folds_stream(data: Data) -> None:
 def needs_all_rows(run: RunSpec) -> tuple[str, ...]:
     """Return the settings of a run that need all training rows at once, as option=value."""
     train, classifier = run.train, run.head.classifier
-    found = [f"head.classifier.{option}"] if (option := classifier.reads_all_at_once) else []
+    options = [f"head.classifier.{option}"] if (option := classifier.reads_all_at_once) else []
     if run.second.needs_all_rows:
-        found.append(f"second.kind={run.second.kind}")
+        options.append(f"second.kind={run.second.kind}")
     if run.view_sets:
-        found.append("view_sets")
+        options.append("view_sets")
     if not isinstance(train.oversample, NoOversample):
-        found.append(f"train.oversample.kind={train.oversample.kind}")
-    found += [f"train.loss.{name}" for name, method in train.loss.trained.items() if "all_rows" in method.needs]
+        options.append(f"train.oversample.kind={train.oversample.kind}")
+    options += [f"train.loss.{name}" for name, method in train.loss.trained.items() if "all_rows" in method.needs]
     if not isinstance(train.sampler, Shuffled):
-        found.append(f"train.sampler.kind={train.sampler.kind}")
+        options.append(f"train.sampler.kind={train.sampler.kind}")
     elif train.sampler.buffer_rows is None and not classifier.is_closed_form:
-        found.append("train.sampler.buffer_rows=null")
-    return tuple(found)
+        options.append("train.sampler.buffer_rows=null")
+    return tuple(options)

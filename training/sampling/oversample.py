@@ -139,8 +139,8 @@ def _smote_class() -> type:
             "SMOTE oversampling needs imbalanced-learn, which is not installed. Run: pip install 'frostbench[smote]', "
             "or use train.oversample.kind=gaussian."
         ) from error
-    found: type = SMOTE
-    return found
+    smote: type = SMOTE
+    return smote
 
 
 def _covariance_root(around: Tensor, freedom: int) -> Tensor:

@@ -24,8 +24,8 @@ def _neutral_in_place(field: str, method: type[LossMethod]) -> Iterator[Rule]:
     plain = method().model_copy(update=dict(method.neutral))
 
     def applies(run: RunSpec) -> bool:
-        found = getattr(run.train.loss, field)
-        return bool(found.is_neutral) and found != plain
+        spec = getattr(run.train.loss, field)
+        return bool(spec.is_neutral) and spec != plain
 
     yield Rule(
         "no effect",
@@ -40,8 +40,8 @@ def _neutral_of_kind(field: str, method: type[LossMethod]) -> Rule:
     first, kind = catalogue()[field][0].model_fields["kind"].default, method.model_fields["kind"].default
 
     def applies(run: RunSpec) -> bool:
-        found = getattr(run.train.loss, field)
-        return isinstance(found, method) and found.is_neutral and not run.is_fitted
+        spec = getattr(run.train.loss, field)
+        return isinstance(spec, method) and spec.is_neutral and not run.is_fitted
 
     raised = " or ".join(f"train.loss.{field}.{name}" for name in method.neutral)
     return Rule(

@@ -41,7 +41,7 @@ def _has_fixed_epoch(run: RunSpec) -> bool:
     return stop.patience != EarlyStop().patience or (stop.metric != EarlyStop().metric and not is_tuned)
 
 
-UNREAD_RULES: tuple[Rule, ...] = (
+UNUSED_RULES: tuple[Rule, ...] = (
     Rule(
         "no effect",
         lambda run: _has_unused_beta(run.train.loss.class_weight),
