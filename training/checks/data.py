@@ -63,7 +63,7 @@ def _check_finite(columns: tuple[str, ...], data: Data) -> None:
         if rows:
             raise ValueError(
                 f"Vectors must be finite, but {len(rows)} {role} rows of column {', '.join(columns)} hold NaN or "
-                f"infinity, first in row {rows[0]}. Run `frostbench cache verify`, and embed those images again."
+                f"infinity, the first in row {rows[0]}. Run `frostbench cache verify`, and embed those images again."
             )
 
 

@@ -51,8 +51,8 @@ def check_finite_views(run: RunSpec, columns: Sequence[str], data: Data) -> None
         rows = (~x.isfinite().flatten(1).all(1)).nonzero().squeeze(1).tolist()
         if rows:
             raise ValueError(
-                f"Vectors of views must be finite, but {len(rows)} rows of {source} hold NaN or infinity, first in row "
-                f"{rows[0]}. Make the views again."
+                f"Vectors of views must be finite, but {len(rows)} rows of {source} hold NaN or infinity, the first "
+                f"in row {rows[0]}. Make the views again."
             )
 
 
