@@ -1,11 +1,11 @@
-"""What a rule is."""
+"""Rule: a combination of options that is refused, has no effect or is warned of."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    # A method's rules stand in its own file, which the run's spec imports.
+    # The files of methods hold rules, and the run imports those files.
     from frostbench.training.run import RunSpec
 
 Applies = Callable[["RunSpec"], bool]
@@ -14,13 +14,13 @@ Verdict = Literal["refuse", "no effect", "warn"]
 
 @dataclass(frozen=True)
 class Rule:
-    """A combination and what there is to say about it.
+    """A combination of options with a verdict and advice.
 
     Attributes:
-        verdict: refuse where it has no meaning, idle where an option has no effect, warn where the combination has a
-            meaning that is rarely meant.
+        verdict: refuse if the combination is meaningless, no effect if an option does nothing in it, warn if it works
+            but is rarely intended.
         applies: whether a run has the combination.
-        sentence: what is wrong and what to do.
+        sentence: problem and remedy.
     """
 
     verdict: Verdict

@@ -16,6 +16,7 @@ from frostbench.benchmarks.settings.parsing import preset_names
 from frostbench.heads.titles import label_of
 from frostbench.training.losses.loss import catalogue
 from frostbench.training.run import RunSpec
+from frostbench.training.spec.stage import StageSpec
 
 TITLES = {
     "columns": "Data",
@@ -30,12 +31,11 @@ TITLES = {
     "train.oversample": "Rows",
     "train.sampler": "Rows",
     "train.frofa": "Rows",
-    "train.augment": "Rows",
-    "train.mixup": "Rows",
     "train": "Training",
     "order_seed": "Training",
     "second": "Second stage",
     "posthoc": "After training",
+    **{f"train.{n}": f.annotation.group for n, f in StageSpec.model_fields.items() if hasattr(f.annotation, "group")},
     **{f"train.loss.{field}": kinds[0].group for field, kinds in catalogue().items()},
 }
 """Titles of groups by path prefix, the longest of which counts; without one the title of the option is."""

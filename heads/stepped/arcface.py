@@ -46,7 +46,7 @@ class ArcFace(MarginClassifier):
     tail_exponent: float = Field(
         default=0.0, ge=0, le=1, json_schema_extra=SWEPT, title="ArcFace: tail exponent of the margin"
     )
-    """Exponent in a class's margin (n_min / n_j)^exponent; 0 is uniform, 1/4 favours rare classes as LDAM does."""
+    """Exponent in a class's margin (n_min / n_j)^exponent; 0 is uniform, 1/4 is that of Cao et al., NeurIPS 2019."""
     init: Literal["random", "class_means"] = Field(default="random", title="ArcFace: initial weights")
     """Initial weights: random directions, or the mean direction of each class's rows."""
 

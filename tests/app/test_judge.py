@@ -277,7 +277,7 @@ def test_corrections_that_cancel_on_the_cache_of_a_side_are_told(here, form):
     assert "moves no logit" not in judge({"act": "input", "form": form}, here)["difference"]
     form["sides"]["A"]["train.loss.logit_adjustment.tau"] = 1.0
     said = judge({"act": "input", "form": form}, here)
-    assert "train.loss.logit_adjustment moves no logit against another by more than 0.00" in said["difference"]
+    assert "train.loss.logit_adjustment moves no logit relative to another by more than 0.00" in said["difference"]
 
 
 @pytest.mark.parametrize("place", ["sides", "split", "switched", "seeds"])

@@ -1,1 +1,1 @@
-"""Random changes of vectors: noise, FroFA and mixup."""
+"""Random changes of vectors: noise, gains, FroFA and mixing."""

@@ -1,7 +1,7 @@
-"""Feature augmentation: random changes of training vectors; evaluation never sees them."""
+"""Feature augmentation: random changes of training vectors, never of evaluated ones."""
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -12,18 +12,18 @@ from frostbench.heads.spec import SWEPT, Spec
 
 
 class Channels(NamedTuple):
-    """Statistics of the training rows after preprocessing, before any augmentation; each [D]."""
+    """Mean and standard deviation [D] of the training rows, preprocessed but not augmented."""
 
     mean: Tensor
     std: Tensor
 
 
 class AugmentDraw(NamedTuple):
-    """The random numbers of one step; those of a part that is left out are of size 0.
+    """Random numbers of one step; those of an unused part are empty.
 
     Attributes:
-        channel: [N, D] uniform from -1 to 1, how far each channel's gain is from 1.
-        gain: [N, 1] uniform from -1 to 1, how far the gain of the whole vector is from 1.
+        channel: [N, D] uniform from -1 to 1, deviation of each channel's gain from 1.
+        gain: [N, 1] uniform from -1 to 1, deviation of the vector's gain from 1.
         noise: [N, D] standard normal.
     """
 
@@ -33,12 +33,12 @@ class AugmentDraw(NamedTuple):
 
 
 def channels_of(x: Tensor) -> Channels:
-    """The statistics of preprocessed training rows x [N, D], taken in float64 (ddof 0), in the dtype of x."""
+    """Compute the statistics of preprocessed training rows x [N, D] in float64 (ddof 0), returned in the dtype of x."""
     return channels_in([x])
 
 
 def channels_in(pieces: Iterable[Tensor]) -> Channels:
-    """As `channels_of`, of rows that come in pieces [n, D]."""
+    """Compute what `channels_of` does, from pieces [n, D] of the rows."""
     mean, std, dtype = moments(pieces)
     return Channels(mean.to(dtype), std.to(dtype))
 
@@ -46,28 +46,30 @@ def channels_in(pieces: Iterable[Tensor]) -> Channels:
 class FeatureAugment(Spec):
     """Change each training vector at random: channel gains about the mean, one gain for all, and Gaussian noise.
 
-    Noise and gains are drawn anew for every sample and step. Noise on inputs is Tikhonov regularisation (Bishop,
+    Each sample and step has its own noise and gains. Noise on inputs is Tikhonov regularisation (Bishop,
     "Training with noise is equivalent to Tikhonov regularization", Neural Computation 1995). Bär et al., "Frozen
-    feature augmentation for few-shot image classification", CVPR 2024, augment frozen features as images are.
+    feature augmentation for few-shot image classification", CVPR 2024, apply image augmentation to frozen features.
     """
 
+    group: ClassVar[str] = "Rows"
+    """Title of the form group that shows it."""
     kind: Literal["feature_augment"] = "feature_augment"
     noise: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="Feature noise (standard deviation)")
-    """Standard deviation of Gaussian noise, relative to each channel's own over the training rows; 0 adds none."""
+    """Standard deviation of Gaussian noise, relative to that of each channel over the training rows; 0 adds none."""
     channel_scale: float = Field(
         default=0.0, ge=0, le=1, json_schema_extra=SWEPT, title="Gain per channel (half-width)"
     )
-    """Half-width v of a gain from 1 - v to 1 + v for each channel, about its mean over the training rows."""
+    """Each channel is scaled about its training mean by a gain drawn from 1 - v to 1 + v; this sets v."""
     gain: float = Field(default=0.0, ge=0, le=1, json_schema_extra=SWEPT, title="Gain per vector (half-width)")
-    """Half-width v of one gain from 1 - v to 1 + v for all channels of a vector, about 0."""
+    """Each vector is scaled by one gain drawn from 1 - v to 1 + v; this sets v."""
 
     @property
     def is_neutral(self) -> bool:
-        """Whether vectors stay as they are."""
+        """Whether vectors are left unchanged."""
         return self.noise == self.channel_scale == self.gain == 0
 
     def draw(self, x_shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype) -> AugmentDraw:
-        """The random numbers for vectors of shape [N, D], on the generator's device; a part at 0 draws nothing."""
+        """Draw random numbers for vectors of shape [N, D] on the generator's device; parts at 0 draw nothing."""
         rows, _ = x_shape
         device = generator.device
         channel = gain = noise = torch.empty(0, device=device, dtype=dtype)
@@ -80,7 +82,7 @@ class FeatureAugment(Spec):
         return AugmentDraw(channel, gain, noise)
 
     def __call__(self, x: Tensor, channels: Channels, draw: AugmentDraw) -> Tensor:
-        """Augmented vectors [N, D] of preprocessed training vectors x [N, D]; parts that were not drawn are skipped."""
+        """Augment preprocessed training vectors x [N, D], skipping parts that were not drawn."""
         if len(draw.channel) > 0:
             x = channels.mean + (x - channels.mean) * (1 + self.channel_scale * draw.channel)
         if len(draw.gain) > 0:

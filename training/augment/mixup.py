@@ -1,36 +1,51 @@
-"""Mixup of vectors and of hidden layers."""
+"""Mixup of vectors and of hidden layers, and its rules."""
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from frostbench.heads.spec import SWEPT, Spec
-from frostbench.training.losses.scores import Branch
+from frostbench.training.augment.mix import Mix
+from frostbench.training.losses.loss import catalogue
+from frostbench.training.losses.method import LossMethod
+from frostbench.training.rule import Rule, Verdict
+
+# A run holds this spec, and this spec its rules.
+if TYPE_CHECKING:
+    from frostbench.training.run import RunSpec
 
 
-class Mix(NamedTuple):
-    """How the rows of one step are mixed.
+def _label_rules(off: str) -> Iterator[Rule]:
+    """Yield a rule for every loss method that needs or prefers one label per row."""
+    for field, kinds in catalogue().items():
+        for kind in kinds:
+            options = [f"train.loss.{field}.{name}={value:g}" for name, value in kind.neutral.items()]
+            without = " and ".join(options) if len(kinds) == 1 else f"another train.loss.{field}.kind"
+            reasons: dict[Verdict, str] = {"refuse": kind.needs_single_labels, "warn": kind.prefers_single_labels}
+            for verdict, reason in reasons.items():
+                if reason:
+                    sentence = f"mixup gives each row the labels of two classes, but {reason}: set {off}, or {without}"
+                    yield Rule(verdict, partial(_is_mixed_with, field, kind), sentence)
 
-    Attributes:
-        partner: [N] int64 the row that each row is mixed with.
-        share_x: [N] float64 share of the row itself in its vector; its partner has the rest.
-        share_y: [N] float64 share of the row's own label; its partner's has the rest.
-    """
 
-    partner: Tensor
-    share_x: Tensor
-    share_y: Tensor
+def _is_mixed_with(field: str, kind: type[LossMethod], run: "RunSpec") -> bool:
+    method = getattr(run.train.loss, field)
+    return run.is_mixed and isinstance(method, kind) and not method.is_neutral
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Mixed vectors [N, H] of x [N, H]; a mixture of unit vectors is shorter than 1, so normalise it after."""
-        share = self.share_x.to(x.dtype)[:, None]
-        return share * x + (1 - share) * x[self.partner]
 
-    def branches(self, labels: Tensor) -> tuple[Branch, Branch]:
-        """The two hard labels of each row, from labels [N], with their shares."""
-        return Branch(labels, self.share_y), Branch(labels[self.partner], 1 - self.share_y)
+def _moves_labels(run: "RunSpec") -> bool:
+    """Whether mixing shifts labels from frequent classes to rare ones."""
+    mixup = run.train.mixup
+    return run.is_mixed and (mixup.pairing == "head_tail" or mixup.label_rule == "remix") and not run.is_solved
+
+
+def _has_unused_remix(run: "RunSpec") -> bool:
+    mixup, plain = run.train.mixup, Mixup()
+    return mixup.label_rule == "share" and (mixup.remix_kappa, mixup.remix_tau) != (plain.remix_kappa, plain.remix_tau)
 
 
 class Mixup(Spec):
@@ -41,30 +56,72 @@ class Mixup(Spec):
     layer for each step. Pairs with rows of rare classes follow Ren et al., Entropy 26(10):839, 2024, who blend images.
     """
 
+    group: ClassVar[str] = "Rows"
+    """Title of the form group that shows it."""
+    off: ClassVar[str] = "train.mixup.alpha=0"
+    """Setting that turns mixing off, as messages name it."""
+    drawn_numbers: ClassVar[tuple[str, ...]] = ("alpha",)
+    """Swept numbers that only the random draws of a step read."""
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "no effect",
+            lambda run: not run.is_mixed and run.train.mixup != Mixup(),
+            f"{off} turns mixup off, so its other options have no effect: raise it, or leave these at their defaults",
+        ),
+        Rule(
+            "no effect",
+            lambda run: run.is_mixed and _has_unused_remix(run),
+            "label_rule=share does not use remix_kappa and remix_tau, so they have no effect: set "
+            "train.mixup.label_rule=remix",
+        ),
+        Rule(
+            "no effect",
+            lambda run: run.is_mixed and run.train.mixup.where == "hidden" and run.is_bare,
+            "a head without a body has no hidden layer, so train.mixup.where=hidden mixes the input: use "
+            "head.body.kind=mlp, or train.mixup.where=input",
+        ),
+        Rule(
+            "no effect",
+            lambda run: run.is_mixed and run.is_solved,
+            f"a closed-form classifier such as logreg uses the rows unmixed, so mixup has no effect: set {off}",
+        ),
+        Rule(
+            "warn",
+            lambda run: _moves_labels(run) and (run.is_adjusted or (run.is_shifted and run.reads_loss_last)),
+            "mixup with head_tail or remix gives rare classes more label mass than the prior of logit adjustment, so "
+            "both favour them: use train.mixup.pairing=random with label_rule=share, or no adjustment",
+        ),
+        *_label_rules(off),
+    )
     kind: Literal["mixup"] = "mixup"
     alpha: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="Mixup α (Beta distribution)")
-    """Both parameters of the Beta distribution of the share: 0 mixes nothing, 1 is uniform, small ones mix little."""
+    """Both parameters of the share's Beta distribution: 0 turns mixup off, 1 is uniform, small values mix little."""
     where: Literal["input", "hidden"] = Field(default="input", title="Mixup: layer that is mixed")
-    """Place of mixing: the vector, or a layer drawn in each step from the vector and the outputs of all blocks."""
+    """Layer that is mixed: the input vector, or in each step a random layer, the input included (manifold mixup)."""
     pairing: Literal["random", "head_tail"] = Field(default="random", title="Mixup: choice of partners")
-    """Partners: a shuffle of the batch, or rows whose class is drawn in inverse proportion to its size (head_tail)."""
+    """Partners: a shuffle of the batch, or rows of classes drawn in inverse proportion to their size (head_tail)."""
     label_rule: Literal["share", "remix"] = Field(default="share", title="Mixup: label rule")
-    """Labels: shared as the vectors are, or given whole to a much rarer class that has most of the vector (remix)."""
+    """Label of a mixture: shared as the vectors are, or given to a much rarer class with a large share (remix)."""
     remix_kappa: float = Field(default=3.0, gt=1, le=1000, title="Remix: class-size ratio κ")
-    """How many times larger one class must be than the other before remix gives the label away."""
+    """How many times larger one class must be than the other before remix gives the whole label to the rarer one."""
     remix_tau: float = Field(default=0.5, ge=0, le=1, title="Remix: share threshold τ")
-    """Remix gives the label to the rarer class where the larger one has less than this share of the vector."""
+    """Remix gives the label to the rarer class if the larger one has less than this share of the vector."""
+
+    @property
+    def is_neutral(self) -> bool:
+        """Whether rows are left unmixed."""
+        return self.alpha == 0
 
     def draw_layer(self, depth: int, generator: torch.Generator) -> int:
-        """Blocks before the mixing, for a body of depth blocks: 0 mixes the input; nothing is drawn for no mixing."""
-        if self.alpha == 0 or self.where == "input" or depth == 0:
+        """Draw the number of blocks before the mixing in a body of `depth` blocks; 0 mixes the input."""
+        if self.where == "input" or depth == 0:
             return 0
         return int(torch.randint(depth + 1, (), generator=generator, device=generator.device))
 
     def draw(self, labels: Tensor, counts: Tensor, generator: torch.Generator) -> Mix:
-        """A mixing of rows with labels [N], indices of the classes with training counts [C]; alpha is above 0.
+        """Draw a mixing of rows with labels [N] for class counts [C], all on the generator's device.
 
-        All tensors lie on the generator's device.
+        `alpha` must be above 0.
         """
         if self.pairing == "head_tail":
             partner = _rare_partners(labels, counts, generator)
@@ -77,10 +134,7 @@ class Mixup(Spec):
         return Mix(partner, share, remix_share(share, ratio, self.remix_kappa, self.remix_tau))
 
     def _shares(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Shares [N] from the Beta distribution: the inverse of its distribution function at uniform numbers.
-
-        torch draws no Beta variates from a generator.
-        """
+        # torch cannot draw Beta variates from a generator, so uniform numbers go through the inverse CDF.
         from scipy.special import betaincinv
 
         uniform = torch.rand(rows, generator=generator, device=generator.device, dtype=torch.float64)
@@ -89,7 +143,7 @@ class Mixup(Spec):
 
 
 def remix_share(share: Tensor, ratio: Tensor, kappa: float, tau: float) -> Tensor:
-    """Share [N] of a row's own label, from its share of the vector and the ratio of its class size to its partner's.
+    """Return each row's share [N] of its own label, from its share of the vector and its class size / its partner's.
 
     Chou et al., "Remix: rebalanced mixup", ECCV Workshops 2020.
 
@@ -102,7 +156,7 @@ def remix_share(share: Tensor, ratio: Tensor, kappa: float, tau: float) -> Tenso
 
 
 def _rare_partners(labels: Tensor, counts: Tensor, generator: torch.Generator) -> Tensor:
-    """A partner [N] for each row: a class of the batch in inverse proportion to its count [C], any row of it alike."""
+    """Draw a partner [N] per row: a class of the batch with odds 1 / its count [C], then any of its rows."""
     in_batch = torch.bincount(labels, minlength=len(counts))
     edges = (1 / (counts * in_batch)[labels].double()).cumsum(0)
     uniform = torch.rand(len(labels), generator=generator, device=generator.device, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Which choices do not go together: one table, read by the command line and the app alike."""
+"""Rules of all subjects in one table, read by the command line and the app, and their check."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from frostbench.training.checks.rules.posthoc import POSTHOC_RULES
 from frostbench.training.checks.rules.prior import PRIOR_RULES
 from frostbench.training.checks.rules.second import SECOND_RULES
 from frostbench.training.checks.rules.solved import SOLVED_RULES
-from frostbench.training.checks.rules.unused_options import UNREAD_RULES
+from frostbench.training.checks.rules.unused_options import UNUSED_RULES
 from frostbench.training.checks.rules.views import VIEW_RULES
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
@@ -27,7 +27,7 @@ RULES: tuple[Rule, ...] = (
     *MARGIN_RULES,
     *MIXING_RULES,
     *SECOND_RULES,
-    *UNREAD_RULES,
+    *UNUSED_RULES,
     *CLASSIFIER_RULES,
     *VIEW_RULES,
     *BUFFER_RULES,
@@ -36,13 +36,13 @@ RULES: tuple[Rule, ...] = (
 
 
 def check(run: RunSpec, rules: Sequence[Rule] = RULES) -> tuple[str, ...]:
-    """Warnings for a run.
+    """Return the warnings for a run.
 
     Raises:
-        ValueError: a combination has no meaning; the message holds every such rule's sentence.
+        ValueError: options contradict each other; the message has the sentence of every rule that refuses them.
     """
     met = [rule for rule in rules if rule.applies(run)]
     refused = [rule.sentence for rule in met if rule.verdict == "refuse"]
     if refused:
-        raise ValueError("options must go together, however: " + "; ".join(refused) + ".")
+        raise ValueError(f"Incompatible options: {'; '.join(refused)}.")
     return tuple(rule.sentence for rule in met)

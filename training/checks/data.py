@@ -1,4 +1,4 @@
-"""Whether runs can be trained on data: asked before the first step, so that a mistake costs no training."""
+"""Checks, before the first step, that runs can be trained on data."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ from frostbench.training.checks.conflicts import check
 from frostbench.training.checks.metrics import check_metrics
 from frostbench.training.checks.posthoc import check_posthoc
 from frostbench.training.checks.streaming import check_streams
-from frostbench.training.checks.views import check_finite_views, check_views
+from frostbench.training.checks.views import check_finite_views, check_labels, check_views
 from frostbench.training.data.named import background_of, columns_of
 from frostbench.training.data.part import Data
 from frostbench.training.losses.external import ExternalLoss
@@ -19,28 +19,31 @@ from frostbench.training.run import RunSpec
 from frostbench.training.sampling.oversample import Smote
 
 ROWS_AT_ONCE = 4096
-"""Rows that are read at a time where they stay on disk."""
+"""Rows that are read at a time if they stay on disk."""
 
 
 def check_data(runs: Sequence[RunSpec], data: Data) -> None:
     """Refuse runs that cannot be trained on data.
 
     Raises:
-        ValueError: options of a run do not go together; a column, a part, a background class, a class that its metric
-            counts, a group, a file or a package that it asks for is missing; vectors are not finite or not of the form
-            that the head reads; training rows are of one class, or of too many; or it needs all rows at once, which
-            stay on disk.
+        ValueError: options of a run are incompatible; a column, part, background class, class that its metric counts,
+            group, file or package that it needs is missing; vectors are not finite or do not have the shape that the
+            head reads; training rows are of one class, or of too many; or it needs all rows at once, but they stay on
+            disk.
     """
     checked: set[tuple[str, ...]] = set()
     for run in runs:
         check(run)
+        # Rules cover the catalogue, but cannot read what a plugin declares before its file has run.
+        if (mixing := run.train.mixing) is not None:
+            check_labels(run, f"{mixing.kind} gives each row the labels of two classes", f"set {mixing.off}")
         check_streams(run, data)
         background = background_of(run, data)
         columns = columns_of(run, data)
         if columns not in checked:
             _check_finite(columns, data)
             checked.add(columns)
-        _check_form(run, columns, data)
+        _check_shapes(run, columns, data)
         _check_classes(run, data)
         _check_parts(run, data)
         check_views(run, data)
@@ -59,32 +62,32 @@ def _check_finite(columns: tuple[str, ...], data: Data) -> None:
             start += len(x)
         if rows:
             raise ValueError(
-                f"vectors must be finite, however: {len(rows)} {role} rows of column {', '.join(columns)} hold NaN or "
-                f"infinity, the first in row {rows[0]}. Run `frostbench cache verify`, and embed those images anew."
+                f"Vectors must be finite, but {len(rows)} {role} rows of column {', '.join(columns)} hold NaN or "
+                f"infinity, the first in row {rows[0]}. Run `frostbench cache verify`, and embed those images again."
             )
 
 
-def _check_form(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
-    """Tokens are pooled, and nothing else is."""
+def _check_shapes(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
+    """Refuse tokens without attention pooling, and attention pooling without tokens."""
     shapes, body = [data.train.shapes[name] for name in columns], run.head.body
     are_tokens, names = len(shapes[0]) == 3, ", ".join(columns)
     if are_tokens and not isinstance(body, AttentionPool):
         raise ValueError(
-            f"tokens [N, T, D] must be pooled to a vector, however: column {names} holds tokens and head.body.kind is "
-            f"{body.kind}. Set head.body.kind=attention_pool, or name a column of vectors."
+            f"Tokens [N, T, D] must be pooled to a vector, but column {names} holds tokens and head.body.kind is "
+            f"{body.kind}. Set head.body.kind=attention_pool, or use a column of vectors."
         )
     if not isinstance(body, AttentionPool):
         return
     if not are_tokens:
         raise ValueError(
-            f"attention_pool reads tokens [N, T, D], however: column {names} holds one vector for each image. Name a "
-            "column of tokens, or set head.body.kind=mlp."
+            f"attention_pool reads tokens [N, T, D], but column {names} holds one vector per image. Use a column of "
+            "tokens, or set head.body.kind=mlp."
         )
     width = sum(shape[-1] for shape in shapes)
     if width % body.heads:
         raise ValueError(
-            f"head.body.heads must divide the width of the tokens, however: {body.heads} does not divide {width}. Take "
-            f"one of {[heads for heads in range(1, 65) if width % heads == 0]}."
+            f"head.body.heads must divide the token width {width}, got {body.heads}. Use one of "
+            f"{[heads for heads in range(1, 65) if width % heads == 0]}."
         )
 
 
@@ -93,8 +96,8 @@ def _check_classes(run: RunSpec, data: Data) -> None:
     if with_rows == 1:
         only = data.class_names[int(data.train.labels[0])]
         raise ValueError(
-            f"a head tells classes apart, however: all {len(data.train)} training rows are of the class {only!r}, "
-            "and every answer would be right. Take images of another class in, or look at the labels and the split."
+            f"Training needs at least two classes, but all {len(data.train)} training rows are of class {only!r}. Add "
+            "images of another class, or check the labels and the split."
         )
     for classifier in run.classifiers:
         classifier.check_memory(len(data.class_names), _width_of(run, data))
@@ -106,8 +109,8 @@ def _check_classes(run: RunSpec, data: Data) -> None:
         point.check_solved()
     if run.train.loss.count == "groups" and data.train.groups is None:
         raise ValueError(
-            "train.loss.count=groups counts the groups of the training rows, however: no groups came. Name groups when "
-            "images are embedded, pass Part(groups=...), or set train.loss.count=images."
+            "train.loss.count=groups needs the groups of the training rows, but there are none. Name groups when you "
+            "embed images, pass Part(groups=...), or set train.loss.count=images."
         )
 
     present = torch.bincount(data.train.labels).nonzero().squeeze(1)
@@ -115,33 +118,32 @@ def _check_classes(run: RunSpec, data: Data) -> None:
 
 
 def _width_of(run: RunSpec, data: Data) -> int:
-    """Width of the classifier's input."""
     width = sum(data.train.shapes[name][-1] for name in columns_of(run, data))
     return run.head.body.hidden[-1] if isinstance(run.head.body, Mlp) else width
 
 
 def _check_parts(run: RunSpec, data: Data) -> None:
     if len(data.train) == 0:
-        raise ValueError("training needs at least one row, however: the training part is empty. Check the split.")
+        raise ValueError("Training needs at least one row, but the training part is empty. Check the split.")
     needs = _needs_selection(run)
     if needs and len(data.select) == 0:
         raise ValueError(
-            f"{needs} on the selection rows, however: there are none. Give the split a select share above 0, or "
-            "cross-validate: set its folds."
+            f"{needs} on the validation rows, but there are none. Give the split a select share above 0, or set its "
+            "folds to cross-validate."
         )
     check_posthoc(run, data)
 
 
 def _needs_selection(run: RunSpec) -> str:
-    """What a run does on the selection rows; empty where it does nothing."""
+    """Return what a run needs the validation rows for; empty if nothing."""
     if not run.head.classifier.is_closed_form:
-        return "training keeps the best epoch"
-    return "posthoc.adjustment.rule=tuned finds its strength" if run.posthoc.adjustment.rule == "tuned" else ""
+        return "Training keeps the best epoch"
+    return "posthoc.adjustment.rule=tuned chooses its strength" if run.posthoc.adjustment.rule == "tuned" else ""
 
 
 def _check_packages(run: RunSpec) -> None:
     if isinstance(run.train.oversample, Smote) and find_spec("imblearn") is None:
         raise ValueError(
-            "oversampling by smote needs imbalanced-learn, however: it is not installed. Run: pip install "
-            "'frostbench[smote]', or set train.oversample.kind=gaussian."
+            "SMOTE oversampling needs imbalanced-learn, which is not installed. Run: pip install 'frostbench[smote]', "
+            "or use train.oversample.kind=gaussian."
         )

@@ -1,10 +1,8 @@
-"""Whether the views that a run asks for are there, and fit it."""
+"""Checks that the views a run uses are present and fit its options."""
 
 from collections.abc import Sequence
 
 from frostbench.heads.trained import view_column
-from frostbench.training.augment.mixup import Mixup
-from frostbench.training.checks.conflicts import check
 from frostbench.training.data.part import Data
 from frostbench.training.data.view_rows import joined_images
 from frostbench.training.data.views import rows_of_images
@@ -13,48 +11,48 @@ from frostbench.training.sampling.oversample import NoOversample
 
 
 def check_views(run: RunSpec, data: Data) -> None:
-    """Refuse a run whose views are not there, or do not fit it.
+    """Refuse a run whose views are missing or do not fit it.
 
     Raises:
-        ValueError: a view set is missing or shares labels that the run cannot share, rows that select or calibrate are
-            views, or images have not as many views as it takes to come together.
+        ValueError: a view set is missing or has shared labels that the run cannot use, validation or calibration rows
+            are views, or images have too few views to come together.
     """
     _check_sets(run, data)
     if any(part.images is not None for part in (data.select, data.calibrate)):
-        raise ValueError("rows that select or calibrate are one for each image, however: views came. Average them.")
+        raise ValueError("Validation and calibration rows must be one per image, got views. Average them.")
     images = joined_images(run, data)
     if run.train.views != "samples" and images is None:
         raise ValueError(
-            f"train.views={run.train.views} needs the image that each training row is a view of, however: none came. "
+            f"train.views={run.train.views} needs the image that each training row is a view of, but none is given. "
             "Name view sets in `view_sets`, pass Part(images=...) in Python, or set train.views=samples."
         )
     if run.train.views == "together" and images is not None and rows_of_images(images).shape[1] == 1:
         raise ValueError(
-            "views come together where an image has several, however: each image has one row. Pass more views, or set "
+            "train.views=together needs several views per image, but each image has one row. Pass more views, or set "
             "train.views=samples."
         )
 
 
 def check_finite_views(run: RunSpec, columns: Sequence[str], data: Data) -> None:
-    """Refuse views that a run trains on or averages over, and that hold NaN or infinity.
+    """Refuse NaN and infinity in views that a run trains on or averages over.
 
     Raises:
-        ValueError: a row of a view does; the message counts such rows and names the first.
+        ValueError: a view has them; the message counts the rows and names the first.
     """
-    found = {
+    vectors = {
         f"column {column!r} of view set {name!r}": data.views[name].columns[column]
         for name in run.view_sets
         for column in columns
     }
-    seen = [view_column(column, view) for one in run.tta for view in data.averaged[one] for column in columns]
+    averaged = [view_column(column, view) for name in run.tta for view in data.averaged[name] for column in columns]
     for role, part in (("select", data.select), ("calibrate", data.calibrate)):
-        found |= {f"{name!r} of {role} rows": part.also[name] for name in seen if name in part.also}
-    for what, x in found.items():
+        vectors |= {f"{name!r} of {role} rows": part.also[name] for name in averaged if name in part.also}
+    for source, x in vectors.items():
         rows = (~x.isfinite().flatten(1).all(1)).nonzero().squeeze(1).tolist()
         if rows:
             raise ValueError(
-                f"vectors of views are finite, however: {len(rows)} rows of {what} hold NaN or infinity, the first is "
-                f"row {rows[0]}. Make the views anew."
+                f"Vectors of views must be finite, but {len(rows)} rows of {source} hold NaN or infinity, the first "
+                f"in row {rows[0]}. Make the views again."
             )
 
 
@@ -62,26 +60,27 @@ def _check_sets(run: RunSpec, data: Data) -> None:
     absent = [name for name in run.tta if name not in data.averaged]
     if absent:
         raise ValueError(
-            f"predictions are averaged over view sets of the cache, however: {absent} came and there are "
-            f"{sorted(data.averaged)}. Make them by `frostbench views make --role eval`, or drop them from `tta`."
+            f"`tta` must name view sets of the cache, got {absent}; the cache has {sorted(data.averaged)}. Make them "
+            "with `frostbench views make --role eval`, or remove them from `tta`."
         )
     missing = [name for name in run.view_sets if name not in data.views]
     if missing:
         raise ValueError(
-            f"a run trains on view sets of its cache, however: {missing} came and there are {sorted(data.views)}. Make "
-            "them by `frostbench views make`, or drop them from `view_sets`."
+            f"`view_sets` must name view sets of the cache, got {missing}; the cache has {sorted(data.views)}. Make "
+            "them with `frostbench views make`, or remove them from `view_sets`."
         )
     if len(set(run.view_sets)) < len(run.view_sets) or len(set(run.tta)) < len(run.tta):
         raise ValueError(
-            f"a view set is named once, however: view_sets={list(run.view_sets)} and tta={list(run.tta)}. Drop repeats."
+            f"Each view set must be named once, got view_sets={list(run.view_sets)} and tta={list(run.tta)}. Remove "
+            "the repeats."
         )
     columns = run.columns or (data.first_column,)
     without = [c for c in columns for name in run.view_sets if c not in data.views[name].columns]
     without += [c for c in columns if run.tta and not any(name.startswith(f"{c}@") for name in data.select.also)]
     if without and (run.view_sets or len(data.select) > 0):
         raise ValueError(
-            f"views have vectors alone, however: the run reads {sorted(set(without))}, which no view has. Name columns "
-            "of vectors, or drop view_sets and tta."
+            f"Views must have the columns of the run, but they hold vectors only and the run reads "
+            f"{sorted(set(without))}. Use columns of vectors, or remove view_sets and tta."
         )
     shared = [name for name in run.view_sets if data.views[name].is_shared]
     if shared:
@@ -89,26 +88,36 @@ def _check_sets(run: RunSpec, data: Data) -> None:
 
 
 def _check_shared(run: RunSpec, names: list[str]) -> None:
-    """Labels that two classes share fit what labels of mixed rows fit."""
-    rule = f"views of two images ({', '.join(names)}) share their labels"
-    # What reads all rows at once counts each with its own label.
-    asked = [f"head.classifier.{option}"] if (option := run.head.classifier.reads_all_at_once) else []
-    asked += [f"second.kind={run.second.kind}"] if run.second.needs_own_labels else []
-    asked += (
-        [] if isinstance(run.train.oversample, NoOversample) else [f"train.oversample.kind={run.train.oversample.kind}"]
-    )
-    asked += [f"train.loss.{name}" for name, method in run.train.loss.trained.items() if "one_label" in method.needs]
-    if asked:
+    """Refuse options that need one label per row, under views that mix two images.
+
+    Raises:
+        ValueError: the run has such an option.
+    """
+    train, rule = run.train, f"views of two images ({', '.join(names)}) have two labels per row"
+    # Methods that read all rows at once count each with one label.
+    single = [f"head.classifier.{option}"] if (option := run.head.classifier.reads_all_at_once) else []
+    single += [f"second.kind={run.second.kind}"] if run.second.needs_own_labels else []
+    if not isinstance(train.oversample, NoOversample):
+        single.append(f"train.oversample.kind={train.oversample.kind}")
+    single += [f"train.loss.{name}" for name, method in train.loss.trained.items() if "one_label" in method.needs]
+    if single:
         raise ValueError(
-            f"{rule}, however: {', '.join(asked)} takes one label for each row. Use what is trained by steps alone, or "
-            "views of single images."
+            f"{rule}, but {', '.join(single)} takes one label per row. Use methods trained with gradient steps, "
+            "or views of single images."
         )
-    if run.train.views == "averaged":
-        raise ValueError(f"{rule}, however: train.views=averaged has one label for each image. Set it to samples.")
-    if run.train.mixup.alpha > 0:
-        raise ValueError(f"{rule}, however: train.mixup mixes rows once more. Set train.mixup.alpha=0.")
-    mixing = run.train.model_copy(update={"mixup": Mixup(alpha=1.0)})
-    try:
-        check(run.model_copy(update={"train": mixing}))
-    except ValueError as error:
-        raise ValueError(f"{rule} as rows of train.mixup do, however: {error}") from error
+    if train.views == "averaged":
+        raise ValueError(f"{rule}, but train.views=averaged has one label per image. Set train.views=samples.")
+    if train.mixing is not None:
+        raise ValueError(f"{rule}, and train.{train.mixing.kind} would mix these rows again. Set {train.mixing.off}.")
+    check_labels(run, rule, "use views of single images")
+
+
+def check_labels(run: RunSpec, rule: str, remedy: str) -> None:
+    """Refuse loss methods, those of plugins included, that need one label per row; `rule` says why rows have two.
+
+    Raises:
+        ValueError: the loss has such a method.
+    """
+    for name, method in run.train.loss.trained.items():
+        if method.needs_single_labels:
+            raise ValueError(f"{rule}, but {method.needs_single_labels}. Change train.loss.{name}, or {remedy}.")

@@ -94,7 +94,7 @@ class Objective(nn.Module):
         return Draws(
             () if isinstance(spec.frofa, NoFrofa) else spec.frofa.draw(shape, generator, x.dtype),
             () if spec.augment.is_neutral else spec.augment.draw(shape, generator, x.dtype),
-            () if spec.mixup.alpha == 0 else spec.mixup.draw(labels, self.statistics.counts, generator),
+            () if spec.mixing is None else spec.mixing.draw(labels, self.statistics.counts, generator),
             self.core.body.draw(len(x), generator, x.dtype),
             self.parts.draw(spec.loss, len(x), generator),
         )

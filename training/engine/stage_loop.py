@@ -190,7 +190,8 @@ def _pass(stage: Stage, epoch: int, epochs: int, stop: Callable[[], bool]) -> tu
         progress = (epoch - 1 + step / len(batches)) / epochs
         # The middle of the step, so that the rate is above 0 even if there is only one step.
         middle = (epoch - 1 + (step + 0.5) / len(batches)) / epochs
-        layer = template.spec.mixup.draw_layer(template.core.body.depth, stage.order)
+        mixing = template.spec.mixing
+        layer = 0 if mixing is None else mixing.draw_layer(template.core.body.depth, stage.order)
         per_step = PerStep(layer, progress, *stage.rows.shared(rows))
         losses.append(stage.stack.step(rows, labels[rows], per_step, stage.schedule.factor(middle)))
         if time.monotonic() - checked > STOP_CHECK_SECONDS and len(losses) < len(batches):

@@ -9,7 +9,7 @@ from torch import Tensor
 from frostbench.heads.bodies.body import Dropped
 from frostbench.training.augment.features import AugmentDraw
 from frostbench.training.augment.frofa import FrofaDraw, Ranges
-from frostbench.training.augment.mixup import Mix
+from frostbench.training.augment.mix import Mix
 from frostbench.training.losses.scores import Branch
 
 

@@ -15,7 +15,7 @@ from frostbench.training.engine.step_inputs import PerHead
 
 def lifted_numbers(objective: Objective) -> dict[str, float]:
     """Return the swept numbers that an objective reads, by dotted path; those of the optimiser are excluded."""
-    outside = ("train.optim.", "train.mixup.alpha", "train.ema")
+    outside = objective.spec.outside_steps
     swept = {f"train.{path}": number for path, number in numbers(objective.spec).items()}
     swept |= {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
     return {path: number for path, number in swept.items() if not path.startswith(outside)}
@@ -44,7 +44,7 @@ def sources_of(
 
     Heads share a generator if theirs start in the same state and draw the same things.
     """
-    keys = [(g.initial_seed(), o.spec.mixup.alpha) for o, g in zip(objectives, noises, strict=True)]
+    keys = [(g.initial_seed(), o.spec.mixing) for o, g in zip(objectives, noises, strict=True)]
     distinct = list(dict.fromkeys(keys))
     return [noises[keys.index(key)] for key in distinct], [distinct.index(key) for key in keys]
 

@@ -25,6 +25,7 @@ class AdaFocal(LossMethod):
     """
 
     tier: ClassVar[Tier] = "experimental"
+    needs_single_labels: ClassVar[str] = "adafocal, unlike focal, sorts samples by the probability of their one label"
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "refuse",
@@ -34,11 +35,9 @@ class AdaFocal(LossMethod):
         ),
         Rule(
             "refuse",
-            lambda run: (
-                isinstance(run.train.loss.point, AdaFocal) and (run.is_mixed or run.train.loss.smoothing.epsilon > 0)
-            ),
-            "adafocal sorts samples by the probability of their label, which soft labels do not have: set "
-            "train.mixup.alpha=0 and train.loss.smoothing.epsilon=0, or use train.loss.point.kind=focal",
+            lambda run: isinstance(run.train.loss.point, AdaFocal) and run.train.loss.smoothing.epsilon > 0,
+            "adafocal sorts samples by the probability of their label, and smoothed labels have no single one: set "
+            "train.loss.smoothing.epsilon=0, or use train.loss.point.kind=focal",
         ),
         Rule(
             "warn",

@@ -26,18 +26,13 @@ class Consistency(LossMethod):
     tier: ClassVar[Tier] = "experimental"
     group: ClassVar[str] = "Contrast"
     neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
+    needs_single_labels: ClassVar[str] = "consistency compares the views of one image, not blends with another image"
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "refuse",
             lambda run: run.train.loss.consistency.weight > 0 and run.train.views != "together",
             "consistency compares the views of an image within a batch: set train.views=together, or "
             "train.loss.consistency.weight=0",
-        ),
-        Rule(
-            "refuse",
-            lambda run: run.train.loss.consistency.weight > 0 and run.is_mixed,
-            "consistency draws the views of one image together and mixup blends each with another image: use one of "
-            "train.loss.consistency and train.mixup",
         ),
         Rule(
             "refuse",

@@ -26,18 +26,13 @@ class Crl(LossMethod):
     tier: ClassVar[Tier] = "experimental"
     group: ClassVar[str] = "Confidence"
     neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
+    needs_single_labels: ClassVar[str] = "crl counts how often each row is predicted correctly"
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "no effect",
             lambda run: run.train.loss.crl.weight > 0 and run.is_solved,
             "closed-form classifiers and logreg have no batches, so train.loss.crl has no effect on them: set its "
             "weight to 0",
-        ),
-        Rule(
-            "refuse",
-            lambda run: run.train.loss.crl.weight > 0 and run.is_mixed,
-            "crl counts how often a row is predicted rightly, and a mixed row has no label of its own: set "
-            "train.mixup.alpha=0 or train.loss.crl.weight=0",
         ),
     )
     kind: Literal["crl"] = "crl"

@@ -22,6 +22,7 @@ class HardMine(LossMethod):
     """
 
     neutral: ClassVar[Mapping[str, float]] = {"keep": 1}
+    prefers_single_labels: ClassVar[str] = "hardmine ranks rows by their loss, which is highest for evenly mixed ones"
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "refuse",
@@ -37,12 +38,6 @@ class HardMine(LossMethod):
                 and run.reads_loss_last
             ),
             "hardmine distorts probabilities: set posthoc.calibration.kind=temperature",
-        ),
-        Rule(
-            "warn",
-            lambda run: run.train.loss.hardmine.keep < 1 and run.is_mixed,
-            "hardmine ranks mixed samples by their mixed loss, which is largest where two classes are mixed most "
-            "evenly: use one of train.mixup and train.loss.hardmine",
         ),
         Rule(
             "warn",

@@ -27,17 +27,13 @@ class Lade(LossMethod):
     group: ClassVar[str] = "Contrast"
     trains: ClassVar[Literal["", "body", "classifier"]] = "classifier"
     neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
+    needs_single_labels: ClassVar[str] = "lade estimates the density of each class from its own rows"
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "refuse",
             lambda run: run.train.loss.lade.weight > 0 and run.is_solved,
             "lade fits the logits of a batch, and closed-form classifiers and logreg have no batches: use "
             "head.classifier.kind=linear, or train.loss.lade.weight=0",
-        ),
-        Rule(
-            "refuse",
-            lambda run: run.train.loss.lade.weight > 0 and run.is_mixed,
-            "lade needs rows of one class each and mixup makes rows of two: use one of train.loss.lade and train.mixup",
         ),
         Rule(
             "warn",

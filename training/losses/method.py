@@ -38,6 +38,10 @@ class LossMethod(Spec):
     """Whether it changes the optimum of the point loss, for example by soft labels or divided logits."""
     neutral: ClassVar[Mapping[str, float]] = {}
     """Option values at which, taken together, the method has no effect."""
+    needs_single_labels: ClassVar[str] = ""
+    """Why each row must have one label, as a clause for the error when rows of two classes are mixed; empty if not."""
+    prefers_single_labels: ClassVar[str] = ""
+    """The same, if mixed rows give a warning instead."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     """Rules about option combinations that concern only this method."""
 

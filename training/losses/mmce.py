@@ -29,15 +29,8 @@ class Mmce(LossMethod):
     tier: ClassVar[Tier] = "experimental"
     group: ClassVar[str] = "Confidence"
     neutral: ClassVar[Mapping[str, float]] = {"weight": 0}
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "refuse",
-            lambda run: run.train.loss.mmce.weight > 0 and run.is_mixed,
-            "mmce asks whether a row is predicted rightly, and a mixed row has no one class: use one of "
-            "train.loss.mmce and train.mixup, or train.loss.mdca",
-        ),
-        *corrects_confidence("mmce"),
-    )
+    needs_single_labels: ClassVar[str] = "mmce, unlike mdca, checks whether each row is predicted correctly"
+    rules: ClassVar[tuple[Rule, ...]] = corrects_confidence("mmce")
     kind: Literal["mmce"] = "mmce"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="MMCE weight")
     """Coefficient of the term added to the mean point loss; 0 omits it, 2 to 4 is common."""

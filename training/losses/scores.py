@@ -68,7 +68,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class Branch:
-    """A hard label per sample and its share of that sample: two branches under mixup, otherwise one.
+    """A hard label per sample and its share of that sample: mixed rows have two branches, all others one.
 
     Attributes:
         labels: [N] class indices.

@@ -1,1 +1,1 @@
-"""Order in which rows are drawn: batches, class-balanced samplers and oversampling."""
+"""Drawing of training rows: batches, class-balanced samplers and oversampling."""

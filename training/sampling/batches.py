@@ -1,4 +1,4 @@
-"""How one pass over the training rows is cut into batches."""
+"""Batches of one pass over the training rows."""
 
 from typing import Annotated, Literal
 
@@ -14,21 +14,21 @@ class Shuffled(Spec):
     """Shuffled rows, cut into batches of train.schedule.batch_size.
 
     Kang et al., "Decoupling representation and classifier for long-tailed recognition", ICLR 2020, section 3, for all
-    but instance.
+    draws but instance.
     """
 
     kind: Literal["shuffled"] = "shuffled"
     draw: Sampler = Field(default="instance", title="Sampling of classes")
-    """Draws per class: by its size (instance), its square root, alike, or from the first to the last (progressive)."""
+    """Share of a class in the drawn rows: by its size (instance), the root of it, equal, or from the first to equal."""
     buffer_rows: int | None = Field(
         default=None, ge=2, le=2**31 - 1, json_schema_extra=empty("all rows"), title="Shuffle buffer (rows)"
     )
-    """Rows that are shuffled with one another, so that the others can stay on disk; null shuffles all rows."""
+    """Rows shuffled together at a time, so that the others can stay on disk; null shuffles all rows at once."""
     block_rows: int = Field(default=4096, ge=1, le=2**30, title="Shuffle block (rows)")
-    """Neighbouring rows that enter the buffer together, blocks in random order; read where buffer_rows is set."""
+    """Neighbouring rows that enter the buffer as one block, blocks in random order; read if buffer_rows is set."""
 
     def blocks_at_once(self, rows: int) -> int:
-        """Blocks that the buffer holds, of that many rows.
+        """Return the number of blocks that the buffer holds, out of `rows` rows.
 
         >>> Shuffled(buffer_rows=1000, block_rows=300).blocks_at_once(10_000), Shuffled().blocks_at_once(10_000)
         (3, 3)
@@ -36,16 +36,16 @@ class Shuffled(Spec):
         return max(1, (self.buffer_rows or rows + self.block_rows - 1) // self.block_rows)
 
     def ordered(self, drawn: Tensor, rows: int, generator: torch.Generator) -> Tensor:
-        """Row numbers drawn for one pass over that many rows [n], in the order in which a buffer shows them.
+        """Sort row indices [n], drawn for one pass over `rows` rows, into the order of the buffer.
 
-        Blocks in random order fill one buffer after the other; the rows of a buffer stay in the order of the draw.
+        Blocks fill one buffer after the other in random order; rows within a buffer keep the order of the draw.
         """
         if self.buffer_rows is None:
             return drawn
         return drawn[self.buffers(drawn, rows, generator).argsort(stable=True)]
 
     def buffers(self, drawn: Tensor, rows: int, generator: torch.Generator) -> Tensor:
-        """Which buffer of a pass over that many rows shows each of the drawn ones [n], 0 for the first."""
+        """Return the buffer [n], from 0, that shows each drawn row in a pass over `rows` rows."""
         blocks = -(-rows // self.block_rows)
         of_block = torch.empty(blocks, dtype=torch.int64)
         of_block[torch.randperm(blocks, generator=generator)] = torch.arange(blocks) // self.blocks_at_once(rows)
@@ -58,7 +58,7 @@ SamplerSpec = Annotated[Shuffled | ClassBatches, Field(discriminator="kind")]
 def batches_of(
     sampler: Shuffled | ClassBatches, labels: Tensor, size: int, generator: torch.Generator, progress: float
 ) -> list[Tensor]:
-    """Row numbers of the batches of one pass over rows with labels [N], at a progress from 0 to 1 of training."""
+    """Draw the batches of one pass, as row indices, over rows with labels [N] at a training progress from 0 to 1."""
     if isinstance(sampler, ClassBatches):
         return sampler.batches(labels, generator)
     drawn = draw_rows(sampler.draw, labels, generator, progress)
@@ -66,7 +66,7 @@ def batches_of(
 
 
 def shares_of(sampler: Shuffled | ClassBatches, counts: Tensor, progress: float) -> Tensor:
-    """Share [C] of each class in what is drawn at a progress from 0 to 1, from class counts [C]; float64."""
+    """Return the share [C] of each class in the rows drawn at a progress from 0 to 1, for counts [C]; float64."""
     if isinstance(sampler, ClassBatches):
         return sampler.shares(counts)
     return class_shares(sampler.draw, counts, progress)

@@ -9,16 +9,16 @@ from torch import Tensor
 from frostbench.heads.spec import Spec, Tier
 
 MOST_NEIGHBOURS = 5
-"""Neighbours of a row among which SMOTE chooses, or all rows of its class where there are fewer."""
+"""Neighbours of a row that SMOTE chooses from, or all rows of its class if there are fewer."""
 
 
 class NoOversample(Spec):
-    """Train on the rows that there are."""
+    """No synthetic rows."""
 
     kind: Literal["none"] = "none"
 
     def extra_rows(self, x: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """No rows [0, D] and no labels [0], for rows x [N, D] with labels [N]."""
+        """Return no rows [0, D] and no labels [0], for rows x [N, D] with labels [N]."""
         return x[:0], labels[:0]
 
 
@@ -26,16 +26,16 @@ class Smote(Spec):
     """Fill small classes up to the median class size with points between a row and one of its neighbours.
 
     Chawla et al., "SMOTE: synthetic minority over-sampling technique", JAIR 16, 2002, through imbalanced-learn. A class
-    of one row is repeated. The extra rows change the class shares that losses and logit adjustment must know.
+    of one row is repeated. Losses and logit adjustment use the class shares with the extra rows.
     """
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["smote"] = "smote"
     jitter: float = Field(default=0.05, ge=0, le=10, title="SMOTE: jitter of synthetic rows")
-    """Standard deviation of Gaussian noise on synthetic rows, in units of each channel's own over the training rows."""
+    """Standard deviation of noise on synthetic rows, relative to that of each channel over the training rows."""
 
     def extra_rows(self, x: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Synthetic rows [M, D] and their labels [M], for training rows x [N, D] with labels [N].
+        """Return synthetic rows [M, D] and their labels [M], for training rows x [N, D] with labels [N].
 
         Raises:
             ModuleNotFoundError: imbalanced-learn is not installed.
@@ -60,20 +60,20 @@ class Smote(Spec):
 
 
 class GaussianOversample(Spec):
-    """Fill small classes up to the median class size with draws from a Gaussian at the mean of their class.
+    """Fill small classes up to the median class size with draws from a Gaussian around their mean.
 
     Its covariance is that of the class shrunk to the pooled one within classes, as in Friedman, "Regularized
-    discriminant analysis", JASA 84, 1989, with a share of k / (k + n) for n rows. The extra rows change the class
-    shares that losses and logit adjustment must know.
+    discriminant analysis", JASA 84, 1989, with a share of k / (k + n) for n rows. Losses and logit adjustment
+    use the class shares with the extra rows.
     """
 
     tier: ClassVar[Tier] = "experimental"
     kind: Literal["gaussian"] = "gaussian"
     shrinkage: float = Field(default=10.0, ge=0, le=1e6, title="Gaussian oversampling: covariance shrinkage")
-    """The k in the share k / (k + n) of the pooled covariance: 0 takes that of the class alone."""
+    """The pooled covariance has share k / (k + n) for a class of n rows; this sets k, and 0 uses the class alone."""
 
     def extra_rows(self, x: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Synthetic rows [M, D] and their labels [M], for training rows x [N, D] with labels [N]."""
+        """Return synthetic rows [M, D] and their labels [M], for training rows x [N, D] with labels [N]."""
         wanted, counts = wanted_rows(labels), torch.bincount(labels)
         if wanted.sum() == 0:
             return x[:0], labels[:0]
@@ -98,19 +98,19 @@ OversampleSpec = Annotated[NoOversample | Smote | GaussianOversample, Field(disc
 
 
 def wanted_rows(labels: Tensor) -> Tensor:
-    """Rows [C] that each class lacks to the median size of the classes that have rows, from labels [N].
+    """Return the rows [C] that each class lacks to the median size of classes with rows, from labels [N].
 
     >>> wanted_rows(torch.tensor([0, 0, 0, 0, 1, 1, 3])).tolist()
     [0, 0, 0, 1]
     """
     counts = torch.bincount(labels)
     present = counts > 0
-    # The lower of the two in the middle where there are two, so that half of the classes at most get rows.
+    # The lower median, so that at most half of the classes get rows.
     return torch.where(present, counts[present].median() - counts, 0).clamp(min=0)
 
 
 def _repeated(x: Tensor, labels: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Copies of the rows of classes that have one, as many as wanted [C]."""
+    """Repeat the row of each class that has one, `wanted` [C] times."""
     chosen = wanted[labels] > 0
     times = wanted[labels[chosen]]
     return x[chosen].double().repeat_interleave(times, 0), labels[chosen].repeat_interleave(times)
@@ -119,9 +119,9 @@ def _repeated(x: Tensor, labels: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor
 def _interpolated(
     x: Tensor, labels: Tensor, wanted: Tensor, neighbours: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """SMOTE rows of classes that have more rows than neighbours, as many as wanted [C]."""
+    """Make `wanted` [C] SMOTE rows for classes with more rows than `neighbours`."""
     counts = torch.bincount(labels)
-    # imbalanced-learn wants a class beside those that grow, and it warns if one would outgrow it.
+    # imbalanced-learn requires a class that does not grow, and warns if another would outgrow it.
     kept = (wanted[labels] > 0) | (labels == counts.argmax())
     strategy = {label: int((counts + wanted)[label]) for label in wanted.nonzero().squeeze(1).tolist()}
     seed = int(torch.randint(2**31 - 1, (), generator=generator, device=generator.device))
@@ -136,15 +136,15 @@ def _smote_class() -> type:
         from imblearn.over_sampling import SMOTE
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "oversampling by smote needs imbalanced-learn, however: it is not installed. Run: pip install "
-            "'frostbench[smote]', or choose kind gaussian."
+            "SMOTE oversampling needs imbalanced-learn, which is not installed. Run: pip install 'frostbench[smote]', "
+            "or use train.oversample.kind=gaussian."
         ) from error
-    found: type = SMOTE
-    return found
+    smote: type = SMOTE
+    return smote
 
 
 def _covariance_root(around: Tensor, freedom: int) -> Tensor:
-    """A matrix R [D, D] whose R^T R is the pooled covariance of rows about their class means [N, D]."""
+    """Return R [D, D] such that R^T R is the pooled covariance of rows about their class means [N, D]."""
     covariance = around.T @ around / freedom
     values, vectors = torch.linalg.eigh(covariance)
     root: Tensor = values.clamp(min=0).sqrt()[:, None] * vectors.T
@@ -152,6 +152,6 @@ def _covariance_root(around: Tensor, freedom: int) -> Tensor:
 
 
 def _normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
-    """Standard normal numbers of a shape in float64, on the device of like."""
+    """Draw standard normal numbers in float64, on the device of `like`."""
     drawn = torch.randn(shape, generator=generator, device=generator.device, dtype=torch.float64)
     return drawn.to(like.device)

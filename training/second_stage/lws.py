@@ -17,7 +17,7 @@ class Lws(SteppedStage):
     """Learn one factor per class logit on balanced classes, with everything else frozen.
 
     Kang et al., ICLR 2020, section 4.3 (learnable weight scaling). The factors are positive, start at 1 and multiply
-    W x + b; they are then folded into the classifier. Optimiser and schedule are those of crt.
+    W x + b; they are then folded into the classifier. Optimiser and schedule are as in section 4.1.
     """
 
     tier: ClassVar[Tier] = "experimental"

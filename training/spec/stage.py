@@ -19,62 +19,72 @@ StopMetric = Literal["auto", "macro_f1_fg", "balanced_accuracy", "accuracy", "re
 
 
 class EarlyStop(Spec):
-    """Which epoch is kept, judged on the selection rows."""
+    """Choice of the epoch that is kept, by a metric on the validation rows."""
 
     metric: StopMetric = Field(default="auto", title="Early stopping: metric")
-    """Metric of the selection rows that decides, ties by NLL; auto: macro F1, or nll on under 50 rows a class.
+    """Metric on the validation rows, ties by NLL; auto is macro F1, or NLL below 50 rows per class.
 
     last keeps the last epoch and never stops early.
     """
     patience: int = Field(default=20, ge=1, le=100_000, title="Early stopping: patience (epochs)")
-    """Epochs without a better value after which training ends, times as many as min_steps makes of the epochs.
+    """Epochs without improvement before training ends, scaled up as min_steps scales the epochs.
 
-    Counted from when the warm-up has ended and late weights and samplers act in full.
+    Counted after the warm-up, once deferred class weights and samplers act in full.
     """
     epoch: int | None = Field(
         default=None,
         ge=1,
         le=10_000_000,
-        json_schema_extra=empty("judged by the metric"),
+        json_schema_extra=empty("chosen by the metric"),
         title="Early stopping: fixed epoch",
     )
-    """Epoch to end at and keep, as cross-validation found it; null judges by the metric."""
+    """Epoch to stop at and keep, for example from cross-validation; null chooses it by the metric."""
 
 
 def metric_of_strengths(metric: StopMetric) -> StopMetric:
-    """What strengths and powers are chosen by where epochs are by a metric that leaves it open."""
+    """Return the metric that chooses strengths and powers: macro F1 if the epochs' metric is auto or last."""
     return "macro_f1_fg" if metric in ("auto", "last") else metric
 
 
 class StageSpec(Spec):
-    """One stage of training: what is minimised, how, and for how long."""
+    """Settings of one stage of gradient training."""
 
     loss: LossSpec = Field(default=LossSpec(), title="Loss")
-    """What is minimised."""
+    """Loss that is minimised."""
     oversample: OversampleSpec = Field(default=NoOversample(), title="Oversampling of small classes")
-    """Synthetic rows for small classes, made before training."""
+    """Synthetic rows that fill small classes before training."""
     views: Literal["samples", "together", "averaged"] = Field(default="samples", title="Several views of an image")
-    """Several views of an image: each a row of its own, all in one batch (together), or their mean as one row."""
+    """Use of several views per image: as separate rows, all in one batch (together), or averaged into one row."""
     sampler: SamplerSpec = Field(default=Shuffled(), title="Batch sampler")
-    """Rule by which rows come together in a batch, and how often."""
+    """How rows are drawn into batches."""
     frofa: FrofaSpec = Field(default=NoFrofa(), title="Frozen-feature augmentation (FroFA)")
-    """Image operations applied to cached vectors as if they were grey values."""
+    """Image operations that are applied to cached vectors as if they were grey values."""
     augment: FeatureAugment = Field(default=FeatureAugment(), title="Feature augmentation")
-    """How training vectors are changed at random."""
+    """Random changes of training vectors: noise and gains."""
     mixup: Mixup = Field(default=Mixup(), title="Mixup")
-    """How training rows are mixed in pairs."""
+    """Mixing of training rows in pairs."""
     optim: OptimSpec = Field(default=AdamW(), title="Optimiser")
-    """Update rule of the parameters; a classifier that is solved, such as logreg, does not read it."""
+    """Optimiser of the parameters; closed-form classifiers such as logreg do not use it."""
     schedule: Schedule = Field(default=Schedule(), title="Schedule")
-    """For how long."""
+    """Length of training, batch size and learning-rate schedule."""
     ema: float = Field(default=0.0, ge=0, lt=1, json_schema_extra=SWEPT, title="Weight averaging: EMA decay")
-    """Share of the last average in a running average of the weights, which is judged and kept; 0 takes no average."""
+    """Decay of an exponential moving average of the weights, which is evaluated and kept; 0 turns it off."""
     early_stop: EarlyStop = Field(default=EarlyStop(), title="Early stopping")
-    """Which epoch is kept."""
+    """Choice of the epoch that is kept."""
+
+    @property
+    def mixing(self) -> Mixup | None:
+        """Method that mixes rows in pairs, or None if rows are not mixed."""
+        return None if self.mixup.is_neutral else self.mixup
+
+    @property
+    def outside_steps(self) -> tuple[str, ...]:
+        """Prefixes of swept numbers that no step reads: those of the optimiser, the EMA and random draws."""
+        return ("optim.", "ema", *(f"mixup.{name}" for name in self.mixup.drawn_numbers))
 
     @property
     def full_from(self) -> float:
-        """Progress from which all that comes in during training acts in full: late class weights, a changing sampler.
+        """Progress from which deferred class weights and a changing sampler act in full.
 
         >>> StageSpec(loss=LossSpec(weight_schedule=DeferredSchedule(start=0.8))).full_from
         0.8
@@ -87,7 +97,7 @@ class StageSpec(Spec):
         return schedule.end if isinstance(schedule, RampSchedule) else 0.0
 
     def epochs_for(self, rows: int) -> int:
-        """Passes over that many training rows.
+        """Return the epochs on `rows` training rows.
 
         >>> StageSpec(sampler=ClassBatches(classes=5, rows=2)).epochs_for(100)
         100
@@ -96,6 +106,6 @@ class StageSpec(Spec):
 
     @property
     def batch_rows(self) -> int:
-        """Rows in one batch, or the most of them where classes or their rows are few."""
+        """Rows in one batch; an upper bound if classes or their rows are few."""
         sampler = self.sampler
         return sampler.classes * sampler.rows if isinstance(sampler, ClassBatches) else self.schedule.batch_size

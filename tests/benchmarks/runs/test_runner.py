@@ -40,9 +40,10 @@ def test_only_what_is_new_is_trained(cache, fits):
 
 def test_events_tell_rows_epochs_and_warnings_once(cache):
     events = list(run_bench(bench_of(cache, toggles={"adjusted": {"posthoc.adjustment.tau": 1}})))
-    raised = "train.schedule.epochs=4 becomes 334, for min_steps asks for 1000 steps and 142 rows give 3 an epoch"
+    raised = "train.schedule.epochs=4 becomes 334, because min_steps=1000 and 142 rows give 3 steps per epoch"
     few = (
-        "the epoch with the lowest NLL on the 44 selection rows is kept: below 50 rows a class macro F1 is mostly noise"
+        "the epoch with the lowest NLL on the 44 validation rows is kept: "
+        "below 50 rows per class macro F1 is mostly noise"
     )
     short = bench_of(cache, base={"train.schedule.epochs": 4, "train.schedule.batch_size": 64}, seeds=(0,))
     assert next(event for event in run_bench(short) if isinstance(event, RowStarted)).warnings == (raised, few)
@@ -53,7 +54,7 @@ def test_events_tell_rows_epochs_and_warnings_once(cache):
         ("baseline", 1, 2, 1),
         ("adjusted", 2, 2, 3),
     ]
-    assert rows[1].warnings[2].startswith("posthoc.adjustment moves no logit against another by more than 0.0")
+    assert rows[1].warnings[2].startswith("posthoc.adjustment moves no logit relative to another by more than 0.0")
     assert all(events.index(row) < events.index(kinds(events, RunEpoch)[0]) for row in rows)
     assert [(e.row, e.seed, e.epoch, e.epochs) for e in kinds(events, RunEpoch)] == [
         (row, seed, epoch, 3) for seed in (0, 1) for epoch in (1, 2, 3) for row in ("baseline", "adjusted")
@@ -68,8 +69,8 @@ def test_corrections_that_cancel_are_told_with_what_is_left(cache):
     told = {row.row: row.warnings for row in kinds(events, RowStarted)}
     assert not any("moves no logit" in each for each in told["baseline"])
     (note,) = [each for each in told["both"] if "moves no logit" in each]
-    assert note.startswith("train.loss.logit_adjustment moves no logit against another by more than 0.0")
-    assert "since class weights have already evened out the class frequencies" in note
+    assert note.startswith("train.loss.logit_adjustment moves no logit relative to another by more than 0.0")
+    assert "because class weights have already evened out the class frequencies" in note
 
 
 def test_runs_that_were_trained_together_say_so_and_share_their_seconds(cache):

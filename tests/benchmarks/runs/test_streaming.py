@@ -122,7 +122,7 @@ def test_a_run_that_cannot_stream_is_told_how_much_memory_it_would_take(cache: P
 
 
 def test_folds_do_not_stream(cache: Path) -> None:
-    with pytest.raises(ValueError, match="folds take training rows by their numbers, however: the 216 rows stay on"):
+    with pytest.raises(ValueError, match="needs the training rows in memory, but the 216 rows stay on"):
         list(run_bench(bench_of(cache, split={"folds": 3}), stream="always"))
 
 

@@ -223,9 +223,13 @@ def test_a_refit_trains_on_the_same_views(place, bench):
     [
         ({"view_sets": ["mirror"]}, "needs a set with role train, but 'mirror' has role eval"),
         ({"tta": ["flip"]}, "needs a set with role eval, but 'flip' has role train"),
-        ({"view_sets": ["cut"], "train.mixup.alpha": 0.2}, "mixes rows once more"),
-        ({"view_sets": ["cut"], "head.classifier.kind": "logreg"}, "kind=logreg takes one label for each row"),
-        ({"view_sets": ["cut"], "train.views": "averaged"}, "has one label for each image"),
+        (
+            {"view_sets": ["cut"], "train.mixup.alpha": 0.2},
+            "train.mixup would mix these rows again",
+        ),
+        ({"view_sets": ["cut"], "head.classifier.kind": "logreg"}, "kind=logreg takes one label per row"),
+        ({"view_sets": ["cut"], "train.loss.crl.weight": 1}, "labels per row, but crl counts"),
+        ({"view_sets": ["cut"], "train.views": "averaged"}, "has one label per image"),
         ({"view_sets": ["flip"], "split.folds": 3}, "split"),
         ({"view_sets": ["zoom"]}, "must have a finished view set 'zoom'"),
     ],
@@ -265,10 +269,10 @@ def test_images_are_predicted_with_their_views(place, bench):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"second.kind": "refit"}, "second.kind=refit takes one label for each row"),
+        ({"second.kind": "refit"}, "second.kind=refit takes one label per row"),
         ({"train.oversample.kind": "gaussian"}, "train.oversample.kind=gaussian takes one label"),
         ({"train.loss.vace.strength": 0.5}, "train.loss.vace takes one label"),
-        ({"view_sets": ["cut", "cut"]}, "a view set is named once"),
+        ({"view_sets": ["cut", "cut"]}, "Each view set must be named once"),
     ],
 )
 def test_what_reads_one_label_refuses_shared_ones(place, changes, told):

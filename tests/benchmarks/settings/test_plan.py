@@ -105,7 +105,7 @@ def test_impossible_benches_are_refused_in_words(fields, words):
 
 def test_options_that_do_not_go_together_name_their_row():
     toggles = {"solved mlp": {"head.classifier.kind": "logreg", "head.body.kind": "mlp"}}
-    with pytest.raises(ValueError, match="row 'solved mlp': options must go together"):
+    with pytest.raises(ValueError, match="row 'solved mlp': Incompatible options"):
         expand(bench(toggles=toggles))
 
 

@@ -4,7 +4,8 @@ from scipy.stats import beta, kstest
 from torch.nn.functional import cross_entropy
 
 from frostbench.heads.bodies.body import Mlp
-from frostbench.training.augment.mixup import Mix, Mixup, remix_share
+from frostbench.training.augment.mix import Mix
+from frostbench.training.augment.mixup import Mixup, remix_share
 from frostbench.training.losses.class_statistics import class_statistics_of
 from frostbench.training.losses.class_weights import EffectiveWeight, InverseWeight, NoWeight
 from frostbench.training.losses.loss import LossSpec, branched_objective, objective

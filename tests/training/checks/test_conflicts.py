@@ -40,7 +40,7 @@ def test_a_rule_is_met_and_not_by_the_nearest_run(case):
     assert not rule.applies(run_of(case["near"]))
     assert "same" in case or rule.verdict != "no effect"
     if rule.verdict == "refuse":
-        with pytest.raises(ValueError, match="options must go together, however: ") as refused:
+        with pytest.raises(ValueError, match="Incompatible options: ") as refused:
             check(run_of(case["met"]))
         assert rule.sentence in str(refused.value)
     else:

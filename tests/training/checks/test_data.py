@@ -45,19 +45,19 @@ POOLED = {"head.body.kind": "attention_pool", "head.body.heads": 4}
 def test_tokens_are_pooled_and_nothing_else_is():
     tokens, vectors = data_of((5, 8)), data_of()
     check_data([run_of(POOLED)], tokens)
-    refused({}, tokens, "tokens [N, T, D] must be pooled to a vector, however: column avg holds tokens")
+    refused({}, tokens, "Tokens [N, T, D] must be pooled to a vector, but column avg holds tokens")
     refused({"head.body.kind": "mlp"}, tokens, "head.body.kind is mlp. Set head.body.kind=attention_pool")
-    refused(POOLED, vectors, "attention_pool reads tokens [N, T, D], however: column avg holds one vector")
+    refused(POOLED, vectors, "attention_pool reads tokens [N, T, D], but column avg holds one vector")
 
 
 def test_attention_heads_divide_the_width_of_the_columns_read():
     tokens = data_of((5, 9))
-    refused(POOLED, tokens, "4 does not divide 9. Take one of [1, 3, 9].")
+    refused(POOLED, tokens, "must divide the token width 9, got 4. Use one of [1, 3, 9].")
     twice = {role: replace(p, columns=p.columns | {"more": p.columns["avg"]}) for role, p in _parts(tokens).items()}
     both = Data(**twice, class_names=NAMES)
     joined = {"columns": ["avg", "more"], "head.body.kind": "attention_pool"}
     check_data([run_of(joined | {"head.body.heads": 6})], both)
-    refused(joined | {"head.body.heads": 4}, both, "4 does not divide 18")
+    refused(joined | {"head.body.heads": 4}, both, "must divide the token width 18, got 4")
 
 
 def _parts(data):
@@ -66,7 +66,7 @@ def _parts(data):
 
 def test_groups_are_counted_where_there_are_some():
     counted = {"train.loss.class_weight.kind": "inverse", "train.loss.count": "groups"}
-    refused(counted, data_of(), "however: no groups came")
+    refused(counted, data_of(), "train.loss.count=groups needs the groups of the training rows, but there are none")
     check_data([run_of(counted)], data_of(groups=[0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]))
 
 
@@ -98,11 +98,11 @@ def test_cpc_is_for_three_classes():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "training keeps the best epoch on the selection rows, however: there are none"),
-        ({"head.body.kind": "mlp", "second.kind": "tau_norm"}, "training keeps the best epoch"),
+        ({}, "Training keeps the best epoch on the validation rows, but there are none"),
+        ({"head.body.kind": "mlp", "second.kind": "tau_norm"}, "Training keeps the best epoch"),
         (
             {"head.classifier.kind": "logreg", "posthoc.adjustment.rule": "tuned"},
-            "posthoc.adjustment.rule=tuned finds its strength on the selection rows, however: there are none",
+            "posthoc.adjustment.rule=tuned chooses its strength on the validation rows, but there are none",
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_solved_head_needs_no_selection_rows():
 
 @pytest.mark.parametrize("kind", ["linear", "cosine", "lda", "knn", "logreg", "ncm"])
 def test_training_rows_of_one_class_are_refused(kind):
-    told = "a head tells classes apart, however: all 12 training rows are of the class 'ash'"
+    told = "Training needs at least two classes, but all 12 training rows are of class 'ash'"
     refused({"head.classifier.kind": kind}, data_of(names=("ash",)), told)
     listed = data_of()
     rows = replace(listed.train, labels=torch.zeros_like(listed.train.labels))
@@ -160,9 +160,9 @@ def test_epochs_that_min_steps_overrules_are_told_for_both_stages():
 
 def test_an_epoch_after_the_last_is_told():
     run = run_of({"head.body.kind": "mlp", "second.kind": "lws", "second.epoch": 3, "train.early_stop.epoch": 60})
-    assert notes_for(run, 640_000) == ("train.early_stop.epoch=60 becomes 50, for training ends there",)
+    assert notes_for(run, 640_000) == ("train.early_stop.epoch=60 becomes 50, because training ends there",)
     late = run_of({"head.body.kind": "mlp", "second.kind": "lws", "second.epoch": 6, "train.early_stop.epoch": 50})
-    assert notes_for(late, 640_000) == ("second.epoch=6 becomes 5, for training ends there",)
+    assert notes_for(late, 640_000) == ("second.epoch=6 becomes 5, because training ends there",)
 
 
 def test_a_vote_of_more_rows_than_there_are_is_told():
@@ -211,7 +211,7 @@ def test_views_that_are_not_finite_are_refused(value):
     views = {name: Views({"avg": v}, rows, rows % 3, torch.ones(12)) for name, v in (("flip", x), ("cut", broken))}
     data = replace(data_of(), views=views, averaged={"turn": {"turn#0": {}}})
     check_data([RunSpec(view_sets=("flip",))], data)
-    with pytest.raises(ValueError, match=r"2 rows of column 'avg' of view set 'cut' .* first is row 3"):
+    with pytest.raises(ValueError, match=r"2 rows of column 'avg' of view set 'cut' .* first in row 3"):
         check_data([RunSpec(view_sets=("flip", "cut"))], data)
     seen = replace(data.select, also={"avg@turn#0": broken[:6]})
     with pytest.raises(ValueError, match=r"2 rows of 'avg@turn#0' of select rows"):

@@ -211,7 +211,7 @@ def test_only_the_buffer_is_in_memory() -> None:
     ],
 )
 def test_what_needs_all_rows_at_once_is_refused_by_name(data: Data, changes: dict, named: str) -> None:
-    with pytest.raises(ValueError, match=f"that stay on disk a buffer is in memory, however: .*{named}"):
+    with pytest.raises(ValueError, match=f"training rows stay on disk, but .*{named}"):
         list(fit([run_of(changes)], replace(data, train=on_disk(data.train))))
     assert needs_all_rows(run_of(changes))
 
@@ -223,7 +223,7 @@ def test_heads_of_directions_start_without_rows(data: Data, classifier: str) -> 
 
 
 def test_cross_validation_is_refused(data: Data) -> None:
-    with pytest.raises(ValueError, match="folds take training rows by their numbers, however: the 180 rows stay"):
+    with pytest.raises(ValueError, match="needs the training rows in memory, but the 180 rows stay"):
         list(cross_validate([run_of()], replace(data, train=on_disk(data.train)), torch.arange(180)[None] % 3))
 
 
@@ -263,5 +263,5 @@ def test_a_stopped_stream_resumes_from_its_checkpoint(data: Data, tmp_path: Path
 
 
 def test_a_buffer_of_one_block_is_refused(data: Data) -> None:
-    with pytest.raises(ValueError, match="a buffer mixes two blocks or more: set train"):
+    with pytest.raises(ValueError, match="a buffer must hold two blocks or more: raise train"):
         list(fit([run_of(sampler={"buffer_rows": 31})], data))

@@ -241,7 +241,7 @@ def test_impossible_options_are_refused(viewed, change, images, message):
 
 def test_views_of_selection_rows_are_refused(viewed):
     select = replace(viewed.select, images=torch.arange(len(viewed.select)))
-    with pytest.raises(ValueError, match="one for each image"):
+    with pytest.raises(ValueError, match="one per image"):
         list(fit([run()], replace(viewed, select=select)))
 
 

@@ -37,9 +37,9 @@ def test_heads_that_ended_early_or_took_no_steps_get_no_note():
 def test_confidence_far_from_accuracy_is_noted_in_both_directions_and_noise_is_not():
     right = torch.arange(400) % 4 > 0
     assert sureness_notes([0.75] * 400, right.tolist()) == sureness_notes([0.68] * 400, right.tolist()) == ()
-    assert "far too sure" in sureness_notes([0.95] * 400, right.tolist())[0]
-    assert "far too unsure" in sureness_notes([0.4] * 400, right.tolist())[0]
-    # With eight rows, a gap of .2 is noise.
+    assert "badly overconfident" in sureness_notes([0.95] * 400, right.tolist())[0]
+    assert "badly underconfident" in sureness_notes([0.4] * 400, right.tolist())[0]
+    # Of eight rows a gap of .2 is noise.
     assert sureness_notes([0.95] * 8, [True] * 6 + [False] * 2) == ()
     assert sureness_notes([], []) == ()
 
@@ -51,5 +51,5 @@ def test_they_reach_a_fit_in_python():
     few = {"train.loss.smoothing.epsilon": 0.5, "posthoc.calibration.kind": "none"}
     head = fit_in_python(x.numpy(), labels.numpy(), few, preset="plain", split={"test": 0})
     (note,) = head.record.notes
-    assert "far too unsure" in note
+    assert "badly underconfident" in note
     assert note in head.warnings

@@ -162,9 +162,9 @@ def test_runs_that_cannot_be_are_refused(long_tail, tree, message):
 
 def test_missing_selection_or_calibration_rows_are_named(long_tail):
     empty = Part({"avg": torch.zeros(0, 8)}, torch.zeros(0, dtype=torch.long))
-    with pytest.raises(ValueError, match="selection rows, however: there are none"):
+    with pytest.raises(ValueError, match="validation rows, but there are none"):
         list(fit([run(QUICK)], replace(long_tail, select=empty)))
-    with pytest.raises(ValueError, match="calibration rows, however: there are none"):
+    with pytest.raises(ValueError, match="calibration rows, but there are none"):
         list(fit([run(FULL)], replace(long_tail, calibrate=empty)))
 
 

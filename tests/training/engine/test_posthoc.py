@@ -141,13 +141,19 @@ def test_metrics_of_thresholds_are_those_of_the_evaluation(long_tail):
 @pytest.mark.parametrize(
     ("posthoc", "message"),
     [
-        ({"deploy_prior": {"ash": 1, "beech": 1}}, r"\['cedar', 'elm'\] are missing and \[\] are not classes"),
-        ({"deploy_prior": EVEN | {"fir": 1}}, r"\[\] are missing and \['fir'\] are not classes"),
-        ({"shift": {"kind": "given", "logits": {"fir": 1}}}, r"posthoc.shift.logits names trained classes, .*'fir'"),
-        ({"shift": {"kind": "wanted", "targets": {"oak": 1}}}, r"posthoc.shift.targets names trained classes, .*'oak'"),
-        ({"calibration": {"kind": "vector"}, "rows": "select"}, "fitted on selection rows, however: there are none"),
-        (FITTED["thresholds"], "fitted on calibration rows, however: there are none"),
-        (FITTED["wanted"], "fitted on calibration rows, however: there are none"),
+        ({"deploy_prior": {"ash": 1, "beech": 1}}, r"\['cedar', 'elm'\] are missing and \[\] are no classes"),
+        ({"deploy_prior": EVEN | {"fir": 1}}, r"\[\] are missing and \['fir'\] are no classes"),
+        (
+            {"shift": {"kind": "given", "logits": {"fir": 1}}},
+            r"posthoc.shift.logits must name .* rows, got .*'fir'",
+        ),
+        (
+            {"shift": {"kind": "wanted", "targets": {"oak": 1}}},
+            r"posthoc.shift.targets must name .* rows, got .*'oak'",
+        ),
+        ({"calibration": {"kind": "vector"}, "rows": "select"}, "fitted to the validation rows, but there are none"),
+        (FITTED["thresholds"], "fitted to the calibration rows, but there are none"),
+        (FITTED["wanted"], "fitted to the calibration rows, but there are none"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused_before_training(long_tail, posthoc, message):
@@ -166,7 +172,7 @@ def test_too_few_rows_are_refused_before_training(long_tail):
     with pytest.raises(ValueError, match="at least 16 rows and at most 100 classes, got 15 rows"):
         check_data([run(FITTED["matrix"])], few)
     check_data([run({"calibration": {"kind": "matrix", "size": "any"}})], few)
-    with pytest.raises(ValueError, match=r"measured on its calibration rows, however: \['elm'\] have none"):
+    with pytest.raises(ValueError, match=r"measured on its calibration rows, but \['elm'\] have none"):
         check_data([run(FITTED["wanted"])], replace(long_tail, calibrate=only(part, part.labels < 3)))
     one_group = replace(long_tail.select, groups=torch.zeros(120, dtype=torch.int64))
     for posthoc in (FITTED["vector"] | {"rows": "select"}, {"rows": "select"}, {"rows": "both"}):
@@ -196,7 +202,7 @@ def test_few_rows_are_noted():
     assert notes[0].startswith("posthoc.calibration.kind=matrix is fitted to 16 rows; below about 1000")
     assert len(posthoc_notes(run({"calibration": {"kind": "matrix", "size": "any"}}), torch.arange(5))) == 2
     assert posthoc_notes(run(FITTED["thresholds"]), labels) == (
-        "thresholds of 2 of 5 classes rest on fewer than 20 rows, and go less than half of the way",
+        "thresholds of 2 of 5 classes are tuned on fewer than 20 rows, so they are shrunk by more than half",
     )
     assert posthoc_notes(run(FITTED["temperature"]), labels) == ()
     assert posthoc_notes(run(FITTED["isotonic"]), torch.zeros(1000, dtype=torch.int64)) == ()
@@ -281,7 +287,7 @@ class TestAutomaticTemperature:
         x = none.select.columns
         assert torch.equal(end.head.log_probabilities(x), end.head.logits(x).log_softmax(1))
         (note,) = posthoc_notes(run(AUTO), torch.zeros(11, dtype=torch.int64))
-        assert note.startswith("no temperature is fitted, so probabilities are as training left them: there are 11 ")
+        assert note.startswith("no temperature is fitted, so probabilities stay uncalibrated: there are only 11 ")
 
     def test_rows_that_happen_to_be_right_do_not_drive_it_to_a_bound(self):
         logits, labels = 2 * torch.eye(4).repeat(6, 1), torch.arange(4).repeat(6)

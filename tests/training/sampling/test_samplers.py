@@ -85,7 +85,7 @@ def test_progressive_shares_match_the_vectors_and_the_rows_drawn(progress, wante
 
 
 def test_progressive_sampling_without_a_progress_is_refused():
-    with pytest.raises(ValueError, match="needs the progress of training"):
+    with pytest.raises(ValueError, match="needs the training progress"):
         class_shares("progressive", COUNTS)
 
 

@@ -1,1 +1,1 @@
-"""Rules about combinations of options, one file per subject; frostbench.training.checks.conflicts joins them."""
+"""Rules about combinations of options, one file per subject; `frostbench.training.checks.conflicts` joins them."""

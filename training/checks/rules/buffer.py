@@ -1,8 +1,7 @@
-"""Rules of the buffer in which rows are shuffled."""
+"""Rules of the shuffle buffer."""
 
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_solved
 from frostbench.training.sampling.batches import Shuffled
 
 
@@ -15,7 +14,7 @@ def _is_buffered(run: RunSpec) -> bool:
     return isinstance(run.train.sampler, Shuffled) and run.train.sampler.buffer_rows is not None
 
 
-def _unread_blocks(run: RunSpec) -> bool:
+def _has_unused_blocks(run: RunSpec) -> bool:
     sampler = run.train.sampler
     return isinstance(sampler, Shuffled) and sampler.block_rows != Shuffled().block_rows and not _is_buffered(run)
 
@@ -24,18 +23,17 @@ BUFFER_RULES: tuple[Rule, ...] = (
     Rule(
         "refuse",
         lambda run: _is_buffered(run) and _is_one_block(run),
-        "a buffer mixes two blocks or more: set train.sampler.buffer_rows to twice train.sampler.block_rows at least",
+        "a buffer must hold two blocks or more: raise train.sampler.buffer_rows to twice train.sampler.block_rows",
     ),
     Rule(
         "no effect",
-        _unread_blocks,
-        "blocks go into a buffer and there is none, so train.sampler.block_rows has no effect: set "
-        "train.sampler.buffer_rows",
+        _has_unused_blocks,
+        "without a buffer train.sampler.block_rows has no effect: set train.sampler.buffer_rows",
     ),
     Rule(
         "no effect",
-        lambda run: _is_buffered(run) and is_solved(run),
-        "a solved classifier such as logreg takes all rows at once, so a buffer has no effect: set "
+        lambda run: _is_buffered(run) and run.is_solved,
+        "a closed-form classifier such as logreg reads all rows at once, so a buffer has no effect: set "
         "train.sampler.buffer_rows=null",
     ),
 )

@@ -1,4 +1,4 @@
-"""Rules that follow from what classifiers say of their own options."""
+"""Rules from the remarks of classifiers on their own options."""
 
 from collections.abc import Mapping
 
@@ -6,18 +6,17 @@ from frostbench.heads.classifier import Classifier, Remark
 from frostbench.heads.head import CLASSIFIERS
 from frostbench.training.rule import Applies, Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_shifted
 
-BESIDE: Mapping[str, Applies] = {"": lambda run: True, "posthoc.adjustment": is_shifted}
-"""Whether a run uses the option that a remark is about."""
+BESIDE: Mapping[str, Applies] = {"": lambda run: True, "posthoc.adjustment": lambda run: run.is_shifted}
+"""Whether a run uses the option that a remark refers to."""
 
 
 def _rule(kind: type[Classifier], remark: Remark) -> Rule:
-    """The rule that some classifier of a run is of a kind and has what a remark is about."""
+    """Build the rule that a remark applies to a classifier of this kind."""
 
     def applies(run: RunSpec) -> bool:
-        own = [each for each in run.classifiers if isinstance(each, kind)]
-        return BESIDE[remark.beside](run) and any(remark.applies(each) for each in own)
+        specs = [spec for spec in run.classifiers if isinstance(spec, kind)]
+        return BESIDE[remark.beside](run) and any(remark.applies(spec) for spec in specs)
 
     return Rule(remark.verdict, applies, remark.sentence)
 

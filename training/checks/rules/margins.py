@@ -4,48 +4,47 @@ from frostbench.heads.bodies.body import Identity
 from frostbench.heads.preprocess import Standardise
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_bare_cosine, is_mixed, is_solved
 
 
 def _gains_only(run: RunSpec) -> bool:
-    """Whether a random gain of whole vectors is the last thing that happens to a row before its cosines."""
-    return run.train.augment.gain > 0 and run.train.augment.noise == 0 and not is_mixed(run)
+    """Whether a random gain per vector is the last change of a row before its cosines."""
+    return run.train.augment.gain > 0 and run.train.augment.noise == 0 and not run.is_mixed
 
 
 MARGIN_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
         lambda run: run.head.classifier.sets_margin and run.train.loss.smoothing.epsilon > 0,
-        "label smoothing asks for a bounded gap between logits and a margin for a wider one: set "
+        "label smoothing bounds the gap between logits, but a margin widens it: set "
         "train.loss.smoothing.epsilon=0, or use head.classifier.kind=cosine",
     ),
     Rule(
         "no effect",
         lambda run: run.head.classifier.is_marginless,
-        "a margin of 0 leaves a cosine classifier, so the options of the margin have no effect: raise the margin, or "
+        "a margin of 0 is a plain cosine classifier, so the options of the margin have no effect: raise the margin, or "
         "use head.classifier.kind=cosine",
     ),
     Rule(
         "warn",
-        lambda run: is_bare_cosine(run) and not run.head.preprocess.center and not run.head.classifier.keeps_space,
-        "a direction that all vectors share leaves little angle between the classes: set head.preprocess.center=true",
+        lambda run: run.is_bare_cosine and not run.head.preprocess.center and not run.head.classifier.keeps_space,
+        "a direction shared by all vectors leaves small angles between classes: set head.preprocess.center=true",
     ),
     Rule(
         "no effect",
-        lambda run: is_bare_cosine(run) and _gains_only(run),
-        "a cosine does not see the length of a vector, so train.augment.gain has no effect: set it to 0, or use "
+        lambda run: run.is_bare_cosine and _gains_only(run),
+        "a cosine does not depend on the length of a vector, so train.augment.gain has no effect: set it to 0, or use "
         "train.augment.channel_scale",
     ),
     Rule(
         "refuse",
-        lambda run: run.head.classifier.keeps_space and not is_solved(run) and not isinstance(run.head.body, Identity),
-        "weights from a file belong to the space of the vectors, and a body leaves it: use head.body.kind=identity, or "
+        lambda run: run.head.classifier.keeps_space and not run.is_solved and not isinstance(run.head.body, Identity),
+        "weights from a file belong to the space of the vectors, but a body leaves it: use head.body.kind=identity, or "
         "head.classifier.init=class_means",
     ),
     Rule(
         "warn",
         lambda run: run.head.classifier.keeps_space and run.head.preprocess != Standardise(),
-        "weights from a file belong to the space of the vectors as they were cached, and head.preprocess leaves it: "
-        "set its center and std to false",
+        "weights from a file belong to the space of the cached vectors, but head.preprocess leaves it: set its center "
+        "and std to false",
     ),
 )

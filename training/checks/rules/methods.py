@@ -1,4 +1,4 @@
-"""Rules of the methods of the loss: those in their own files, and those that follow from their neutral values."""
+"""Rules of loss methods: those in their own files, and those that follow from their neutral values."""
 
 from collections.abc import Iterator
 
@@ -17,31 +17,31 @@ def _method_rules() -> Iterator[Rule]:
 
 
 def _neutral_in_place(field: str, method: type[LossMethod]) -> Iterator[Rule]:
-    """The rule of a method with a field of its own, where it has options beside those that make it neutral."""
+    """Yield the rule of a method with its own field, if it has options besides those that make it neutral."""
     if not set(method.model_fields) - {"kind", *method.neutral}:
         return
 
     plain = method().model_copy(update=dict(method.neutral))
 
     def applies(run: RunSpec) -> bool:
-        found = getattr(run.train.loss, field)
-        return bool(found.is_neutral) and found != plain
+        spec = getattr(run.train.loss, field)
+        return bool(spec.is_neutral) and spec != plain
 
     yield Rule(
         "no effect",
         applies,
-        f"{_stated(field, method)} leaves {_words(field)} out, so its other options have no effect: change it, or "
+        f"{_stated(field, method)} turns {_words(field)} off, so its other options have no effect: change it, or "
         "leave these at their defaults",
     )
 
 
 def _neutral_of_kind(field: str, method: type[LossMethod]) -> Rule:
-    """The rule of a kind among others, which is then the first of them."""
+    """Build the rule of one kind of several, which is equal to the first kind when neutral."""
     first, kind = catalogue()[field][0].model_fields["kind"].default, method.model_fields["kind"].default
 
     def applies(run: RunSpec) -> bool:
-        found = getattr(run.train.loss, field)
-        return isinstance(found, method) and found.is_neutral and not run.is_fitted
+        spec = getattr(run.train.loss, field)
+        return isinstance(spec, method) and spec.is_neutral and not run.is_fitted
 
     raised = " or ".join(f"train.loss.{field}.{name}" for name in method.neutral)
     return Rule(
@@ -60,4 +60,4 @@ def _words(name: str) -> str:
 
 
 METHOD_RULES: tuple[Rule, ...] = tuple(dict.fromkeys(_method_rules()))
-"""In the order of the catalogue; a rule that several methods share comes once."""
+"""In catalogue order, without repeats of shared rules."""

@@ -1,10 +1,9 @@
-"""Rules of what follows training: calibration, the prior of the deployment and decisions."""
+"""Rules of post-hoc steps: calibration, deployment prior and decisions."""
 
 from frostbench.heads.posthoc.decisions.shift import GivenShift, NoShift, WantedShift
 from frostbench.heads.posthoc.decisions.thresholds import CoordinateAscent
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_adjusted, is_shifted
 
 
 def _has_thresholds(run: RunSpec) -> bool:
@@ -12,7 +11,7 @@ def _has_thresholds(run: RunSpec) -> bool:
 
 
 def _is_deployed(run: RunSpec) -> bool:
-    """Whether probabilities are moved to a stated prior."""
+    """Whether probabilities are adjusted to a given prior."""
     return bool(run.posthoc.deploy_prior)
 
 
@@ -22,51 +21,51 @@ def _shifts_nothing(run: RunSpec) -> bool:
     return given or (isinstance(shift, WantedShift) and not shift.targets)
 
 
-def _is_judged_on_chosen_tau(run: RunSpec) -> bool:
+def _reuses_tuning_rows(run: RunSpec) -> bool:
     return run.posthoc.rows in ("select", "both") and run.posthoc.reads_rows and run.posthoc.adjustment.rule == "tuned"
 
 
 POSTHOC_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
-        lambda run: _has_thresholds(run) and (is_adjusted(run) or is_shifted(run)),
-        "thresholds are a free logit adjustment of each class, so they go on from the one of train.loss or posthoc: "
-        "compare with either alone, and set posthoc.thresholds.kind=none or the tau to 0",
+        lambda run: _has_thresholds(run) and (run.is_adjusted or run.is_shifted),
+        "thresholds are a free logit adjustment per class, on top of that of train.loss or posthoc: compare with each "
+        "alone, and set posthoc.thresholds.kind=none or tau=0 if one is enough",
     ),
     Rule(
         "warn",
         lambda run: _has_thresholds(run) and not isinstance(run.posthoc.shift, NoShift),
-        "a shift follows the thresholds and so takes their classes off the values that were tuned: set "
-        "posthoc.thresholds.kind=none or posthoc.shift.kind=none where one of them is enough",
+        "a shift after the thresholds moves its classes away from their tuned values: set posthoc.thresholds.kind=none "
+        "or posthoc.shift.kind=none if one of them is enough",
     ),
     Rule(
         "no effect",
-        lambda run: _is_deployed(run) and is_shifted(run),
-        "probabilities are moved to posthoc.deploy_prior whatever prior they had, so posthoc.adjustment has no effect: "
-        "use one of the two",
+        lambda run: _is_deployed(run) and run.is_shifted,
+        "probabilities are adjusted to posthoc.deploy_prior from any prior, so posthoc.adjustment has no effect: use "
+        "one of them",
     ),
     Rule(
         "warn",
         _is_deployed,
-        "select and test rows come with the class shares of the table, so figures under posthoc.deploy_prior are of "
-        "another world than the one it states: compare rows of one deploy_prior with each other alone",
+        "validation and test rows have the class shares of the table, not those of posthoc.deploy_prior, so metrics do "
+        "not describe the deployment: compare only runs with the same deploy_prior",
     ),
-    # A warning, not "no effect": a form would else close the choice of the kind, which comes before the classes' names.
+    # Only a warning: for "no effect" a form would disable the kind, which is chosen before the class names.
     Rule(
         "warn",
         _shifts_nothing,
-        "posthoc.shift names no class, so it has no effect: give numbers by class name, or set posthoc.shift.kind=none",
+        "posthoc.shift names no class, so it has no effect: give values by class name, or set posthoc.shift.kind=none",
     ),
     Rule(
         "no effect",
         lambda run: run.posthoc.rows != "auto" and not run.posthoc.reads_rows,
-        "nothing after training is fitted to rows, so posthoc.rows has no effect: choose a posthoc.calibration, or "
-        "set posthoc.rows=auto",
+        "no post-hoc step is fitted to rows, so posthoc.rows has no effect: choose a posthoc.calibration, or set "
+        "posthoc.rows=auto",
     ),
     Rule(
         "warn",
-        _is_judged_on_chosen_tau,
-        "calibration and decisions are cross-fitted on the selection rows and the tuned posthoc.adjustment is not, so "
-        "its figures there are a little too good: give the split a calibrate share, or state the tau",
+        _reuses_tuning_rows,
+        "calibration and decisions are cross-fitted on the validation rows, but the tuned posthoc.adjustment is not, "
+        "so validation metrics are slightly optimistic: give the split a calibrate share, or set a fixed tau",
     ),
 )

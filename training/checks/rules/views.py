@@ -1,8 +1,7 @@
-"""Rules of several views of an image."""
+"""Rules of several views per image."""
 
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
-from frostbench.training.run_properties import is_solved
 from frostbench.training.sampling.batches import Shuffled
 from frostbench.training.sampling.oversample import NoOversample
 
@@ -15,7 +14,7 @@ VIEW_RULES: tuple[Rule, ...] = (
     Rule(
         "refuse",
         lambda run: _come_together(run) and not isinstance(run.train.oversample, NoOversample),
-        "rows that are made up are views of no image, so they cannot come in batches of whole images: set "
+        "synthetic rows are views of no image, so they cannot be batched by image: set "
         "train.oversample.kind=none, or train.views=samples",
     ),
     Rule(
@@ -25,13 +24,13 @@ VIEW_RULES: tuple[Rule, ...] = (
             and isinstance(run.train.sampler, Shuffled)
             and run.train.sampler.buffer_rows is not None
         ),
-        "a buffer shuffles rows and not images, whose views may lie in other blocks: set train.views=samples, or "
+        "a buffer shuffles rows, not images, whose views may lie in other blocks: set train.views=samples, or "
         "train.sampler.buffer_rows=null",
     ),
     Rule(
         "refuse",
-        lambda run: _come_together(run) and is_solved(run),
-        "a solved classifier such as logreg has no batches in which views could come together: set train.views=samples "
-        "or averaged",
+        lambda run: _come_together(run) and run.is_solved,
+        "a closed-form classifier such as logreg has no batches in which views could come together: set "
+        "train.views=samples or averaged",
     ),
 )
