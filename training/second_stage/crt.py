@@ -8,7 +8,6 @@ from frostbench.heads.bodies.body import Pass
 from frostbench.heads.head import Body, Core, Head
 from frostbench.training.losses.cross_entropy import CrossEntropy
 from frostbench.training.rule import Rule
-from frostbench.training.run_properties import is_bare
 from frostbench.training.second_stage.stepped import STEPPED_RULES, Passes, Rate, SteppedStage
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Crt(SteppedStage):
         *STEPPED_RULES,
         Rule(
             "warn",
-            lambda run: isinstance(run.second, Crt) and run.second.starts_anew and is_bare(run),
+            lambda run: isinstance(run.second, Crt) and run.second.starts_anew and run.is_bare,
             "a head without a body keeps nothing of its first stage under crt with a fresh classifier: use "
             "head.body.kind=mlp, or second.init=keep",
         ),

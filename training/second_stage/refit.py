@@ -8,7 +8,6 @@ from frostbench.heads.closed_form.nearest_mean import NearestMean
 from frostbench.heads.head import Closed, ClosedSpec
 from frostbench.heads.spec import Tier
 from frostbench.training.rule import Rule
-from frostbench.training.run_properties import is_bare
 from frostbench.training.second_stage.protocol import SecondStage
 
 
@@ -27,7 +26,7 @@ class Refit(SecondStage):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "warn",
-            lambda run: isinstance(run.second, Refit) and is_bare(run),
+            lambda run: isinstance(run.second, Refit) and run.is_bare,
             "a head without a body keeps nothing of its first stage under refit: use head.body.kind=mlp, or use "
             "second.classifier as head.classifier",
         ),

@@ -12,7 +12,6 @@ from frostbench.training.losses.class_statistics import ClassStatistics
 from frostbench.training.metrics.classification import to_raise
 from frostbench.training.metrics.counts import MANY_ABOVE
 from frostbench.training.rule import Rule
-from frostbench.training.run_properties import is_shifted
 from frostbench.training.sampling.batches import Shuffled, shares_of
 from frostbench.training.sampling.samplers import Sampler
 from frostbench.training.second_stage.none import NoSecondStage
@@ -37,7 +36,7 @@ STEPPED_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "no effect",
-        lambda run: run.second.draws_alike and is_shifted(run),
+        lambda run: run.second.draws_alike and run.is_shifted,
         "a second stage on balanced classes leaves a uniform prior in the logits, so posthoc.adjustment has no effect: "
         "use one of the two",
     ),

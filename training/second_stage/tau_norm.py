@@ -9,7 +9,6 @@ from torch import Tensor
 
 from frostbench.heads.spec import Tier, empty
 from frostbench.training.rule import Rule
-from frostbench.training.run_properties import is_shifted
 from frostbench.training.second_stage.protocol import SecondStage
 
 POWERS = tuple(k / 10 for k in range(21))
@@ -28,7 +27,7 @@ class TauNorm(SecondStage):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "no effect",
-            lambda run: isinstance(run.second, TauNorm) and is_shifted(run),
+            lambda run: isinstance(run.second, TauNorm) and run.is_shifted,
             "tau_norm already corrects the prior and its logits are treated as balanced, so posthoc.adjustment has no "
             "effect: use one of the two",
         ),
