@@ -1,8 +1,8 @@
-"""The style sheet of all views; it imports none of them, so that a page can start before it compares."""
+"""The style sheet of all views; imports none of them, so that the page starts faster."""
 
 from importlib import resources
 
 
 def stylesheet() -> str:
-    """The CSS of all views, to be put on the page once."""
+    """Return the CSS of all views."""
     return (resources.files("frostbench.app.views") / "views.css").read_text("utf-8")

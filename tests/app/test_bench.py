@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from frostbench.app.actions.bench_output import told
+from frostbench.app.actions.bench_output import format_run
 from frostbench.app.demo_data import digits, solar_cells
 from frostbench.heads.bundle.export import load
 
@@ -189,7 +189,7 @@ def test_a_run_that_needs_a_second_look_is_told():
         members=(),
         notes=("a temperature of 20 lies at the bound of its search",),
     )
-    said = told(SimpleNamespace(record=record, row="full"))
+    said = format_run(SimpleNamespace(record=record, row="full"))
     assert "DIVERGED, the best epoch before is kept" in said
     assert "a temperature of 20 lies at the bound of its search" in said
     assert "2.0 s for 4 heads together" in said

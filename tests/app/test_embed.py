@@ -165,7 +165,7 @@ def test_weights_are_of_one_backbone(frostbench, photos, tmp_path):
 
 
 def test_patch_tokens_are_agreed_to(tmp_path, capsys):
-    from frostbench.app.actions.embedding import _check_room
+    from frostbench.app.actions.embedding import _check_disk
     from frostbench.embedcache.extraction.backbone_group import backbone_group
 
     class Tokens:
@@ -174,10 +174,10 @@ def test_patch_tokens_are_agreed_to(tmp_path, capsys):
     members = backbone_group.__globals__["BackboneGroup"].__new__(backbone_group.__globals__["BackboneGroup"])
     members.members = {"": Tokens()}
     with pytest.raises(ValueError, match=r"patch tokens take 14.4 MiB of the 14.4 MiB. Add --yes"):
-        _check_room(members, 100, tmp_path, agreed=False)
-    _check_room(members, 100, tmp_path, agreed=True)
+        _check_disk(members, 100, tmp_path, agreed=False)
+    _check_disk(members, 100, tmp_path, agreed=True)
     with pytest.raises(ValueError, match="must fit on the disk"):
-        _check_room(members, 10**12, tmp_path, agreed=True)
+        _check_disk(members, 10**12, tmp_path, agreed=True)
 
 
 def test_view_sets_are_made_listed_and_trained_on(frostbench, small_cache, tmp_path):

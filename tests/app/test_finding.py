@@ -47,7 +47,7 @@ def test_runs_of_another_store_are_taken_over_without_a_worker(here, monkeypatch
     # They are in the page's own store now.
     again = read(here.store, submit_one("B", asked, here))
     assert again.message == "2 found, 0 trained"
-    assert "2 in results, 2 in elsewhere/kept" in here.told_runs()
+    assert "2 in results, 2 in elsewhere/kept" in here.describe_runs()
 
 
 def test_what_is_there_in_part_is_taken_over_and_the_rest_trained(here, monkeypatch):

@@ -16,7 +16,7 @@ import pytest
             ("gradio", "typer"),
         ),
         (
-            "frostbench.app.forms, frostbench.app.sides, frostbench.app.page.judge, "
+            "frostbench.app.forms, frostbench.app.sides, frostbench.app.page.form_update, "
             "frostbench.app.page.form_html, frostbench.app.views.compare",
             ("gradio", "typer"),
         ),

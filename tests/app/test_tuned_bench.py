@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from frostbench.app.actions.bench_output import winners
+from frostbench.app.actions.bench_output import format_winners
 from frostbench.benchmarks.runs.tuning import Tried, Tuned
 from frostbench.heads.bundle.export import load
 from frostbench.training.run import RunSpec
@@ -111,7 +111,7 @@ def test_a_setting_that_fails_is_told_and_the_command_ends_well(frostbench, tune
 def test_the_table_of_winners_stands_in_columns():
     few, many = (Tried(name, {}, RunSpec(), ("k",), 0.5, "") for name in ("", "lr=0.01, margin=0.3"))
     found = {"solved": Tuned((few,), few, ()), "arcface": Tuned((many,) * 12, many, ("lr=0.01 (largest of 4)",))}
-    assert winners(found).splitlines() == [
+    assert format_winners(found).splitlines() == [
         "row      settings  macro F1  winner               at the edge of its values",
         "solved          1    0.5000  nothing to tune",
         "arcface        12    0.5000  lr=0.01, margin=0.3  lr=0.01 (largest of 4)",

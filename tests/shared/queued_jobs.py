@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from frostbench.app.jobs import log_tail, read
-from frostbench.app.jobs.files import Request, Status, read_process, write_json
+from frostbench.app.jobs.files import read_process, write_json
 from frostbench.app.jobs.ids import new_id
 from frostbench.app.jobs.mark import write_mark
 from frostbench.app.jobs.process import identity
+from frostbench.app.jobs.records import Request, Status
 
 ENDLESS = {
     "train.schedule.epochs": 100_000,

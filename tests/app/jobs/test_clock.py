@@ -9,9 +9,9 @@ import pytest
 from queued_jobs import another_process, bench_of, made_by_hand, this_process
 
 from frostbench.app.jobs import cancel, process, read, submit
-from frostbench.app.jobs.files import read_asked, write_json
+from frostbench.app.jobs.files import read_stop_request, write_json
 from frostbench.app.jobs.ids import is_id, new_id
-from frostbench.app.jobs.process import ask_to_stop, identity, process_of
+from frostbench.app.jobs.process import identity, process_of, request_stop
 
 HOUR = 3600.0
 
@@ -91,11 +91,11 @@ def test_where_the_system_names_no_boot_the_creation_of_the_process_counts(tmp_p
 
 
 def test_asking_again_is_written_down_with_its_own_time(tmp_path):
-    ask_to_stop(tmp_path)
-    first = read_asked(tmp_path)
-    ask_to_stop(tmp_path)
-    again = read_asked(tmp_path)
+    request_stop(tmp_path)
+    first = read_stop_request(tmp_path)
+    request_stop(tmp_path)
+    again = read_stop_request(tmp_path)
     assert (first.force, again.force) == (False, True)
     assert first.seconds < again.seconds
-    ask_to_stop(tmp_path)
-    assert read_asked(tmp_path) == again
+    request_stop(tmp_path)
+    assert read_stop_request(tmp_path) == again

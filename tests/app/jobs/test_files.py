@@ -15,9 +15,10 @@ from queued_jobs import (
 )
 
 from frostbench.app.jobs import JobError, cancel, curves, jobs, log_tail, newest, read
-from frostbench.app.jobs.files import Status, write_json
+from frostbench.app.jobs.files import write_json
 from frostbench.app.jobs.ids import is_id, new_id
 from frostbench.app.jobs.process import identity
+from frostbench.app.jobs.records import Status
 
 
 def test_half_written_and_missing_files_are_read_as_far_as_they_go(tmp_path):

@@ -8,12 +8,13 @@ import pytest
 from queued_jobs import bench_of, is_in, made_by_hand, records_of, this_process, wait_for
 
 from frostbench.app import worker
-from frostbench.app.jobs import JobError, advance, cancel, jobs, listed, mark, queue, read, submit
-from frostbench.app.jobs.files import DEEPEST_FILE, Request, Status, is_started, write_json
+from frostbench.app.jobs import JobError, advance, cancel, jobs, list_jobs, mark, queue, read, submit
+from frostbench.app.jobs.files import DEEPEST_FILE, is_started, write_json
 from frostbench.app.jobs.mark import is_own, write_mark
-from frostbench.app.jobs.plugged import plugins_of
+from frostbench.app.jobs.plugins import plugins_of
 from frostbench.app.jobs.process import start
-from frostbench.app.page.listing import answer
+from frostbench.app.jobs.records import Request, Status
+from frostbench.app.page.listing import list_response
 from frostbench.app.page.training import attach
 from frostbench.app.workspace import Workspace
 
@@ -64,7 +65,7 @@ def test_a_waiting_job_of_another_store_is_never_started(store, cache, tmp_path,
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     advance(store, [plugin])
     _, lines, *_ = attach(None, {}, here)
-    said = answer({}, here)
+    said = list_response({}, here)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert not (tmp_path / "ran").exists()
     job = read(store, folder.name)
@@ -107,8 +108,8 @@ def test_a_foreign_job_holds_nobody_up_and_only_a_person_cancels_it(tmp_path, st
     write_json(second / "status.json", Status(state="running", seeds=1))
     own = submit(tmp_path, "A", {"name": "page"})
     assert started == [own]
-    assert (read(tmp_path, own).ahead, worker.queue.before(tmp_path / "jobs" / own, ())) == (0, [])
-    assert {job.id: job.state for job in listed(tmp_path)[0]} == {
+    assert (read(tmp_path, own).ahead, worker.queue.jobs_ahead(tmp_path / "jobs" / own, ())) == (0, [])
+    assert {job.id: job.state for job in list_jobs(tmp_path)[0]} == {
         own: "queued",
         second.name: "foreign",
         first.name: "foreign",
@@ -205,10 +206,10 @@ def test_a_job_waits_for_a_page_with_its_plugins_and_holds_nobody_up(tmp_path, s
         write_json(folder / "status.json", Status(state="done"))
     told = f"Waits for a page that was started with --plugin {plugin}."
     assert [read(tmp_path, needing, given).message for given in (None, (), (plugin,))] == ["Starts.", told, "Starts."]
-    assert told in answer({}, Workspace(tmp_path, (), tmp_path))["html"]
+    assert told in list_response({}, Workspace(tmp_path, (), tmp_path))["html"]
     assert started == [other]
-    assert queue.before(tmp_path / "jobs" / other, ()) == []
-    assert queue.before(tmp_path / "jobs" / other, [plugin]) == [tmp_path / "jobs" / needing]
+    assert queue.jobs_ahead(tmp_path / "jobs" / other, ()) == []
+    assert queue.jobs_ahead(tmp_path / "jobs" / other, [plugin]) == [tmp_path / "jobs" / needing]
     # From another folder the file has another name and is the same.
     monkeypatch.chdir(tmp_path)
     advance(tmp_path, [plugin.name])
@@ -263,5 +264,5 @@ def test_files_that_are_nested_without_end_are_damaged(tmp_path):
     with pytest.raises(JobError, match=r"request\.json of a job must be as it was written"):
         read(tmp_path, folder.name)
     here = Workspace(tmp_path, (), tmp_path)
-    assert answer({}, here)["html"].count('data-testid="listed"') == 2
+    assert list_response({}, here)["html"].count('data-testid="listed"') == 2
     assert attach(None, {}, here)[0] == {"A": most.name}

@@ -21,12 +21,13 @@ from queued_jobs import (
 )
 
 from frostbench.app import worker
-from frostbench.app.jobs import JobError, advance, cancel, jobs, listed, queue, read, submit, submit_found
+from frostbench.app.jobs import JobError, advance, cancel, jobs, list_jobs, queue, read, submit, submit_found
 from frostbench.app.jobs.ending import write_end
-from frostbench.app.jobs.files import Status, is_started, read_request, write_json
+from frostbench.app.jobs.files import is_started, read_request, write_json
 from frostbench.app.jobs.ids import new_id
 from frostbench.app.jobs.progress import Progress
-from frostbench.app.jobs.state import settled
+from frostbench.app.jobs.records import Status
+from frostbench.app.jobs.state import current_status
 
 
 @pytest.fixture
@@ -94,8 +95,8 @@ def test_a_job_whose_request_is_damaged_is_not_in_the_way(tmp_path, started):
     ends(tmp_path, first)
     advance(tmp_path)
     assert started == [first]
-    assert settled(damaged).state == "foreign"
-    shown, _ = listed(tmp_path)
+    assert current_status(damaged).state == "foreign"
+    shown, _ = list_jobs(tmp_path)
     assert [(job.id, job.state) for job in shown] == [(first, "done"), (damaged.name, "failed")]
     assert "request.json of a job must be as it was written" in shown[1].message
 
@@ -153,7 +154,7 @@ def test_unfinished_jobs_are_listed_all_and_of_the_others_the_newest(tmp_path, s
     every = asked(tmp_path, 6)
     for each in every[:4]:
         ends(tmp_path, each)
-    shown, more = listed(tmp_path, ended=2)
+    shown, more = list_jobs(tmp_path, ended=2)
     assert ([job.id for job in shown], more) == ([every[5], every[4], every[3], every[2]], 2)
 
 
@@ -179,7 +180,7 @@ def test_a_job_works_where_it_was_asked_for_whoever_starts_it(store, cache, tmp_
         if folder.name != job_id:
             write_json(folder / "status.json", Status(state="done"))
     advance(store)
-    assert settled(at_work).state == "done"
+    assert current_status(at_work).state == "done"
     assert wait_for(store, job_id, is_in("done")).trained == 1
 
 
@@ -194,7 +195,7 @@ def test_on_a_full_disk_a_job_says_so(tmp_path, started, monkeypatch):
     monkeypatch.setattr("frostbench.app.jobs.ending.write_json", full)
     monkeypatch.setattr("frostbench.app.jobs.progress.write_json", full)
     monkeypatch.setattr(worker, "write_process", full)
-    monkeypatch.setattr(worker, "_call_next", lambda *_: None)
+    monkeypatch.setattr(worker, "_start_next", lambda *_: None)
     assert worker.main(folder) == 1
     job = read(tmp_path, folder.name)
     assert job.state == "failed"
@@ -211,7 +212,7 @@ def test_the_longest_last_words_fit_into_their_room(tmp_path, started, monkeypat
     write_end(folder, Status(state="failed", message="\N{GRINNING FACE}" * 2000, warnings=("x" * 9000,), ended=1.5))
     assert (folder / "end.json").stat().st_size == size
     write_json(folder / "process.json", another_process())
-    assert settled(folder).message.startswith("\N{GRINNING FACE}" * 300)
+    assert current_status(folder).message.startswith("\N{GRINNING FACE}" * 300)
 
 
 def test_a_status_that_cannot_be_written_ends_the_job_once(tmp_path, started):

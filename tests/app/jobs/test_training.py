@@ -21,8 +21,9 @@ from queued_jobs import (
 )
 
 from frostbench.app.jobs import JobError, cancel, curves, jobs, log_tail, newest, read, submit
-from frostbench.app.jobs.files import Request, Status, write_json
+from frostbench.app.jobs.files import write_json
 from frostbench.app.jobs.progress import Progress
+from frostbench.app.jobs.records import Request, Status
 
 
 @pytest.mark.slow

@@ -9,11 +9,13 @@ from playwright.sync_api import expect
 from queued_jobs import made_by_hand, this_process
 
 from frostbench.app.jobs import Job, curves, read
-from frostbench.app.jobs.files import Process, Request, Status, write_json
+from frostbench.app.jobs.files import write_json
+from frostbench.app.jobs.records import Process, Request, Status
+from frostbench.app.page.form import CACHE_ROW, first_form
 from frostbench.app.page.layout import title_html
 from frostbench.app.page.pieces import difference_html, reasons_html
 from frostbench.app.page.progress import lines_html, progress_html
-from frostbench.app.page.state import CACHE_ROW, ROWS, first_form, view
+from frostbench.app.page.state import ROWS, view
 from frostbench.app.page.trying import answers_html
 from frostbench.app.trial import Trial
 from frostbench.app.workspace import Workspace

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from frostbench.app.page.export import downloads_html
 from frostbench.app.page.routes import routes
-from frostbench.app.page.trying import EMPTY, UNTRAINED, answered
+from frostbench.app.page.trying import EMPTY, UNTRAINED, predictions_html
 from frostbench.app.uploads import Uploads
 from frostbench.app.workspace import Workspace
 
@@ -95,10 +95,10 @@ def test_an_image_that_is_not_kept_is_told(client, key):
 
 
 def test_an_image_that_has_gone_or_heads_that_are_not_there_are_told_in_place_of_answers(here, uploads):
-    assert answered(None, {"A": "a", "B": "b"}, 1, 0, here, uploads) == EMPTY
-    assert answered("0", None, 1, 0, here, uploads) == UNTRAINED
+    assert predictions_html(None, {"A": "a", "B": "b"}, 1, 0, here, uploads) == EMPTY
+    assert predictions_html("0", None, 1, 0, here, uploads) == UNTRAINED
     for odd in ("<img src=x onerror=alert(1)>", 7, ["a"], {"path": "/etc/passwd", "url": "http://127.0.0.1/"}):
-        told = answered(odd, {"A": "a", "B": "b"}, 1, 0, here, uploads)
+        told = predictions_html(odd, {"A": "a", "B": "b"}, 1, 0, here, uploads)
         assert told.count("this one has gone. Choose it again.") == 2
         assert "onerror" not in told
 
