@@ -106,7 +106,7 @@ def format_setting(runs: list[RunEnd]) -> str:
     mean = format_value(sum(values) / len(values)) if values else "none"
     stored = len(runs) - len(records) - len(failures)
     parts = [f"macro F1 {mean}" + (f", mean of {len(values)} seeds" if len(values) > 1 else "")] if records else []
-    parts += [f"{stored} more already in the store"] if stored else []
+    parts += [f"{stored} more found in the store"] if stored else []
     for reason, text in ALERTS.items():
         seeds = [str(record.seed) for record in records if record.reason == reason]
         parts += [f"seed {', '.join(seeds)} {text}"] if seeds else []

@@ -63,7 +63,7 @@ def run_rows(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> 
             note(f"{len(end.unreadable)} records cannot be read and are left out: {', '.join(end.unreadable[:5])}")
         failures = f", {len(end.failed)} failed" if end.failed else ""
         trained = f"{end.trained} run{'' if end.trained == 1 else 's'} trained"
-        print(f"{bench.name}: {trained}, {end.skipped} already in {bench.store}{failures}")
+        print(f"{bench.name}: {trained}, {end.skipped} found in {bench.store}{failures}")
         if bench.tune:
             print_winners(bench)
         if any(not bench.tune or event.row in bench.ensembles for event in end.failed):

@@ -1,4 +1,4 @@
-"""A small cache, and stores in which no worker is left behind."""
+"""A small cache, and a store whose workers are killed after the test."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def store(tmp_path):
-    """A store in which no worker is left behind, whatever the test did."""
+    """A store whose workers are killed after the test."""
     folder = tmp_path / "results"
     yield folder
     for path in folder.glob("jobs/*-*"):

@@ -1,4 +1,4 @@
-"""Many tabs of one browser: it has six connections to a server for all of them, so no tab may hold one."""
+"""Many tabs of one browser, which share six connections, so that no tab may keep one open."""
 
 import json
 import urllib.request
@@ -25,7 +25,7 @@ def test_no_event_of_the_page_keeps_a_connection(untouched):
     assert [each["id"] for each in config["dependencies"] if each["queue"] is not False] == []
 
 
-def test_ten_tabs_of_one_browser_all_answer_while_a_job_is_at_work(chromium, server):
+def test_ten_tabs_of_one_browser_respond_while_a_job_runs(chromium, server):
     context = chromium.new_context()
     first = context.new_page()
     first.goto(server.url)

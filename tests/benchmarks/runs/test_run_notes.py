@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from frostbench.app.actions.bench_output import format_setting, format_run
+from frostbench.app.actions.bench_output import format_run, format_setting
 from frostbench.benchmarks.api import compare, fit
 from frostbench.benchmarks.runs.events import RunDone
 from frostbench.benchmarks.runs.record import notes_by_seed
