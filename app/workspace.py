@@ -61,12 +61,12 @@ class Workspace:
     def cache_names(self) -> list[str]:
         """Return the paths of finished caches as they would be written on the command line."""
         named = [str(path) for path in self.named]
-        found = _below(self.root, int(time.monotonic() / SECONDS)).caches
+        found, _ = _below(self.root, int(time.monotonic() / SECONDS))
         return named + [name for name in map(str, found) if name not in named]
 
     def other_stores(self) -> list[Path]:
         """Return the run stores below the root, except the page's own."""
-        found = _below(self.root, int(time.monotonic() / SECONDS)).stores
+        _, found = _below(self.root, int(time.monotonic() / SECONDS))
         return [path for path in found if path.resolve() != self.store.resolve()]
 
     def describe_runs(self) -> str:
@@ -111,18 +111,26 @@ class Workspace:
         Raises:
             SettingsError: the file lies outside the root, is not a regular file, or is too large.
         """
-        root, path = self.root.resolve(), _resolved(name)
+        root, unreadable = self.root.resolve(), SettingsError(f"{name!r} is not a readable file. Check the path.")
+        try:
+            path = Path(name).resolve()
+        # Circular links raise a RuntimeError, names with a zero byte a ValueError.
+        except (OSError, RuntimeError, ValueError) as error:
+            raise unreadable from error
         if not path.is_relative_to(root) and path not in [plugin.resolve() for plugin in self.plugins]:
             raise SettingsError(
                 f"The page only reads files below {root}, and {name!r} is not. Copy it there, or use the command line."
             )
-        size = _size(path)
-        if size is None:
-            raise SettingsError(f"{name!r} is not a readable file. Check the path.")
-        if size > MOST_BYTES:
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise unreadable from error
+        if not stat.S_ISREG(status.st_mode):
+            raise unreadable
+        if status.st_size > MOST_BYTES:
             raise SettingsError(
-                f"The page reads files of at most {MOST_BYTES // MIB} MB, but {name!r} has {size // MIB} MB. Use the "
-                "command line."
+                f"The page reads files of at most {MOST_BYTES // MIB} MB, but {name!r} has {status.st_size // MIB} MB. "
+                "Use the command line."
             )
         return path
 
@@ -130,23 +138,6 @@ class Workspace:
     def scratch(self) -> Path:
         """Folder for uploads and downloads."""
         return self.store / "app"
-
-
-def _resolved(name: str) -> Path:
-    try:
-        return Path(name).resolve()
-    # Circular links raise a RuntimeError, names with a zero byte a ValueError.
-    except (OSError, RuntimeError, ValueError) as error:
-        raise SettingsError(f"{name!r} is not a readable file. Check the path.") from error
-
-
-def _size(path: Path) -> int | None:
-    """Return the size of a regular file in bytes, or None if it does not exist or cannot be read."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def count_runs(store: Path) -> int:
@@ -162,16 +153,9 @@ def _facts(path: Path, _written: int) -> CacheFacts:
     return CacheFacts(info["n_ok"], dict(info["classes"]), columns)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Caches and run stores below a root."""
-
-    caches: tuple[Path, ...]
-    stores: tuple[Path, ...]
-
-
 @lru_cache(maxsize=8)
-def _below(root: Path, _period: int) -> _Found:
+def _below(root: Path, _period: int) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the caches and the run stores below a root."""
     caches, stores = [], []
     for folder, inner, files in os.walk(root):
         here = Path(folder)
@@ -185,7 +169,7 @@ def _below(root: Path, _period: int) -> _Found:
             inner[:] = [name for name in inner if name not in ("runs", "jobs", "failed", "checkpoints", "app")]
         if len(here.relative_to(root).parts) >= DEPTH:
             inner.clear()
-    return _Found(tuple(caches), tuple(stores))
+    return tuple(caches), tuple(stores)
 
 
 def _is_store(folder: Path, inner: list[str]) -> bool:

@@ -21,7 +21,7 @@ def app(
     device: Device = "cpu",
     plugins: Plugins = None,
 ) -> None:
-    """Serve the comparison page: configure A and B, train both, see what changed. Reachable from this machine only."""
+    """Serve the comparison page on this machine. Configure A and B, train both, see what changed."""
     from frostbench.app.page.launch import launch
     from frostbench.app.workspace import Workspace
     from frostbench.embedcache.storage.state import read_state

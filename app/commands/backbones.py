@@ -8,7 +8,7 @@ import typer
 def backbones(
     pattern: Annotated[str, typer.Argument(help="Part of a name; * matches any characters.")] = "",
 ) -> None:
-    """List known backbones with their dimension, input size, licence, and whether their weights are available."""
+    """List known backbones. Shows dimension, input size, licence, and whether the weights are available."""
     from frostbench.embedcache.backbones.catalogue import find_known, how_to_get, is_at_hand, way_to_get
 
     found = find_known(pattern)

@@ -49,7 +49,7 @@ def compare(
     overrides: Overrides = None,
     plugins: Plugins = None,
 ) -> None:
-    """Compare the rows of a bench with a baseline: paired differences, confidence intervals and an HTML report."""
+    """Compare the rows of a bench with a baseline. Prints paired differences with intervals and writes a report."""
     from frostbench.app.actions.benches import check_comparisons, compare_bench, read_bench_file, save_comparisons
     from frostbench.benchmarks.comparison.tables import to_text
 
@@ -66,7 +66,7 @@ def export(
     bench: BenchFile,
     row: Annotated[str, typer.Argument(help="Name of the row or ensemble.")],
     out: Annotated[Path, typer.Option(help="New folder for the bundle.")],
-    cache: Annotated[str | None, typer.Option(help="Cache to export from; required if the bench has several.")] = None,
+    cache: Annotated[str | None, typer.Option(help="Cache to export from, if the bench has several.")] = None,
     seeds: Annotated[
         Literal["best", "all"],
         typer.Option(help="best: the seed with the best validation result; all: an ensemble of all seeds."),
@@ -76,7 +76,7 @@ def export(
     device: Device = "cpu",
     plugins: Plugins = None,
 ) -> None:
-    """Export the trained head of a bench row or ensemble as a bundle."""
+    """Export the head of a bench row or ensemble."""
     from frostbench.app.actions.benches import read_bench_file
     from frostbench.benchmarks.runs.exporting import export_row
 

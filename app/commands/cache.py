@@ -20,7 +20,7 @@ def verify(
     weights: Weights = None,
     device: Device = "cpu",
 ) -> None:
-    """Check every file of a cache against its manifest. Exits with status 1 if a check fails."""
+    """Check every file of a cache. Compares it with the manifest; exits with status 1 if a check fails."""
     from functools import partial
 
     from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
@@ -44,7 +44,7 @@ def doctor(
     cache: Cache,
     repair: Annotated[bool, typer.Option("--repair", help="Make the repairs that are safe, and list them.")] = False,
 ) -> None:
-    """List every problem of a cache with its repair. Exits with status 1 if a problem remains."""
+    """List problems of a cache with their repairs. Exits with status 1 if a problem remains."""
     from frostbench.embedcache.checking.doctor import diagnose, treat
 
     for repaired in treat(cache) if repair else []:
@@ -59,7 +59,7 @@ def doctor(
 
 @app.command()
 def info(cache: Cache) -> None:
-    """Print a description of a cache as JSON: rows, classes, groups, columns and quarantined images."""
+    """Describe a cache as JSON. Shows rows, classes, groups, columns and quarantined images."""
     import json
 
     from frostbench.embedcache.checking.verify import cache_info
@@ -69,7 +69,7 @@ def info(cache: Cache) -> None:
 
 @app.command()
 def bad(cache: Cache) -> None:
-    """List the images that could not be embedded, each with the reason."""
+    """List images that could not be embedded. Shows the reason for each."""
     from frostbench.embedcache.names import one_line
     from frostbench.embedcache.storage.state import read_quarantine
 

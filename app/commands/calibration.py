@@ -29,7 +29,7 @@ def calibration(
     overrides: Overrides = None,
     plugins: Plugins = None,
 ) -> None:
-    """Measure how well the rows of a bench are calibrated, before and after temperature scaling, and write a report."""
+    """Measure the calibration of a bench's rows. Compares before and after temperature scaling and writes a report."""
     from frostbench.app.actions.benches import read_bench_file
     from frostbench.app.actions.calibrating import calibrate_bench, check_page, save_calibration
     from frostbench.benchmarks.calibration.tables import to_text

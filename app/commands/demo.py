@@ -13,7 +13,7 @@ def demo(
     ] = "solar",
     out: Annotated[Path, typer.Option(help="Folder for all output of the demo.")] = Path("frostbench-demo"),
 ) -> None:
-    """Run the full workflow on real images: embed, train three seeds per setting, compare, export and predict."""
+    """Run the full workflow on real images. Embeds, trains three seeds per setting, compares, exports and predicts."""
     from frostbench.app.actions.demo import run_demo
 
     run_demo(data, out)

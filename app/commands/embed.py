@@ -27,9 +27,7 @@ def embed(
         ),
     ] = None,
     pool: Annotated[list[str] | None, typer.Option(help="Pooling: cls, patch_mean, avg …. Repeatable.")] = None,
-    size: Annotated[
-        list[int] | None, typer.Option(help="Side of the backbone's square input in pixels. Repeatable.")
-    ] = None,
+    size: Annotated[list[int] | None, typer.Option(help="Side of the backbone's input in pixels. Repeatable.")] = None,
     weights: Weights = None,
     preparation: Annotated[
         Path | None,
@@ -52,12 +50,8 @@ def embed(
     time_regex: Annotated[
         str | None, typer.Option(help="Regular expression that extracts each image's ISO date from its path.")
     ] = None,
-    image_column: Annotated[
-        str | None, typer.Option(help="Image column; required if the table or dataset has several.")
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="Label column; required if the table or dataset has several.")
-    ] = None,
+    image_column: Annotated[str | None, typer.Option(help="Image column, if the table or dataset has several.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Label column, if the table or dataset has several.")] = None,
     device: Device = "cpu",
     autocast: Annotated[str, typer.Option(help="Precision: auto, float32, bfloat16 or float16.")] = "auto",
     batch: Batch = None,
@@ -93,7 +87,7 @@ def embed(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Store patch tokens without asking for confirmation.")] = False,
 ) -> None:
-    """Embed images once with frozen backbones and store the vectors in a cache."""
+    """Embed images with frozen backbones into a cache."""
     from frostbench.app.actions.dividing import chosen_engine, chosen_part
     from frostbench.app.actions.embedding import embed_listing
     from frostbench.app.actions.loading import load_backbones

@@ -9,7 +9,7 @@ from frostbench.app.commands.cache import Cache
 from frostbench.app.commands.common import Device, Weights
 
 app = typer.Typer(
-    help="Inspect a cache before training: neighbours, duplicates, leaks, label errors, class balance, map.",
+    help="Inspect a cache before training.",
     no_args_is_help=True,
 )
 
@@ -39,7 +39,7 @@ def neighbours(
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
-    """Find the nearest rows by cosine to given rows, to image files, or to every row (with --out)."""
+    """Find nearest neighbours by cosine. Queries are rows, image files, or (with --out) all rows."""
     from frostbench.app.actions.inspecting import print_neighbours
 
     print_neighbours(cache, ids or [], images or [], k, column, method, weights, device, out)
@@ -64,7 +64,7 @@ def leaks(
     method: Method = "auto",
     out: Out = None,
 ) -> None:
-    """Find held-out rows with a duplicate in training, and duplicates with different labels (--out: a second file)."""
+    """Find held-out rows with a duplicate in training. Also finds duplicates with different labels."""
     from frostbench.app.actions.inspecting import print_leaks
 
     print_leaks(cache, threshold, split or [], column, method, out)
@@ -80,7 +80,7 @@ def suspects(
     method: Method = "auto",
     out: Out = None,
 ) -> None:
-    """Find likely label errors by out-of-fold neighbour voting, most suspicious first."""
+    """Find likely label errors. Labels are checked by out-of-fold neighbour voting, most suspicious first."""
     from frostbench.app.actions.inspecting import print_suspects
 
     print_suspects(cache, k, folds, seed, column, method, out)
@@ -93,7 +93,7 @@ def balance(
     least: Annotated[int, typer.Option(min=1, help="Warn about classes with fewer rows or groups.")] = 5,
     out: Out = None,
 ) -> None:
-    """Count rows and groups per class and role, and warn about classes that are too small."""
+    """Count rows and groups per class and role. Warns about classes that are too small."""
     from frostbench.app.actions.inspecting import print_balance
 
     print_balance(cache, split or [], least, out)
@@ -113,7 +113,7 @@ def draw_map(
         typer.Option(help="Drawing (.html or .svg) or table of coordinates (.csv, .parquet or .json) to write."),
     ] = None,
 ) -> None:
-    """Project all rows to two dimensions; the map is computed once and stored in the cache."""
+    """Project all rows to two dimensions. The map is computed once and stored in the cache."""
     from frostbench.app.actions.inspecting import make_map
 
     make_map(cache, method, column, seed, out)

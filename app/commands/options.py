@@ -8,7 +8,7 @@ import typer
 def options(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/options.md.")] = False,
 ) -> None:
-    """List every option of a run with its default, its bounds and what it does."""
+    """List every option of a run. Shows default, bounds and what the option does."""
     from frostbench.app.actions.options import ROOTS, options_text
     from frostbench.benchmarks.settings.options import options_markdown
 

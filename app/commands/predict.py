@@ -31,7 +31,7 @@ def predict(
     weights: Weights = None,
     device: Device = "cpu",
 ) -> None:
-    """Predict the class of images with an exported head. Exits with status 1 if no image could be read."""
+    """Predict classes with an exported head. Exits with status 1 if no image could be read."""
     from frostbench.app.actions.predicting import run_prediction
     from frostbench.app.progress import note
     from frostbench.benchmarks.inference.predict import check_predictions, write_predictions

@@ -15,13 +15,11 @@ def texts(
         list[str] | None,
         typer.Option(help="Prompt with {} for the class name. Repeatable. [default: a photo of a {}.]"),
     ] = None,
-    column: Annotated[
-        str | None, typer.Option(help="Projection column to use; required if the cache has several.")
-    ] = None,
+    column: Annotated[str | None, typer.Option(help="Projection column to use, if the cache has several.")] = None,
     weights: Weights = None,
     device: Device = "cpu",
 ) -> None:
-    """Embed the class names of a cache with its backbone's text tower, for a zero-shot head or to initialise a head."""
+    """Embed class names with a text tower. The vectors make a zero-shot head or initialise other heads."""
     from frostbench.app.actions.texts import write_texts
 
     for line in write_texts(cache, out, template or (), column, weights, device):

@@ -9,7 +9,8 @@ from frostbench.app.commands.cache import Cache
 from frostbench.app.commands.common import Batch, Device, Weights, Workers
 
 app = typer.Typer(
-    help="Make, list and draw view sets: augmented versions of images, embedded once.", no_args_is_help=True
+    help="Make, list and draw view sets. A view set holds augmented versions of images, embedded once.",
+    no_args_is_help=True,
 )
 Policy = Annotated[
     str,
@@ -45,7 +46,7 @@ def make(
     batch: Batch = None,
     workers: Workers = None,
 ) -> None:
-    """Embed augmented views of a cache's images, for training or for test-time averaging."""
+    """Embed augmented views of a cache's images. Use them for training or for test-time averaging."""
     from frostbench.app.actions.viewing import make_set
 
     make_set(
@@ -66,7 +67,7 @@ def make(
 
 @app.command("list")
 def list_(cache: Cache) -> None:
-    """List the view sets of a cache and the settings they were made with."""
+    """List the view sets of a cache with their settings."""
     from frostbench.app.actions.viewing import view_set_lines
 
     for line in view_set_lines(cache):
@@ -84,7 +85,7 @@ def show(
     count: Annotated[int, typer.Option(help="Views per image.")] = 4,
     seed: Seed = 0,
 ) -> None:
-    """Draw images beside their views, to check a policy before embedding."""
+    """Draw images beside their views. Use it to check a policy before embedding."""
     from frostbench.app.actions.viewing import draw
 
     draw(images, policy, changes or [], out, count=count, seed=seed)

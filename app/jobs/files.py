@@ -97,38 +97,22 @@ def read_request(folder: Path) -> Request:
 
 
 def parse_request(content: bytes) -> Request:
-    """Parse the content of a request.json.
-
-    Raises:
-        JobError: the content is damaged.
-    """
+    """Parse the content of a request.json. Raises JobError if it is damaged."""
     return _parse("request.json", content, Request)
 
 
 def read_status(folder: Path) -> Status | None:
-    """Return the last status written by the worker of a job, or None if there is none.
-
-    Raises:
-        JobError: status.json is damaged.
-    """
+    """Return the last status that a worker wrote, or None. Raises JobError if it is damaged."""
     return _read(folder / "status.json", Status)
 
 
 def read_process(folder: Path) -> Process | None:
-    """Return the worker process of a job, or None if none was started.
-
-    Raises:
-        JobError: process.json is damaged.
-    """
+    """Return the worker process of a job, or None if none was started. Raises JobError if it is damaged."""
     return _read(folder / "process.json", Process)
 
 
 def read_starter(folder: Path) -> Process | None:
-    """Return the process that started the worker of a job, or None if there was none.
-
-    Raises:
-        JobError: starter.json is damaged.
-    """
+    """Return the process that started the worker of a job, or None. Raises JobError if it is damaged."""
     return _read(folder / "starter.json", Process)
 
 

@@ -115,11 +115,7 @@ def is_starting(folder: Path) -> bool:
 
 
 def is_of_this_boot(folder: Path) -> bool:
-    """Whether the process of a job belongs to the machine's current boot, or is not recorded.
-
-    Raises:
-        JobError: process.json is damaged.
-    """
+    """Whether a job's process, if recorded, is of the current boot. Raises JobError if process.json is damaged."""
     recorded = read_process(folder)
     return recorded is None or recorded.boot == boot_id()
 

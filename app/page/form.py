@@ -1,7 +1,7 @@
 """The form: the values of all controls of the page."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from frostbench.app.depth import DEEPEST, is_too_deep
@@ -51,11 +51,7 @@ class Form:
 
     def as_tree(self) -> Tree:
         """Return the form as JSON."""
-        return {"sides": {side: dict(values) for side, values in self.sides.items()}} | {
-            "seeds": self.seeds,
-            "split": dict(self.split),
-            "switched": {side: dict(names) for side, names in self.switched.items()},
-        }
+        return asdict(self)
 
     def split_changes(self) -> Tree:
         """Return the options of the split that differ from their default.

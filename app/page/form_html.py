@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from frostbench.app.page.form import CACHE_ROW, SIDES, SPLIT_ROWS
-from frostbench.app.page.pieces import MARKS, NAMES, dom_id
+from frostbench.app.page.pieces import NAMES, dom_id, side_html
 from frostbench.app.page.state import MOST_SEEDS
 from frostbench.app.rows import Row
 from frostbench.app.sides import CUSTOM, ROWS, Switch, switches
@@ -159,8 +159,8 @@ def _presets() -> str:
         names = (*sorted(preset_names(), key=_preset_order), CUSTOM)
         options = "".join(f'<option value="{name}">{name}</option>' for name in names)
         cells.append(
-            f'<div class="fp-cell"><h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> '
-            f'{NAMES[side]}</h3><select id="preset-{side}" data-preset="{side}" aria-label="{side}: Preset">{options}'
+            f'<div class="fp-cell">{side_html(side, "h3", NAMES[side])}<select id="preset-{side}" '
+            f'data-preset="{side}" aria-label="{side}: Preset">{options}'
             "</select></div>"
         )
     label = "<b>Preset</b><p>Sets all options of a side; change any of them below.</p>"

@@ -10,7 +10,7 @@ from typing import Any
 from frostbench.app.command_lines import run_of
 from frostbench.app.jobs import Job
 from frostbench.app.page.form import SIDES
-from frostbench.app.page.pieces import MARKS
+from frostbench.app.page.pieces import side_html
 from frostbench.benchmarks.settings.parsing import with_changes
 from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.heads.spec import canonical
@@ -94,8 +94,7 @@ def _time(seconds: float) -> str:
 def runs_html(jobs: Mapping[str, Job]) -> str:
     """Return the runs that a result is about, one line per side, with a note shown when the form has changed."""
     lines = "".join(
-        f'<p><b class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</b>'
-        f"<span>{escape(describe_bench(jobs[side].bench))} · {format_time(jobs[side])}</span></p>"
+        f"<p>{side_html(side)}<span>{escape(describe_bench(jobs[side].bench))} · {format_time(jobs[side])}</span></p>"
         for side in SIDES
         if side in jobs
     )

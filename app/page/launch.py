@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from frostbench.app.page.quick_gradio import import_gradio
 from frostbench.app.scratch import scratch_folder
 from frostbench.app.uploads import Uploads
-from frostbench.app.views.sheet import stylesheet
 from frostbench.app.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -56,7 +55,8 @@ def theme() -> Any:
 
 def style() -> str:
     """Return the style sheets of the comparison and of the page."""
-    return stylesheet() + (resources.files("frostbench.app.page") / "page.css").read_text("utf-8")
+    sheets = (("frostbench.app.views", "views.css"), ("frostbench.app.page", "page.css"))
+    return "".join((resources.files(package) / name).read_text("utf-8") for package, name in sheets)
 
 
 def launch(workspace: Workspace, port: int | None) -> None:

@@ -8,12 +8,11 @@ import gradio as gr
 
 from frostbench.app import jobs
 from frostbench.app.jobs import Job, JobError
+from frostbench.app.jobs.records import UNFINISHED
 from frostbench.app.page.job_text import describe_bench, format_time
-from frostbench.app.page.pieces import MARKS
+from frostbench.app.page.pieces import MARKS, side_html
 from frostbench.app.page.progress import STATE_LABELS, progress_text
 from frostbench.app.workspace import Workspace
-
-UNFINISHED = ("queued", "running")
 
 
 def build_list(workspace: Workspace) -> None:
@@ -59,11 +58,7 @@ def _row(job: Job) -> str:
     attributes = f'data-cancel="{escape(job.id)}" aria-label="{label}: job {escape(job.id)}"'
     is_cancellable = job.state in (*UNFINISHED, "foreign")
     button = f'<button type="button" {attributes}>{label}</button>' if is_cancellable else ""
-    side = (
-        f'<b class="fp-side fp-{job.side}"><span aria-hidden="true">{MARKS[job.side]}</span> {job.side}</b>'
-        if job.side in MARKS
-        else "<b>?</b>"
-    )
+    side = side_html(job.side) if job.side in MARKS else "<b>?</b>"
     text = job.message if job.state in ("failed", "lost", "cancelled", "foreign") else progress_text(job)
     state = "■ stopping" if job.stopping else STATE_LABELS[job.state]
     return (

@@ -12,6 +12,11 @@ MARKS = {"A": "●", "B": "◆"}
 NAMES = {"A": "A · reference", "B": "B · challenger"}
 
 
+def side_html(side: str, tag: str = "b", name: str = "") -> str:
+    """Return the name of a side with its mark, in an element of its colour."""
+    return f'<{tag} class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {name or side}</{tag}>'
+
+
 def dom_id(*parts: str) -> str:
     """Return an HTML id from parts such as a side and a row key.
 

@@ -8,7 +8,7 @@ from frostbench.app.jobs import Job, eta_seconds
 from frostbench.app.jobs.messages import waiting_message
 from frostbench.app.page.form import SIDES
 from frostbench.app.page.job_text import describe_bench, fingerprint_of
-from frostbench.app.page.pieces import MARKS
+from frostbench.app.page.pieces import MARKS, side_html
 
 STATE_LABELS = {
     "queued": "◔ waiting",
@@ -35,7 +35,7 @@ def lines_html(jobs: Mapping[str, Job], idle: str = "") -> str:
 
 
 def _line(side: str, job: Job | None) -> str:
-    name = f'<b class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</b>'
+    name = side_html(side)
     if job is None:
         text = f"{name}<span>not trained yet</span>"
         return f'<div class="fp-line-of" data-testid="job-{side}" data-state="idle">{text}</div>'
@@ -62,7 +62,6 @@ def progress_html(jobs: Mapping[str, Job], curves: Mapping[str, Curves], logs: M
 
 
 def _card(side: str, job: Job, log: str) -> str:
-    head = f'<h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</h3>'
     details = (
         f'<details class="fp-log"><summary>Show the log</summary><pre>{escape(log)}</pre></details>'
         if job.state in ("failed", "lost") and log
@@ -73,7 +72,8 @@ def _card(side: str, job: Job, log: str) -> str:
     message = escape(job.message or STATE_LABELS[job.state])
     settings = f"<p>{escape(describe_bench(job.bench))}</p>"
     return (
-        f'<section class="fp-card fp-is-{job.state}" data-testid="card-{side}" data-run="{escape(job.id)}">{head}'
+        f'<section class="fp-card fp-is-{job.state}" data-testid="card-{side}" data-run="{escape(job.id)}">'
+        f"{side_html(side, 'h3')}"
         f'{settings}<p class="fp-message">{message}</p>{details}{warnings}</section>'
     )
 

@@ -10,6 +10,7 @@ import gradio as gr
 from frostbench.app import jobs
 from frostbench.app.finding import collect, keys_of
 from frostbench.app.jobs import Job
+from frostbench.app.jobs.records import UNFINISHED
 from frostbench.app.page.common import QUIET, Pair, encode_pair, hidden_text
 from frostbench.app.page.form import SIDES, Form, read_form
 from frostbench.app.page.progress import LOADING, lines_html, progress_html
@@ -17,7 +18,6 @@ from frostbench.app.page.state import bench_for, runs_of
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.settings.plugins import check_allowed
 
-UNFINISHED = ("queued", "running")
 POLL_SECONDS = 1.0
 """Polling period for unfinished jobs."""
 

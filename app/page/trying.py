@@ -11,7 +11,7 @@ import gradio as gr
 from frostbench.app import jobs
 from frostbench.app.page.common import QUIET, decode_pair
 from frostbench.app.page.form import SIDES
-from frostbench.app.page.pieces import MARKS
+from frostbench.app.page.pieces import side_html
 from frostbench.app.uploads import Upload, UploadError, Uploads
 from frostbench.app.workspace import Workspace
 
@@ -123,7 +123,7 @@ def answers_html(trials: Mapping[str, "Trial | str"], temperature: float, prior:
 
 
 def _answer(side: str, trial: "Trial | str", temperature: float, prior: float) -> str:
-    head = f'<h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {side}</h3>'
+    head = side_html(side, "h3")
     if isinstance(trial, str):
         error = f"{head}<p>{escape(trial)}</p>"
         return f'<section class="fp-card" data-testid="answer-{side}" data-state="failed">{error}</section>'

@@ -25,9 +25,7 @@ from frostbench.app.sides import (
     with_preset,
     with_switch,
 )
-from frostbench.app.sides import (
-    run_of as run_of_side,
-)
+from frostbench.app.sides import run_of as run_of_side
 from frostbench.benchmarks.settings.parsing import merge, parse, preset, preset_names, with_changes
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 from frostbench.heads.head import Closed

@@ -7,12 +7,7 @@ from dataclasses import asdict
 
 import psutil
 import pytest
-from queued_jobs import (
-    another_process,
-    made_by_hand,
-    this_process,
-    wait_until,
-)
+from queued_jobs import another_process, made_by_hand, this_process, wait_until
 
 from frostbench.app.jobs import JobError, cancel, curves, jobs, log_tail, newest, read
 from frostbench.app.jobs.files import write_json

@@ -20,19 +20,6 @@ from frostbench.app.workspace import Workspace
 
 
 @pytest.fixture
-def started(monkeypatch):
-    """IDs of the jobs whose workers were started, in order; the workers are replaced by this process."""
-    found = []
-
-    def start(folder, *_):
-        found.append(folder.name)
-        write_json(folder / "process.json", this_process())
-
-    monkeypatch.setattr(queue, "start", start)
-    return found
-
-
-@pytest.fixture
 def plugin(tmp_path):
     """A plugin that creates a file when it is executed."""
     path = tmp_path / "theirs.py"

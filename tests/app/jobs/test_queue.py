@@ -30,19 +30,6 @@ from frostbench.app.jobs.records import Status
 from frostbench.app.jobs.state import current_status
 
 
-@pytest.fixture
-def started(monkeypatch):
-    """IDs of the jobs whose workers were started, in order; the workers are replaced by this process."""
-    found = []
-
-    def start(folder, *_):
-        found.append(folder.name)
-        write_json(folder / "process.json", this_process())
-
-    monkeypatch.setattr(queue, "start", start)
-    return found
-
-
 def end(store, job_id, state="done"):
     write_json(store / "jobs" / job_id / "status.json", Status(state=state))
 

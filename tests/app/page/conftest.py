@@ -16,9 +16,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from driving import SHORT, choose, fill, preset, settled, state
 from PIL import Image
-from playwright.sync_api import Page
 from sklearn.datasets import load_digits
 
 CHROMIUM = next(
@@ -193,39 +191,8 @@ def look(chromium, untouched):
         yield open_page
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A page on which A and B were trained and compared.
-
-    Attributes:
-        page: the page.
-        differences: number of options in which B differed from A, as shown after each change of B.
-    """
-
-    page: Page
-    differences: list[str | None]
-
-
 @pytest.fixture(scope="module")
-def trained(chromium, digits, tmp_path_factory):
-    with (
-        served(digits, tmp_path_factory.mktemp("trained")) as server,
-        browsed(chromium, server) as open_page,
-    ):
-        page = open_page()
-        for side in "AB":
-            choose(page, f"{side}: Cache", "digits")
-            preset(page, side, "plain")
-            fill(page, side, SHORT)
-        difference = page.get_by_test_id("diff")
-        differences = [difference.get_attribute("data-n")]
-        page.get_by_label("B: Long-tail logit adjustment").check()
-        settled(page)
-        differences.append(difference.get_attribute("data-n"))
-        choose(page, "B: Cache", "copy")
-        differences.append(difference.get_attribute("data-n"))
-        page.get_by_role("button", name="Train A and B, then compare").click()
-        for part in ("job-A", "job-B", "compare"):
-            state(page, part, "done")
-        yield Trained(page, differences)
-        assert page.evaluate("window.hacked") is None
+def open_shared(chromium, digits, tmp_path_factory):
+    """As `browse`, with one server for all tests of a module."""
+    with served(digits, tmp_path_factory.mktemp("shared")) as server, browsed(chromium, server) as open_page:
+        yield open_page

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, fields, replace
 
 import pytest
+from driving import LONG, settled
 from pages import Page
 from playwright.sync_api import expect
 from queued_jobs import made_by_hand, this_process
@@ -24,7 +25,6 @@ from frostbench.benchmarks.runs.store import StoreError, run_folder
 from frostbench.heads.posthoc.pipeline import Layers
 
 EVIL = "\"'><img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
-LONG = 90_000
 ID = "20261128-034512-123456-a1b2"
 
 
@@ -133,7 +133,7 @@ def test_an_untrusted_store_executes_nothing_in_a_browser(server, browse):
     expect(page.get_by_test_id("card-A")).to_contain_text(EVIL, timeout=LONG)
     expect(page.get_by_test_id("card-B")).to_contain_text("wrong type of epoch", timeout=LONG)
     page.get_by_label("B: Classifier", exact=True).select_option("zero_shot")
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    settled(page)
     page.get_by_label("B: Zero-shot: weights file", exact=True).fill(EVIL)
     expect(page.get_by_test_id("error-B")).to_contain_text("<script>window.hacked=1</script>", timeout=LONG)
     page.get_by_role("button", name="Train B", exact=True).click()

@@ -5,10 +5,10 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from driving import LONG, preset, settled
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
-LONG = 90_000
 POST = "method: 'POST', mode: 'no-cors'"
 TRIES = {
     "read": "fetch(`${ours}config`)",
@@ -133,9 +133,8 @@ def test_our_own_page_works_under_both_names(chromium, untouched, name):
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
     page.on("response", lambda answer: wrong.append(answer.url) if answer.status >= 400 else None)
     page.goto(untouched.url.replace("127.0.0.1", name))
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
-    page.get_by_label("B: Preset").select_option("plain")
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    settled(page)
+    preset(page, "B", "plain")
     expect(page.get_by_label("B: Preset")).to_have_value("plain")
     context.close()
     assert wrong == []
@@ -143,14 +142,13 @@ def test_our_own_page_works_under_both_names(chromium, untouched, name):
 
 def test_a_page_of_an_earlier_server_reloads_itself(server, browse):
     page = browse()
-    page.get_by_label("A: Preset").select_option("plain")
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    preset(page, "A", "plain")
     page.evaluate("window.earlier = true")
     server.kill()
     server.start()
     page.get_by_label("B: Preset").select_option("plain")
     page.wait_for_function("window.earlier === undefined", timeout=LONG)
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    settled(page)
     expect(page.get_by_label("A: Preset")).to_have_value("plain")
     page.get_by_label("B: Preset").select_option("plain")
     expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "0", timeout=LONG)

@@ -3,7 +3,6 @@
 import re
 import urllib.error
 import urllib.request
-import zipfile
 
 import pytest
 from colors import contrast
@@ -12,90 +11,6 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
 COMMA = 'digit 1, "thin"'
-EVIL = "<img src=x onerror=window.hacked=1>"
-trained_once = pytest.mark.xdist_group("trained")
-"""Keeps the tests of the fixture `trained` in one process, so that it is set up once."""
-
-
-@trained_once
-def test_every_change_of_b_counts_as_a_difference(trained):
-    assert trained.differences == ["0", "1", "2"]
-    expect(trained.page.get_by_label("B: Logit adjustment: strength τ", exact=True)).to_have_value("1")
-
-
-@trained_once
-def test_trained_sides_are_compared_on_validation_rows(trained):
-    verdict = trained.page.get_by_test_id("verdict")
-    expect(verdict).to_have_attribute("data-state", re.compile("^(a-better|b-better|cannot-tell)$"))
-    expect(verdict).to_contain_text(re.compile("B is better|A is better|Can’t tell"))
-    expect(verdict).to_have_attribute("data-role", "select")
-    for part in ("delta-table", "per-class", "confusion-change", "reliability"):
-        expect(trained.page.get_by_test_id(part).first).to_be_visible()
-    expect(trained.page.get_by_test_id("per-class").get_by_title(EVIL, exact=True)).to_be_visible()
-
-
-@trained_once
-def test_test_rows_are_revealed_after_a_confirmation_and_counted(trained):
-    page, verdict = trained.page, trained.page.get_by_test_id("verdict")
-    page.get_by_role("button", name="Reveal the test rows…").click()
-    expect(verdict).to_have_attribute("data-role", "select")
-    page.get_by_role("button", name="Confirm: reveal the test rows").click()
-    expect(verdict).to_have_attribute("data-role", "test", timeout=LONG)
-    expect(page.get_by_test_id("looked")).to_have_attribute("data-n", "1")
-    page.get_by_role("button", name="Back to validation").click()
-    expect(verdict).to_have_attribute("data-role", "select", timeout=LONG)
-
-
-@trained_once
-@pytest.mark.parametrize(
-    ("name", "content", "reason"),
-    [("none.png", b"", "the file is empty"), ("x.HEIC", b"\0\0\0\x18ftypheic", "is HEIC")],
-)
-def test_a_file_that_is_not_an_image_is_reported(trained, name, content, reason):
-    file = {"name": name, "mimeType": "image/png", "buffer": content}
-    trained.page.locator("#try-image input[type=file]").set_input_files(file)
-    expect(trained.page.get_by_test_id("image")).to_contain_text(f"{name}: {reason}", timeout=LONG)
-    expect(trained.page.get_by_test_id("try")).to_have_attribute("data-state", "empty", timeout=LONG)
-
-
-@trained_once
-def test_a_dropped_image_is_predicted(trained):
-    trained.page.evaluate(
-        """() => new Promise(done => { const drawn = document.createElement("canvas");
-        drawn.toBlob(blob => { const carried = new DataTransfer();
-            carried.items.add(new File([blob], "dropped.png", {type: "image/png"}));
-            document.querySelector("#try-image .fp-drop").dispatchEvent(
-                new DragEvent("drop", {dataTransfer: carried, bubbles: true}));
-            done(); }); })"""
-    )
-    expect(trained.page.get_by_test_id("image")).to_contain_text("dropped.png", timeout=LONG)
-    state(trained.page, "answer-A", "done")
-
-
-@trained_once
-def test_the_temperature_changes_the_probabilities_of_an_image(trained, digits):
-    page = trained.page
-    image = next((digits / "images" / COMMA).glob("*.png"))
-    page.locator("#try-image input[type=file]").set_input_files(image)
-    expect(page.get_by_test_id("image")).to_contain_text(image.name, timeout=LONG)
-    state(page, "answer-A", "done")
-    before = page.get_by_test_id("answer-A").inner_text()
-    page.get_by_label("number input for Temperature").fill("4")
-    page.get_by_label("number input for Temperature").press("Tab")
-    expect(page.get_by_test_id("answer-A")).not_to_have_text(before, timeout=LONG)
-
-
-@trained_once
-def test_the_head_of_a_side_can_be_downloaded(trained, tmp_path):
-    from frostbench.heads.bundle.export import load
-
-    with trained.page.expect_download() as waiting:
-        trained.page.get_by_role("button", name="Download head B").click()
-    waiting.value.save_as(tmp_path / "head.zip")
-    with zipfile.ZipFile(tmp_path / "head.zip") as packed:
-        packed.extractall(tmp_path / "unpacked")
-    head = load(tmp_path / "unpacked" / "head").head
-    assert set(head.class_names) == {"digit 0", COMMA, EVIL}
 
 
 def test_a_job_outlives_a_reload_a_second_browser_and_the_server(server, browse):
