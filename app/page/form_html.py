@@ -14,7 +14,7 @@ from frostbench.app.page.state import MOST_SEEDS
 from frostbench.app.rows import Row
 from frostbench.app.sides import CUSTOM, ROWS, Switch, switches
 from frostbench.benchmarks.settings.parsing import preset_names
-from frostbench.heads.titles import label_of
+from frostbench.heads.titles import label_of, named
 from frostbench.training.losses.loss import catalogue
 from frostbench.training.run import RunSpec
 
@@ -173,7 +173,8 @@ def _preset_order(name: str) -> tuple[int, str]:
 
 
 def _switch(switch: Switch) -> str:
-    keys = ", ".join(f"{path}={value}" for path, value in {**switch.sets, **switch.needs}.items())
+    options = {**switch.sets, **switch.needs}.items()
+    keys = ", ".join(f"{named(RunSpec, path)} = {value}" for path, value in options)
     cells = "".join(
         f'<div class="fp-cell"><label class="fp-flag"><input type="checkbox" data-switch="{escape(switch.name)}" '
         f'id="{dom_id(side, "switch", switch.name)}" aria-label="{side}: {escape(switch.name)}" data-side="{side}">'

@@ -135,7 +135,7 @@ def test_files_that_cannot_be_written_are_refused_first(cache: Path, tmp_path: P
     for command in ("duplicates", "leaks", "suspects", "balance", "map", "neighbours"):
         result = CliRunner().invoke(app, ["inspect", command, str(cache), "--out", str(tmp_path / name)])
         assert isinstance(result.exception, ValueError)
-        assert name in str(result.exception)
+        assert Path(name).parts[0] in str(result.exception)
     assert not (cache / "splits").exists()
 
 
