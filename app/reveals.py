@@ -7,13 +7,15 @@ from pathlib import Path
 from frostbench.benchmarks.comparison.ab import Pair
 from frostbench.benchmarks.runs.store import read_record
 
+FILE = "reveals.jsonl"
+
 
 def note_reveal(store: Path, pair: Pair) -> int:
     """Log a comparison on test rows; return how often test rows of the split were used, including this time."""
     line = {"time": round(time.time()), "split": _split(store, pair)} | {
         side.name: list(side.keys) for side in pair.sides
     }
-    path = _path(store)
+    path = store / FILE
     # A line cut short by a full disk or a kill must not merge with the next one.
     gap = b"" if not path.is_file() or path.read_bytes().endswith(b"\n") else b"\n"
     with path.open("ab", buffering=0) as file:
@@ -23,7 +25,7 @@ def note_reveal(store: Path, pair: Pair) -> int:
 
 def count_reveals(store: Path, pair: Pair) -> int:
     """Return how often test rows of the pair's split were used."""
-    path = _path(store)
+    path = store / FILE
     if not path.is_file():
         return 0
     split = _split(store, pair)
@@ -36,10 +38,6 @@ def _split_of(line: bytes) -> object:
         return json.loads(line)["split"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
-
-
-def _path(store: Path) -> Path:
-    return store / "reveals.jsonl"
 
 
 def _split(store: Path, pair: Pair) -> str:

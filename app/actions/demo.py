@@ -19,7 +19,7 @@ from frostbench.embedcache.sources.source import list_source
 from frostbench.embedcache.splits.making import load_or_make_split
 from frostbench.embedcache.table import read_table
 from frostbench.heads.bundle.removal import remove
-from frostbench.training.metrics.classification import Preference, preferred
+from frostbench.training.metrics.classification import preferred
 
 SHOWN = 6
 """Number of test images to predict."""
@@ -71,11 +71,10 @@ def _bench(out: Path) -> BenchSpec:
 
 def _winner(comparison: Comparison) -> str:
     """Return the row with the best validation macro F1, ties broken by lower NLL."""
-    return max(comparison.rows, key=lambda row: _preference(comparison, row))
-
-
-def _preference(comparison: Comparison, row: str) -> Preference:
-    return preferred(comparison.line(row, MAIN)["value"], comparison.line(row, "nll")["value"])
+    value = {
+        (row, metric): comparison.line(row, metric)["value"] for row in comparison.rows for metric in (MAIN, "nll")
+    }
+    return max(comparison.rows, key=lambda row: preferred(value[row, MAIN], value[row, "nll"]))
 
 
 def _reveal(bench: BenchSpec, baseline: str, winner: str) -> None:
