@@ -6,8 +6,8 @@ demo: setup ; $(BIN)/frostbench demo
 app: setup ; $(BIN)/frostbench app
 setup: .venv/.done
 check: setup ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
-test: setup ; OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
-coverage: setup ; OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --cov --cov-report=term --cov-report=html
+test: setup ; OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadgroup
+coverage: setup ; OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadgroup --cov --cov-report=term --cov-report=html
 docs: setup ; $(BIN)/frostbench options --markdown > docs/options.md
 notebooks: setup ; $(BIN)/python tests/shared/notebooks.py
 site: setup ; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -24,7 +24,7 @@ from frostbench.app.streams import accept_all_characters
 
 app = typer.Typer(
     name="frostbench",
-    help="Get the best classifier out of frozen image embeddings.",
+    help="Train and compare classifiers on frozen image embeddings.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,8 +32,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         from frostbench import __version__
 
         print(f"frostbench {__version__}")
@@ -46,7 +46,7 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Get the best classifier out of frozen image embeddings."""
+    """Train and compare classifiers on frozen image embeddings."""
 
 
 app.command("embed")(embed.embed)
@@ -67,7 +67,7 @@ app.command("demo")(demo.demo)
 
 
 def main() -> None:
-    """Run the command line; errors that a person can mend are told in words, without a traceback."""
+    """Run the command line. Errors the user can fix are printed as one message, without a traceback."""
     accept_all_characters()
     try:
         app()

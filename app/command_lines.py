@@ -1,4 +1,4 @@
-"""The same runs from the command line, as text to copy."""
+"""Shell commands that reproduce the page's runs."""
 
 import math
 import shlex
@@ -15,11 +15,11 @@ Bench = Mapping[str, Any]
 
 
 def command_lines(a: Bench, b: Bench) -> str:
-    """Commands that train both sides and compare them, where they share a cache; the runs have the same keys.
+    """Return commands that train both sides, giving runs with the same keys, and compare them if they share a cache.
 
     Args:
-        a: the bench of one row that side A was trained by.
-        b: that of side B.
+        a: one-row bench that side A was trained with.
+        b: one-row bench that side B was trained with.
     """
     shared = all(a.get(name) == b.get(name) for name in ("caches", "seeds", "split"))
     if shared and run_of(a) != run_of(b):
@@ -32,12 +32,12 @@ def command_lines(a: Bench, b: Bench) -> str:
 
 
 def both(a: Bench, b: Bench) -> Tree:
-    """One bench with A as its base and, as its only toggle, what B changes of it."""
+    """Return one bench with A as its base and B's changes as its only toggle."""
     return dict(a) | {"name": "ab", "toggles": {"B": changes(run_of(a), run_of(b))}}
 
 
 def run_of(bench: Bench) -> RunSpec:
-    """The run of a bench of one row."""
+    """Return the run of a one-row bench."""
     start = merge(RunSpec().model_dump(mode="json"), preset(bench["preset"]))
     return parse(RunSpec, with_changes(start, bench["base"]))
 

@@ -1,4 +1,4 @@
-"""Real images for the demo, from ordinary packages: solar cells, or scikit-learn's digits as a smoke test."""
+"""Images for the demo from installed packages: solar cells, or scikit-learn's digits as a smoke test."""
 
 import csv
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MARK, MADE = "demo.txt", "Made by `frostbench demo`, which replaces what lies he
 
 @dataclass(frozen=True)
 class DemoImages:
-    """A manifest, the folder where its paths start, and what is to be said about the images."""
+    """A manifest, the folder its paths start from, and the source and licence of the images."""
 
     manifest: Path
     root: Path
@@ -30,31 +30,31 @@ class DemoImages:
 
 
 def claim_folder(folder: Path) -> None:
-    """Take a folder for the demo, which replaces what an earlier demo made there, and marks it as the demo's.
+    """Mark a new, empty or earlier demo folder as the demo's, whose files may then be replaced.
 
     Raises:
-        OutputError: it holds files, and no demo made it; or it cannot be written.
+        OutputError: the folder holds other files, or cannot be written.
     """
     check_folder(folder)
     mark = folder / MARK
     if folder.exists() and any(folder.iterdir()) and not (mark.is_file() and mark.read_bytes() == MADE.encode()):
         raise OutputError(
-            f"the demo fills a new or empty folder, or that of an earlier demo, however: {folder} holds other files. "
-            "Choose another by --out."
+            f"The demo needs a new or empty folder, or that of an earlier demo, but {folder} holds other files. Choose "
+            "another folder with --out."
         )
     write_text(mark, MADE)
 
 
 def solar_cells(folder: Path) -> DemoImages:
-    """The installed elpv-dataset: 2,624 images, 8 classes by cell type and defect probability in percent.
+    """Return the installed elpv-dataset: 2,624 images in 8 classes of cell type and defect probability in percent.
 
     Raises:
-        ModuleNotFoundError: the package is not installed.
+        ModuleNotFoundError: the package elpv-dataset is not installed.
     """
     package = find_spec("elpv_dataset")
     if package is None or package.origin is None:
         raise ModuleNotFoundError(
-            "the demo's images come with the package elpv-dataset, however: it is not installed. "
+            "The demo's images are in the package elpv-dataset, which is not installed. "
             "Run pip install 'frostbench[demo]', or use --data digits."
         )
     data = Path(package.origin).parent / "data"
@@ -64,7 +64,7 @@ def solar_cells(folder: Path) -> DemoImages:
 
 
 def digits(folder: Path) -> DemoImages:
-    """Digits written as PNG files below folder: 10 classes, from 120 images down to 8."""
+    """Write scikit-learn's digits as PNG files below folder: 10 long-tailed classes, from 120 images down to 8."""
     images, labels = load_digits(return_X_y=True)
     named = []
     for digit, count in enumerate(np.geomspace(120, 8, 10).astype(int)):

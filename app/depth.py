@@ -1,4 +1,4 @@
-"""How deeply a value from elsewhere may be nested: JSON of a browser or of a store, as YAML of a person."""
+"""Nesting limit for untrusted values: JSON from a browser or a store, like YAML from a user."""
 
 from typing import Any
 
@@ -7,23 +7,23 @@ from frostbench.benchmarks.settings.reading import DEEPEST
 __all__ = ["DEEPEST", "is_too_deep"]
 
 
-def is_too_deep(value: Any, most: int = DEEPEST) -> bool:
-    """Whether lists and mappings stand in each other more than so many times.
+def is_too_deep(value: Any, limit: int = DEEPEST) -> bool:
+    """Whether lists and mappings are nested more than `limit` levels deep.
 
-    What compares, checks or shows a value calls itself for each level, and ends with a RecursionError at some depth.
+    Code that compares, checks or formats values is recursive and would fail with a RecursionError at some depth.
 
     >>> is_too_deep([{"a": [1]}])
     False
     """
     level = [value]
-    for _ in range(most + 1):
-        level = [one for each in level for one in _inside(each)]
+    for _ in range(limit + 1):
+        level = [child for parent in level for child in _children(parent)]
         if not level:
             return False
     return True
 
 
-def _inside(value: Any) -> list[Any]:
+def _children(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
     return list(value) if isinstance(value, list | tuple) else []

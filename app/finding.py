@@ -1,4 +1,4 @@
-"""Runs that are there already: in the page's store, or in another below its folder, such as one of the command line."""
+"""Finding runs that already exist, in the page's store or in another store below its folder."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -15,10 +15,10 @@ from frostbench.embedcache.table import FeatureTable, read_table
 
 
 def keys_of(bench: Mapping[str, Any]) -> dict[int, str]:
-    """The run keys of a bench of one row by seed; none where they cannot be told yet.
+    """Return the run keys of a one-row bench by seed, or an empty dict if they are not known yet.
 
-    A split that was never made belongs to no run, and making one may take minutes. What is wrong with a cache or an
-    option is found, and told, by the worker.
+    If the split was never made, no run can exist, and making it may take minutes. Errors in the cache or the options
+    are left to the worker, which reports them.
     """
     try:
         spec = parse(BenchSpec, dict(bench))
@@ -30,18 +30,18 @@ def keys_of(bench: Mapping[str, Any]) -> dict[int, str]:
 
 @lru_cache(maxsize=2)
 def _table(cache: Path, _written: int) -> FeatureTable:
-    """The rows of a cache without its vectors; those of A and of B are kept."""
+    """Return the rows of a cache without its vectors; the cache holds two entries, for A and B."""
     return read_table(cache, stored=True)
 
 
 def collect(keys: Mapping[int, str], workspace: Workspace) -> tuple[bool, tuple[Path, ...]]:
-    """Bring those of some runs that another store holds into the page's own.
+    """Take over runs that are in other stores into the page's own store.
 
     Returns:
-        Whether all of them are there now, and the stores that they came from.
+        Whether the page's store now holds all of them, and the stores that some came from.
 
     Raises:
-        OSError: they cannot be written.
+        OSError: a run cannot be written.
     """
     sources = []
     for key in keys.values():
@@ -49,5 +49,5 @@ def collect(keys: Mapping[int, str], workspace: Workspace) -> tuple[bool, tuple[
             source = next((store for store in workspace.other_stores() if is_finished(store, key)), None)
             if source is not None and take_over(key, source, workspace.store):
                 sources.append(source)
-    everything = bool(keys) and all(is_finished(workspace.store, key) for key in keys.values())
-    return everything, tuple(dict.fromkeys(sources))
+    is_complete = bool(keys) and all(is_finished(workspace.store, key) for key in keys.values())
+    return is_complete, tuple(dict.fromkeys(sources))

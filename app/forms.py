@@ -1,4 +1,4 @@
-"""The values of a form's controls as a spec, and back."""
+"""Conversion between the values of a form's controls and a spec."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -7,35 +7,38 @@ import yaml
 from pydantic import BaseModel
 
 from frostbench.app.depth import DEEPEST, is_too_deep
-from frostbench.app.rows import Row, shown
+from frostbench.app.rows import Row, control_value
 from frostbench.benchmarks.settings.parsing import SettingsError, Tree, merge, parse
 from frostbench.benchmarks.settings.reading import read_yaml
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 Values = dict[str, Any]
 SHOWN = 200
-"""Letters of a text that an error repeats."""
+"""Maximum number of characters of an input that an error message repeats."""
 
 
 def values_of(rows: Sequence[Row], spec: BaseModel) -> Values:
-    """What the controls show for a spec; rows of kinds that are not chosen keep their default."""
+    """Return the control values for a spec; rows of unselected kinds keep their default."""
     values = {row.key: row.default for row in rows}
     for row in sorted(rows, key=lambda row: len(row.needs)):
         if row.is_active(values):
-            values[row.key] = shown(row.control, _at(spec, row.path))
+            value: Any = spec
+            for name in row.path.split("."):
+                value = getattr(value, name)
+            values[row.key] = control_value(row.control, value)
     return values
 
 
 def tree_of(rows: Sequence[Row], values: Mapping[str, Any]) -> Tree:
-    """The nested settings that the controls of the chosen kinds stand for.
+    """Return the control values of the selected kinds as nested settings.
 
     Raises:
-        SettingsError: the text of a control is not YAML.
+        SettingsError: the text of a control is not YAML, or a value is nested too deeply.
     """
     tree: Tree = {}
     for row in rows:
         if row.is_active(values):
-            nested: Any = _meant(row, values[row.key])
+            nested: Any = _parse_value(row, values[row.key])
             for name in reversed(row.path.split(".")):
                 nested = {name: nested}
             tree = merge(tree, nested)
@@ -43,7 +46,7 @@ def tree_of(rows: Sequence[Row], values: Mapping[str, Any]) -> Tree:
 
 
 def spec_of(spec_type: type[SpecT], rows: Sequence[Row], values: Mapping[str, Any], fixed: Tree | None = None) -> SpecT:
-    """The spec that the controls stand for, with settings on top that the form does not show.
+    """Build a spec from the control values, with settings on top that the form does not show.
 
     Raises:
         SettingsError: a value is not allowed; the message names every such option.
@@ -51,33 +54,14 @@ def spec_of(spec_type: type[SpecT], rows: Sequence[Row], values: Mapping[str, An
     return parse(spec_type, tree_of(rows, values) | (fixed or {}))
 
 
-def _at(spec: BaseModel, path: str) -> Any:
-    value: Any = spec
-    for name in path.split("."):
-        value = getattr(value, name)
-    return value
-
-
-def _meant(row: Row, value: Any) -> Any:
-    """A control's value as settings.
-
-    Raises:
-        SettingsError: it is nested more deeply than YAML may be, or its text is not YAML.
-    """
+def _parse_value(row: Row, value: Any) -> Any:
     if is_too_deep(value):
-        raise SettingsError(
-            f"{row.label} ({row.path}): values are nested {DEEPEST} deep at most, however: deeper ones came."
-        )
+        raise SettingsError(f"{row.label} ({row.path}): value is nested more than {DEEPEST} levels deep.")
     if row.control not in ("text", "numbers"):
         return value
     text = str(value if value is not None else "").strip()
     try:
         return read_yaml(f"[{text.strip('[]')}]" if row.control == "numbers" else text)
     except yaml.YAMLError as error:
-        raise SettingsError(
-            f"{row.label} ({row.path}): a value is written as YAML, however: {_cut(text)!r} came ({error})."
-        ) from error
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+        shortened = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+        raise SettingsError(f"{row.label} ({row.path}): value must be YAML, got {shortened!r} ({error}).") from error

@@ -1,4 +1,4 @@
-"""Tables of rows on the terminal and in files."""
+"""Printing data frames to the terminal and writing them to files."""
 
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from frostbench.embedcache.outputs.spreadsheets import formula_note
 from frostbench.embedcache.outputs.tables import TABLES as TABLES
 
 WIDE = 2000
-"""Characters in a line where it goes into a file or a pipe, so that nothing is cut."""
+"""Line width for output to a file or a pipe, wide enough that no cell is cut."""
 
 
 def print_frame(frame: pd.DataFrame, most: int) -> None:
-    """Print the first rows of a frame, and say how many more there are."""
+    """Print the first `most` rows of a frame and the number of remaining rows."""
     if frame.empty:
         return
     console = Console(highlight=False)
@@ -34,31 +34,31 @@ def print_frame(frame: pd.DataFrame, most: int) -> None:
         table.add_row(*(Text(_cell(value)) for value in line))
     console.print(table)
     if len(frame) > most:
-        print(f"and {len(frame) - most} more; --out writes all")
+        print(f"and {len(frame) - most} more; --out writes all rows")
 
 
 def _cell(value: object) -> str:
-    """A value in words: four digits of a fraction, and nothing for False."""
+    """Format a value: floats with four decimals, True as "yes", False as an empty cell."""
     if isinstance(value, float):
         return f"{value:.4f}"
     return {"True": "yes", "False": ""}.get(str(value), one_line(str(value)))
 
 
 def check_out(out: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse a file that cannot be written, before anything is computed.
+    """Check before any computation that an output file can be written.
 
     Raises:
-        OutputError: it has another ending, or cannot be written.
+        OutputError: the file has another ending, or cannot be written.
     """
     if out is not None:
         check_file(out, endings)
 
 
 def write_frame(frame: pd.DataFrame, out: Path | None) -> None:
-    """Write a table as .csv, .json (records) or .parquet, by the file's ending; nothing where there is no file."""
+    """Write a table as .csv, .json (records) or .parquet by the file's ending, unless `out` is None."""
     if out is None:
         return
     tables.write_frame(frame, out)
     print(f"{out}: {len(frame)} rows")
-    if out.suffix.lower() == ".csv" and (told := formula_note(frame)):
-        note(told)
+    if out.suffix.lower() == ".csv" and (warning := formula_note(frame)):
+        note(warning)

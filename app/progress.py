@@ -14,25 +14,25 @@ from frostbench.embedcache.names import one_line
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar that can be moved."""
+    """A progress bar."""
 
     progress: Progress
     task: TaskID
 
     def move(self, done: float, total: float, text: str | None = None) -> None:
-        """Set how much is done and of how much, and, where it is given, what is at work."""
+        """Set the completed and total amounts, and optionally the description."""
         self.progress.update(self.task, completed=done, total=total)
         if text is not None:
-            self.say(text)
+            self.describe(text)
 
-    def say(self, text: str) -> None:
-        """Set what is at work."""
+    def describe(self, text: str) -> None:
+        """Set the description of the current step."""
         self.progress.update(self.task, description=text)
 
 
 @contextmanager
 def bar(text: str) -> Iterator[Bar]:
-    """A progress bar on standard error while the block runs; nothing is drawn where that is no terminal."""
+    """Show a progress bar on standard error while the block runs, if that is a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True, markup=False)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -40,15 +40,15 @@ def bar(text: str) -> Iterator[Bar]:
 
 
 def note(text: str) -> None:
-    """Say something that a person should read, in one line on standard error."""
+    """Print a note for the user as one line on standard error."""
     print(f"note: {one_line(text)}", file=sys.stderr)
 
 
 @contextmanager
 def resumable(kept: str) -> Iterator[None]:
-    """Turn Ctrl-C within the block into a sentence about what is kept, and exit status 130."""
+    """Turn Ctrl-C within the block into a message about what is kept, and exit status 130."""
     try:
         yield
     except KeyboardInterrupt:
-        print(f"stopped: {kept} Run the same command again to go on.", file=sys.stderr)
+        print(f"stopped: {kept} Run the same command again to resume.", file=sys.stderr)
         raise typer.Exit(130) from None

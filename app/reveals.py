@@ -1,4 +1,4 @@
-"""How often the test rows were looked at: one line in the store for each time."""
+"""Log of comparisons on test rows: one line in the store per comparison."""
 
 import json
 import time
@@ -7,14 +7,16 @@ from pathlib import Path
 from frostbench.benchmarks.comparison.ab import Pair
 from frostbench.benchmarks.runs.store import read_record
 
+FILE = "reveals.jsonl"
+
 
 def note_reveal(store: Path, pair: Pair) -> int:
-    """Write down that a pair was compared on test rows; returns how often those of this split were, now included."""
+    """Log a comparison on test rows; return how often test rows of the split were used, including this time."""
     line = {"time": round(time.time()), "split": _split(store, pair)} | {
         side.name: list(side.keys) for side in pair.sides
     }
-    path = _path(store)
-    # A line that a full disk or a kill cut short must not swallow the next one.
+    path = store / FILE
+    # A line cut short by a full disk or a kill must not merge with the next one.
     gap = b"" if not path.is_file() or path.read_bytes().endswith(b"\n") else b"\n"
     with path.open("ab", buffering=0) as file:
         file.write(gap + json.dumps(line).encode() + b"\n")
@@ -22,8 +24,8 @@ def note_reveal(store: Path, pair: Pair) -> int:
 
 
 def count_reveals(store: Path, pair: Pair) -> int:
-    """How often test rows of the pair's split were revealed."""
-    path = _path(store)
+    """Return how often test rows of the pair's split were used."""
+    path = store / FILE
     if not path.is_file():
         return 0
     split = _split(store, pair)
@@ -31,15 +33,11 @@ def count_reveals(store: Path, pair: Pair) -> int:
 
 
 def _split_of(line: bytes) -> object:
-    """The split that a line names; None of one that was cut short."""
+    """Return the split of a line, or None if the line is damaged."""
     try:
         return json.loads(line)["split"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
-
-
-def _path(store: Path) -> Path:
-    return store / "reveals.jsonl"
 
 
 def _split(store: Path, pair: Pair) -> str:

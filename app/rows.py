@@ -1,7 +1,7 @@
-"""Any spec type as rows of a form: nothing about a spec is written down here.
+"""The rows of a form, derived from any spec type without spec-specific code.
 
 A row is keyed by the option's path with the kinds it exists for, such as `head.body<mlp>.hidden`, so that the values of
-one kind wait while another is chosen.
+one kind are kept while another kind is selected.
 """
 
 import math
@@ -20,7 +20,7 @@ from frostbench.heads.titles import label_of
 from frostbench.heads.walk import kind_of, plain_path, variants
 
 Control = Literal["choice", "flag", "number", "names", "numbers", "line", "text"]
-RARE = "experimental"
+EXPERIMENTAL = "experimental"
 
 
 @dataclass(frozen=True)
@@ -29,22 +29,22 @@ class Row:
 
     Attributes:
         key: the option's path with the kinds it exists for.
-        path: the path as one writes it in YAML and after `--set`.
-        label: its title, told apart from that of any other row that can be seen beside it.
-        sentence: what it does.
-        control: what a person sets it with: one of several words, a tick, a number, names, numbers with commas between
-            them, a line as it stands, or YAML text.
-        needs: for each union above it, the row that chooses the kind and the kind that must be chosen.
-        choices: the words of a choice.
-        rarer: those of them that are experimental.
+        path: the path as written in YAML and after `--set`.
+        label: the option's title, made distinct from every other row that can be visible at the same time.
+        sentence: what the option does.
+        control: type of control: one of several choices, checkbox, number, list of names, comma-separated numbers,
+            line of text, or YAML text.
+        needs: for each union above the option, the row that selects the kind and the required kind.
+        choices: the values of a choice.
+        experimental: the choices that are experimental.
         whole: whether a number is an integer.
         optional: whether a number may be left empty.
-        empty: what that means, in a word or two.
-        low: least number, None where there is none.
-        high: greatest number, None where there is none.
-        default: what the control shows at first.
-        tier: experimental where a spec on its path is, else core.
-        is_file: whether its value is the path of a file that the spec reads.
+        empty: what an empty number means, in a word or two.
+        low: lower bound, or None.
+        high: upper bound, or None.
+        default: the control's initial value.
+        tier: "experimental" if a spec on the path is, otherwise "core".
+        is_file: whether the value is the path of a file that the spec reads.
     """
 
     key: str
@@ -54,7 +54,7 @@ class Row:
     control: Control
     needs: tuple[tuple[str, str], ...] = ()
     choices: tuple[str, ...] = ()
-    rarer: tuple[str, ...] = ()
+    experimental: tuple[str, ...] = ()
     whole: bool = False
     optional: bool = False
     empty: str = ""
@@ -64,32 +64,26 @@ class Row:
     tier: str = "core"
     is_file: bool = False
 
-    @property
-    def group(self) -> str:
-        """The parts of the path that say where it belongs: the first, and the second where there are three."""
-        parts = self.path.split(".")
-        return ".".join(parts[:2]) if len(parts) > 2 else parts[0]
-
     def is_active(self, values: Mapping[str, Any]) -> bool:
-        """Whether the option exists under the kinds that are chosen."""
+        """Whether the option exists for the selected kinds."""
         return all(values.get(key) == kind for key, kind in self.needs)
 
 
 def rows_of(spec_type: type[BaseModel], leave_out: Sequence[str] = ()) -> tuple[Row, ...]:
-    """Every option below a spec type as a row; leave_out names paths that the form does not show.
+    """Return a row for every option of a spec type except the paths in `leave_out`.
 
     >>> from frostbench.heads.head import HeadSpec
     >>> [row.label for row in rows_of(HeadSpec)][:3]
     ['Centre each channel', 'Scale each channel to unit variance', 'Body']
     """
-    found = [option for option in options(spec_type) if plain_path(option.path) not in leave_out]
-    rare = tuple(_above(option) for option in found if getattr(option.owner, "tier", "") == RARE)
-    rows = [_row(option, rare) for option in found]
-    return tuple(_told_apart(row, rows, spec_type) for row in rows)
+    kept = [option for option in options(spec_type) if plain_path(option.path) not in leave_out]
+    experimental = tuple(_spec_prefix(option) for option in kept if getattr(option.owner, "tier", "") == EXPERIMENTAL)
+    rows = [_row(option, experimental) for option in kept]
+    return tuple(_with_distinct_label(row, rows, spec_type) for row in rows)
 
 
 def other_values(row: Row, value: Any) -> list[Any]:
-    """One or two other values of a row that its bounds allow, or none where nothing is known about them."""
+    """Return other values that the row's bounds allow: all other choices, or up to two numbers; empty if unknown."""
     if row.control == "choice":
         return [choice for choice in row.choices if choice != value]
     if row.control == "flag":
@@ -105,8 +99,8 @@ def other_values(row: Row, value: Any) -> list[Any]:
     return [v for v in dict.fromkeys(inside) if v != value][:2]
 
 
-def shown(control: str, value: Any) -> Any:
-    """A value as its control holds it."""
+def control_value(control: str, value: Any) -> Any:
+    """Convert an option's value to the value of its control."""
     if control == "names":
         return list(value)
     if control == "choice":
@@ -119,18 +113,18 @@ def shown(control: str, value: Any) -> Any:
     return yaml.safe_dump(plain, default_flow_style=True, width=math.inf).removesuffix("...\n").strip()
 
 
-def _above(option: Option) -> str:
-    """The start of the paths of all options of the spec that has this one."""
-    own = option.path.removesuffix(".kind") if _is_kind(option) else option.path
-    return f"{own.rpartition('.')[0]}."
+def _spec_prefix(option: Option) -> str:
+    """Return the path prefix shared by all options of the spec that owns this one."""
+    path = option.path.removesuffix(".kind") if _is_kind(option) else option.path
+    return f"{path.rpartition('.')[0]}."
 
 
 def _is_kind(option: Option) -> bool:
     return option.path.endswith(".kind")
 
 
-def _row(option: Option, rare: tuple[str, ...]) -> Row:
-    """The row of an option; rare holds the starts of paths below experimental specs."""
+def _row(option: Option, experimental: tuple[str, ...]) -> Row:
+    """Build the row of an option, given the path prefixes of experimental specs."""
     field = option.field
     is_kind = _is_kind(option)
     control, choices = ("choice", tuple(option.bound.split(", "))) if is_kind else _control(field)
@@ -144,21 +138,21 @@ def _row(option: Option, rare: tuple[str, ...]) -> Row:
         sentence=" ".join(option.sentence.split()),
         control=control,
         choices=choices,
-        rarer=_rarer(field) if is_kind else (),
+        experimental=_experimental_kinds(field) if is_kind else (),
         whole=_number(field.annotation) is int,
         optional=control == "number" and type(None) in get_args(field.annotation),
         empty=_empty(field),
         low=low,
         high=high,
-        default=option.default.kind if is_kind else shown(control, option.default),
-        tier=RARE if option.path.startswith(rare) else "core",
+        default=option.default.kind if is_kind else control_value(control, option.default),
+        tier=EXPERIMENTAL if option.path.startswith(experimental) else "core",
         is_file=isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("is_file") is True,
     )
 
 
 def _needs(tagged: str) -> list[tuple[str, str]]:
-    """`a<x>.b<y>.c` needs `a.kind` to be x and `a<x>.b.kind` to be y."""
-    return [(f"{tagged[: found.start()]}.kind", found[1]) for found in re.finditer("<([^>]*)>", tagged)]
+    """Return the kinds that a path needs: `a<x>.b<y>.c` needs `a.kind` to be x and `a<x>.b.kind` to be y."""
+    return [(f"{tagged[: match.start()]}.kind", match[1]) for match in re.finditer("<([^>]*)>", tagged)]
 
 
 def _control(field: FieldInfo) -> tuple[Control, tuple[str, ...]]:
@@ -178,18 +172,17 @@ def _control(field: FieldInfo) -> tuple[Control, tuple[str, ...]]:
 
 
 def _number(annotation: Any) -> type | None:
-    """The int or float of an annotation that is one, or one of them or None."""
-    found = [part for part in get_args(annotation) or (annotation,) if part is not type(None)]
-    return found[0] if len(found) == 1 and found[0] in (int, float) and get_origin(annotation) is not tuple else None
+    """Return int or float for an annotation that is one of them, optional or not; otherwise None."""
+    types = [part for part in get_args(annotation) or (annotation,) if part is not type(None)]
+    return types[0] if len(types) == 1 and types[0] in (int, float) and get_origin(annotation) is not tuple else None
 
 
-def _rarer(field: FieldInfo) -> tuple[str, ...]:
-    """The kinds of a union that are experimental."""
-    return tuple(str(kind_of(v)) for v in variants(field.annotation) if getattr(v, "tier", "") == RARE)
+def _experimental_kinds(field: FieldInfo) -> tuple[str, ...]:
+    kinds = (v for v in variants(field.annotation) if getattr(v, "tier", "") == EXPERIMENTAL)
+    return tuple(str(kind_of(kind)) for kind in kinds)
 
 
 def _empty(field: FieldInfo) -> str:
-    """What it means to leave a number out, as its field says."""
     extra = field.json_schema_extra
     return str(extra.get("empty", "")) if isinstance(extra, dict) else ""
 
@@ -208,25 +201,25 @@ def _limits(field: FieldInfo) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _told_apart(row: Row, rows: Sequence[Row], spec_type: type[BaseModel]) -> Row:
-    """A row with the part it belongs to before its label, where that of a row which can be seen beside it is the same.
+def _with_distinct_label(row: Row, rows: Sequence[Row], spec_type: type[BaseModel]) -> Row:
+    """Prefix a row's label with its part if a row that can be visible at the same time has the same label.
 
-    Of those with one label, the one under the fewest kinds keeps it.
+    Of the rows with one label, the one that needs the fewest kinds keeps it.
     """
-    others = [o for o in rows if o.label == row.label and o.key != row.key and _seen_together(row, o)]
+    others = [o for o in rows if o.label == row.label and o.key != row.key and _can_coexist(row, o)]
     if not others or all(len(row.needs) < len(o.needs) for o in others):
         return row
     return replace(row, label=f"{label_of(spec_type, _part(row, others))} · {row.label}")
 
 
-def _seen_together(one: Row, other: Row) -> bool:
-    """Whether two rows can exist at once: they need no two kinds of the same option."""
-    kinds = dict(one.needs)
-    return all(kinds.get(key, kind) == kind for key, kind in other.needs)
+def _can_coexist(a: Row, b: Row) -> bool:
+    """Whether two rows can exist at the same time, because they do not need different kinds of one option."""
+    kinds = dict(a.needs)
+    return all(kinds.get(key, kind) == kind for key, kind in b.needs)
 
 
 def _part(row: Row, others: Sequence[Row]) -> str:
-    """The start of a row's path, as far as it is needed to tell it from those of the others."""
-    parts, theirs = row.key.split("."), [other.key.split(".") for other in others]
-    count = next(n for n in range(1, len(parts) + 1) if all(parts[:n] != other[:n] for other in theirs))
+    """Return the shortest prefix of a row's path that no other row shares."""
+    parts, other_parts = row.key.split("."), [other.key.split(".") for other in others]
+    count = next(n for n in range(1, len(parts) + 1) if all(parts[:n] != other[:n] for other in other_parts))
     return ".".join(parts[:count])

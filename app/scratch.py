@@ -1,4 +1,4 @@
-"""A folder for what the page's server keeps while it runs: what was uploaded, and what is being downloaded."""
+"""Temporary folder of the page's server, for uploads and for downloads in progress."""
 
 import fcntl
 import os
@@ -12,16 +12,16 @@ from pathlib import Path
 from frostbench.embedcache.outputs.leftovers import lock_now
 
 _OWN = re.compile("[1-9][0-9]*-[0-9a-f]{8}")
-"""How these folders are called: by the process and a random number."""
+"""Name of a scratch folder: process ID and a random number."""
 
 
 @contextmanager
 def scratch_folder(home: Path) -> Iterator[Path]:
-    """A folder of this process alone below `home`, removed at the end.
+    """Make a folder for this process below `home`, and remove it at the end.
 
-    Those that killed servers left behind are removed at the start. A server holds the operating system's lock on its
-    folder, so that one on another machine, or in another container, is not taken for a killed one; where a file system
-    has no locks, nothing is removed. Folders that are called otherwise are not touched.
+    Folders left behind by killed servers are removed at the start. A running server holds a file lock on its folder,
+    which also works across machines and containers; on a file system without locks nothing is removed. Folders with
+    other names are never touched.
 
     Raises:
         OSError: the folder cannot be made.
@@ -37,14 +37,14 @@ def scratch_folder(home: Path) -> Iterator[Path]:
 
 
 def _make(home: Path) -> tuple[Path, int]:
-    """A new folder and the descriptor that holds its lock."""
+    """Make a new folder; return it and the descriptor that holds its lock."""
     while True:
         own = home / f"{os.getpid()}-{secrets.token_hex(4)}"
         own.mkdir()
         try:
             descriptor = os.open(own, os.O_RDONLY)
         except FileNotFoundError:
-            continue  # taken for a leftover before it was locked
+            continue  # removed by another server before it was locked
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if own.is_dir():
@@ -53,14 +53,14 @@ def _make(home: Path) -> tuple[Path, int]:
 
 
 def _clear(home: Path) -> None:
-    """Remove the folders whose lock nobody holds."""
+    """Remove scratch folders that no process has locked."""
     for path in sorted(home.iterdir()):
         if not _OWN.fullmatch(path.name):
             continue
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
         except OSError:
-            continue  # a link, a file, gone meanwhile, or of somebody else
+            continue  # a link, a file, already gone, or another user's
         try:
             if lock_now(descriptor):
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Standard output and error that take every character, whatever encoding the terminal or the pipe has."""
+"""Standard output and error that accept every character, whatever the encoding of the terminal or pipe."""
 
 import codecs
 import sys
@@ -16,31 +16,31 @@ _SIMPLE = {
     "“": '"',
     "”": '"',
 }
-"""How characters of our own sentences are written where there is nothing but ASCII."""
+"""ASCII replacements for characters that our own messages use."""
 HANDLER = "frostbench.escape"
 
 
 def accept_all_characters() -> None:
-    """Let standard output and error write what their encoding lacks as escapes, in place of ending the command.
+    """Make standard output and error escape characters their encoding lacks, instead of raising an error.
 
-    Names in predictions are still told apart; `--out` writes them as they are.
+    Escaped names stay distinct; `--out` writes them unescaped.
     """
     codecs.register_error(HANDLER, escape)
     for stream in (sys.stdout, sys.stderr):
-        # Streams of other programs, such as a notebook's, and those of a process without a terminal have no encoding.
+        # Streams replaced by a notebook, or of a process without a terminal, may not be reconfigurable.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors=HANDLER)
 
 
 def escape(error: UnicodeError) -> tuple[str, int]:
-    r"""What is written in place of characters that an encoding lacks: our signs in ASCII, all others as JSON does.
+    r"""Return the replacement for characters that an encoding lacks: ASCII for ours, JSON escapes for all others.
 
     >>> codecs.register_error(HANDLER, escape)
     >>> "3 × größe … 日本 😀".encode("ascii", HANDLER)
     b'3 x gr\\u00f6\\u00dfe ... \\u65e5\\u672c \\ud83d\\ude00'
 
     Raises:
-        UnicodeError: the error is none of writing.
+        UnicodeError: the error is not an encoding error.
     """
     if not isinstance(error, UnicodeEncodeError):
         raise error

@@ -1,4 +1,4 @@
-"""One image on one head: its logits, and its probabilities under another temperature or class prior."""
+"""Predictions of one head for one image: logits, and probabilities for another temperature or class prior."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from frostbench.heads.trained import TrainedHead
 
 @dataclass(frozen=True)
 class Trial:
-    """What a head says of an image.
+    """Prediction of a head for an image.
 
     Attributes:
-        key: the run.
+        key: run key.
         class_names: C names.
-        logits: [C] as the head gives them, under the prior it carries; -inf for classes that were never trained.
-        implied: [C] that prior.
-        uniform: [C] equal over the trained classes.
-        layers: the head's own calibration.
-        head: what fits it anew for another prior; None where none can.
+        logits: [C] logits under the head's own prior; -inf for classes without training rows.
+        implied: [C] the head's own prior.
+        uniform: [C] uniform prior over the trained classes.
+        layers: the head's calibration.
+        head: head that refits the calibration for another prior, or None.
     """
 
     key: str
@@ -41,10 +41,10 @@ class Trial:
 
 
 def best_run(store: Path, keys: Mapping[int, str]) -> str:
-    """The run of the seed with the best macro F1 on the selection rows, the first where none has one.
+    """Return the run key of the seed with the best validation macro F1, or of the first seed if none has one.
 
     Raises:
-        StoreError: a run is missing.
+        StoreError: a run is missing from the store.
     """
     return best_of([read_record(store, key) for key in keys.values()]).key
 
@@ -52,42 +52,43 @@ def best_run(store: Path, keys: Mapping[int, str]) -> str:
 def try_image(
     image: Path, name: str, store: Path, keys: Mapping[int, str], device: str, plugins: tuple[Path, ...] = ()
 ) -> Trial:
-    """Embed an image with the backbone of a side's best run, and give it to the head, as `predict_images` does.
+    """Embed an image with the backbone of a side's best run and apply the head, as `predict_images` does.
 
-    What was tried is kept, so that an image file must keep its content.
+    Results are cached by path, so the content of an image file must not change.
 
     Args:
-        image: where its bytes are.
-        name: how its file is called, by which views of it are drawn.
-        store: the run store.
+        image: path of the image file.
+        name: original file name, which seeds the random views of the image.
+        store: run store.
         keys: run key by seed.
-        device: where the backbone computes, such as cpu or cuda.
-        plugins: files of heads that may be run.
+        device: device of the backbone, such as cpu or cuda.
+        plugins: files that may be executed to define a head.
 
     Raises:
-        ValueError: the image cannot be decoded, or the head's backbone cannot be loaded or gives other vectors here.
+        ValueError: the image cannot be decoded, or the head's backbone cannot be loaded or gives different vectors.
     """
-    return _tried(image, name, store, best_run(store, keys), device, plugins)
+    return _predict(image, name, store, best_run(store, keys), device, plugins)
 
 
 def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]:
-    """Probabilities [C] of the calibrated head at another temperature, for a prior from its own to the uniform one.
+    """Return the probabilities [C] of the calibrated head at another temperature and class prior.
 
     Args:
-        trial: the head's answer.
-        temperature: 1 leaves the head's own.
-        prior: 0 is the head's own, 1 the uniform one; between them lie their geometric means, normalised.
+        trial: prediction of the head.
+        temperature: extra temperature; 1 has no effect.
+        prior: 0 for the head's own prior, 1 for the uniform prior; between them, their normalised geometric mean.
 
     Returns:
-        At 1 and 0 bit for bit what `predict_images` says, and at 1 and 1 what it says under the uniform prior.
+        For temperature 1 and prior 0, bit for bit the output of `predict_images`; for 1 and 1, its output under the
+        uniform prior.
     """
     logits, layers = trial.logits, trial.layers
     if prior != 0:
         present = trial.implied > 0
-        moved = torch.where(present, prior * (trial.uniform.log() - trial.implied.log()), 0.0)
-        logits = logits.double() + moved
+        shift = torch.where(present, prior * (trial.uniform.log() - trial.implied.log()), 0.0)
+        logits = logits.double() + shift
         if trial.head is not None:
-            target = torch.where(present, trial.implied * moved.exp(), 0.0)
+            target = torch.where(present, trial.implied * shift.exp(), 0.0)
             layers = trial.head.under(target / target.sum()).layers
     log_p = layers.log_probabilities(logits[None])[0]
     if temperature != 1:
@@ -96,17 +97,17 @@ def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]
 
 
 def decided(trial: Trial) -> str:
-    """The class that the head chooses, after thresholds and shifts where it has any, as `predict_images` does."""
+    """Return the class that the head chooses after its thresholds and shifts, if any, as `predict_images` does."""
     log_p = trial.layers.log_probabilities(trial.logits[None])
     return trial.class_names[int(trial.layers.decide(log_p))]
 
 
 @lru_cache(maxsize=64)
-def _tried(image: Path, name: str, store: Path, key: str, device: str, plugins: tuple[Path, ...]) -> Trial:
+def _predict(image: Path, name: str, store: Path, key: str, device: str, plugins: tuple[Path, ...]) -> Trial:
     predictor = _predictor(run_folder(store, key) / "head", device, plugins)
     head = predictor.head
     if isinstance(head, Ensemble):
-        raise ValueError(f"one head is tried at a time, however: run {key} is an ensemble. Choose one of its members.")
+        raise ValueError(f"Run {key} is an ensemble, but only single heads can be tried. Choose one of its members.")
     pixels = decode_file(image, background=predictor.background, intensity_range=predictor.intensity_range)
     logits = head.logits(predictor.vectors([predictor.prepare(name, pixels)]))[0]
     return Trial(key, head.class_names, logits, head.priors.implied, head.uniform_prior(), head.layers, head)

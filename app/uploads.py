@@ -1,4 +1,4 @@
-"""Images that were given to the page: their bytes as they came, few enough to fit, for as long as the server runs."""
+"""Images uploaded to the page, kept unchanged while the server runs, up to a total size."""
 
 import re
 import secrets
@@ -15,26 +15,26 @@ from frostbench.embedcache.decode import decode_file
 
 MIB = 2**20
 MOST_BYTES = 50 * MIB
-"""The largest image that is taken."""
+"""Maximum size of an image."""
 MOST_TOTAL = 500 * MIB
-"""What all images that are kept may take together; the oldest go first."""
+"""Maximum total size of all images; the oldest are removed first."""
 PREVIEW_PIXELS = 480
-"""The longer side of what is shown of an image."""
+"""Longer side of a preview."""
 NAME_CHARACTERS = 200
 
 
 class UploadError(ValueError):
-    """An image is too large, there is no room for it, or it is no longer there."""
+    """An image is too large, has no space left for it, or is no longer on the server."""
 
 
 @dataclass(frozen=True)
 class Upload:
-    """An image as it came.
+    """An uploaded image.
 
     Attributes:
-        path: where its bytes are.
-        name: how its file was called; views of an image are drawn by it.
-        size: in bytes.
+        path: file with its bytes.
+        name: original file name, which seeds the random views of the image.
+        size: size in bytes.
     """
 
     path: Path
@@ -43,33 +43,33 @@ class Upload:
 
     @property
     def preview(self) -> Path:
-        """Where the picture of it is that the page shows."""
+        """Path of the preview that the page shows."""
         return self.path.with_name("preview.png")
 
 
 @dataclass
 class Uploads:
-    """Keeps images below a folder that belongs to it alone; safe in many threads.
+    """Thread-safe store of uploaded images below a folder of its own.
 
     Attributes:
-        folder: it need not exist yet.
-        most_bytes: the largest image that is taken.
-        most_total: what all of them may take together, those on their way included.
+        folder: folder for the images; it need not exist yet.
+        most_bytes: maximum size of an image.
+        most_total: maximum total size, including uploads in progress.
     """
 
     folder: Path
     most_bytes: int = MOST_BYTES
     most_total: int = MOST_TOTAL
     _kept: dict[str, Upload] = field(default_factory=dict)
-    _coming: int = 0
+    _n_uploading: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     async def take(self, name: str, chunks: AsyncIterator[bytes]) -> str:
-        """Keep an image whose bytes come in chunks; returns its ID. What was not taken whole is not kept.
+        """Store an image that arrives in chunks and return its ID; an incomplete upload is removed.
 
         Raises:
-            UploadError: it is too large, or too many others are on their way.
-            OSError: it cannot be written.
+            UploadError: the image is too large, or too many uploads are in progress.
+            OSError: the image cannot be written.
         """
         self._make_room()
         key = secrets.token_hex(16)
@@ -82,40 +82,40 @@ class Uploads:
             raise
         finally:
             with self._lock:
-                self._coming -= 1
+                self._n_uploading -= 1
         with self._lock:
             self._kept[key] = Upload(path, plain_name(name), size)
         return key
 
     def get(self, key: str) -> Upload:
-        """An image that is kept.
+        """Return a stored image.
 
         Raises:
-            UploadError: it is not, or no longer.
+            UploadError: the image is not stored, or no longer.
         """
         with self._lock:
-            found = self._kept.get(key)
-        if found is None:
-            raise UploadError("an image must still be with the server, however: this one has gone. Choose it again.")
-        return found
+            upload = self._kept.get(key)
+        if upload is None:
+            raise UploadError("This image is no longer on the server. Choose it again.")
+        return upload
 
     def drop(self, key: str) -> None:
-        """Remove an image; one that is not there is no error."""
+        """Remove an image if it is stored."""
         with self._lock:
-            found = self._kept.pop(key, None)
-        if found is not None:
-            shutil.rmtree(found.path.parent, ignore_errors=True)
+            upload = self._kept.pop(key, None)
+        if upload is not None:
+            shutil.rmtree(upload.path.parent, ignore_errors=True)
 
     def _make_room(self) -> None:
-        """Make sure that one more image of the largest size fits, by dropping the oldest."""
+        """Remove the oldest images until one more of the largest size fits."""
         with self._lock:
-            self._coming += 1
-            room = self.most_total - self._coming * self.most_bytes
+            self._n_uploading += 1
+            room = self.most_total - self._n_uploading * self.most_bytes
             if room < 0:
-                self._coming -= 1
+                self._n_uploading -= 1
                 raise UploadError(
-                    f"images that come at one time take at most {self.most_total // MIB} MB, however: others are still "
-                    "on their way. Try again in a moment."
+                    f"Images uploaded at the same time may take {self.most_total // MIB} MB at most, and others are "
+                    "still being uploaded. Try again in a moment."
                 )
             kept = sum(upload.size for upload in self._kept.values())
             oldest = []
@@ -134,14 +134,15 @@ class Uploads:
                 size += len(chunk)
                 if size > self.most_bytes:
                     raise UploadError(
-                        f"an image takes at most {self.most_bytes // MIB} MB, however: more came. Give a smaller one."
+                        f"An image may have at most {self.most_bytes // MIB} MB, but this one is larger. Choose a "
+                        "smaller image."
                     )
                 file.write(chunk)
         return size
 
 
 def plain_name(name: str) -> str:
-    r"""The last part of a file's name, without characters that control anything.
+    r"""Return the last part of a file name without control characters.
 
     >>> plain_name("../a\\b/cat\n.png"), plain_name("..")
     ('cat.png', 'image')
@@ -152,11 +153,11 @@ def plain_name(name: str) -> str:
 
 
 def write_preview(upload: Upload) -> None:
-    """Write what the page shows of an image: its pixels as heads get them, smaller.
+    """Write a scaled-down preview of an image, decoded in the same way as for heads.
 
     Raises:
-        DecodeError: it cannot be decoded.
-        OSError: it cannot be written.
+        DecodeError: the image cannot be decoded.
+        OSError: the preview cannot be written.
     """
     picture = Image.fromarray(np.ascontiguousarray(decode_file(upload.path)))
     picture.thumbnail((PREVIEW_PIXELS, PREVIEW_PIXELS))

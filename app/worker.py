@@ -1,8 +1,8 @@
 """The worker of a job: `python -m frostbench.app.worker FOLDER [PLUGIN ...]`.
 
-It needs no coordinator: it waits while as many older jobs as the request has slots are unfinished, trains, and ends. As
-it begins and as it ends it starts the worker of whoever is next in line. It trains only what this user asked for on
-this machine, and runs no plugin but those named to it.
+It needs no coordinator: it waits while as many older jobs as the request has slots are unfinished, trains, and ends.
+When it begins and when it ends, it starts the worker of the next job in line. It trains only jobs that this user
+submitted on this machine, and executes only the plugins in its arguments.
 """
 
 import faulthandler
@@ -17,28 +17,29 @@ from dataclasses import replace
 from pathlib import Path
 
 from frostbench.app.jobs import queue
-from frostbench.app.jobs.files import UNFINISHED, JobError, Request, asked_to_stop, read_asked
+from frostbench.app.jobs.files import is_stop_requested, read_stop_request
 from frostbench.app.jobs.mark import read_own
-from frostbench.app.jobs.plugged import check_plugins
-from frostbench.app.jobs.process import ask_to_stop, write_process
+from frostbench.app.jobs.messages import AT_ONCE, FOREIGN, NOT_BEGUN, UNKEPT, failed_message, with_finished
+from frostbench.app.jobs.plugins import check_plugins
+from frostbench.app.jobs.process import request_stop, write_process
 from frostbench.app.jobs.progress import Progress
 from frostbench.app.jobs.queue import Plugins
 from frostbench.app.jobs.reading import eta_seconds
-from frostbench.app.jobs.state import settled, unfinished
-from frostbench.app.jobs.words import AT_ONCE, FOREIGN, NOT_BEGUN, UNKEPT, failed, with_finished
+from frostbench.app.jobs.records import UNFINISHED, JobError, Request
+from frostbench.app.jobs.state import current_status, unfinished
 from frostbench.app.streams import accept_all_characters
 
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 WAIT_SECONDS = 0.5
-"""Between two looks of the next in line at the jobs before it; there is one such worker, whatever waits behind it."""
+"""Polling period of the next in line, the only worker that waits."""
 NEAR_SECONDS = 30.0
-"""How long before the end of a job the next in line makes itself ready."""
+"""How long before the end of a job the next in line loads the training code."""
 GRACE_SECONDS = 3.0
-"""How long a run at work without a finished epoch may take to get one, after the job was asked to stop."""
+"""How long a run without a finished epoch may go on after a request to stop."""
 
 
 def main(folder: Path, plugins: Plugins = ()) -> int:
-    """Work on the job in a folder; returns the exit status."""
+    """Train the job in a folder; return the exit status."""
     progress = Progress(folder)
     try:
         write_process(folder, os.getpid())
@@ -46,60 +47,60 @@ def main(folder: Path, plugins: Plugins = ()) -> int:
         progress.show(progress.status)
         _work(folder, progress, plugins)
     except Exception as error:
-        # On a full disk the log takes nothing either.
+        # The disk may be full, so that the log cannot be written either.
         with suppress(OSError):
             traceback.print_exc()
-        progress.end("failed", failed(error))
+        progress.end("failed", failed_message(error))
         return 1
     finally:
-        _call_next(folder, plugins)
+        _start_next(folder, plugins)
     return 0
 
 
 def _work(folder: Path, progress: Progress, plugins: Plugins) -> None:
     request = _own_request(folder, plugins)
-    before = _wait(queue.before(folder, plugins), request.slots - 1, until_near=True)
-    if len(before) < request.slots:
+    ahead = _wait(queue.jobs_ahead(folder, plugins), request.slots - 1, until_near=True)
+    if len(ahead) < request.slots:
         progress.begin()
-    # torch takes seconds, and the better part of a gigabyte: it is imported when the turn has come, or is near.
+    # Importing torch takes seconds and hundreds of megabytes, so it is delayed until the turn is near.
     from frostbench.app.jobs import training
 
-    before = unfinished(before)
-    if len(before) >= request.slots:
+    ahead = unfinished(ahead)
+    if len(ahead) >= request.slots:
         training.warm_up()
-    _wait(before, request.slots - 1)
+    _wait(ahead, request.slots - 1)
     progress.begin()
-    _call_next(folder, plugins)
+    _start_next(folder, plugins)
     progress.end(*training.train(request, progress))
 
 
 def _own_request(folder: Path, plugins: Plugins) -> Request:
-    """What to train, into the store in which the job lies, which may have been moved since.
+    """Return the request, with the store set to the one that holds the job, which may have been moved.
 
     Raises:
-        JobError: it is not of this user and machine, is damaged, or names a plugin that may not be run.
+        JobError: the job is foreign or damaged, or names a plugin that is not allowed.
     """
     request = read_own(folder)
     if request is None:
-        raise JobError(f"a job is started for whoever asked for it, however: {folder.name} is not. {FOREIGN}")
+        raise JobError(f"Job {folder.name} cannot be started here. {FOREIGN}")
     check_plugins(request, plugins)
     return replace(request, bench=request.bench | {"store": str(folder.parent.parent)})
 
 
-def _wait(before: list[Path], most: int, until_near: bool = False) -> list[Path]:
-    """Wait until at most that many of the jobs before are unfinished, or one of them is near its end; returns those."""
-    while len(before := unfinished(before)) > most and not (until_near and any(map(_is_near_its_end, before))):
+def _wait(ahead: list[Path], most: int, until_near: bool = False) -> list[Path]:
+    """Wait until at most `most` jobs are unfinished or, with `until_near`, one is near its end; return those left."""
+    while len(ahead := unfinished(ahead)) > most and not (until_near and any(map(_is_near_its_end, ahead))):
         time.sleep(WAIT_SECONDS)
-    return before
+    return ahead
 
 
 def _is_near_its_end(folder: Path) -> bool:
-    left = eta_seconds(settled(folder))
+    left = eta_seconds(current_status(folder))
     return left is not None and left < NEAR_SECONDS
 
 
-def _call_next(folder: Path, plugins: Plugins) -> None:
-    """Start the worker of the next in line; whoever looks at the queue next tries again where this is not possible."""
+def _start_next(folder: Path, plugins: Plugins) -> None:
+    """Start the worker of the next in line; if that fails, the next process that reads the queue tries again."""
     try:
         queue.advance(folder.parent.parent, plugins)
     except (ValueError, OSError):
@@ -108,46 +109,46 @@ def _call_next(folder: Path, plugins: Plugins) -> None:
 
 
 def _watch(folder: Path, progress: Progress, plugins: Plugins) -> None:
-    """Start the threads that end the job when it is asked to stop, whatever the main thread does."""
-    # Python runs a signal handler only between two steps of the main thread, and a solver's step may be long.
+    """Start the threads that end the job on a request to stop, even if the main thread is busy."""
+    # Python runs signal handlers only between bytecodes of the main thread, and a solver's step may take long.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    threading.Thread(target=_take_signal, args=(folder,), daemon=True).start()
-    threading.Thread(target=_take_cancel, args=(folder, progress, plugins), daemon=True).start()
+    threading.Thread(target=_handle_signal, args=(folder,), daemon=True).start()
+    threading.Thread(target=_handle_stop_request, args=(folder, progress, plugins), daemon=True).start()
 
 
-def _take_signal(folder: Path) -> None:
+def _handle_signal(folder: Path) -> None:
     signal.sigwait({signal.SIGTERM})
-    ask_to_stop(folder)
+    request_stop(folder)
 
 
-def _take_cancel(folder: Path, progress: Progress, plugins: Plugins) -> None:
-    while not asked_to_stop(folder):
-        time.sleep(LOOK_SECONDS)
-    words = NOT_BEGUN
+def _handle_stop_request(folder: Path, progress: Progress, plugins: Plugins) -> None:
+    while not is_stop_requested(folder):
+        time.sleep(POLL_SECONDS)
+    message = NOT_BEGUN
     if progress.status.state != "queued":
-        words = with_finished(_grant(folder, progress), progress.status)
+        message = with_finished(_wait_for_end(folder, progress), progress.status)
     try:
         if progress.status.state in UNFINISHED:
             with suppress(OSError):
-                print(words)
-            progress.end("cancelled", words)
-        _call_next(folder, plugins)
+                print(message)
+            progress.end("cancelled", message)
+        _start_next(folder, plugins)
     finally:
         os._exit(0)
 
 
-def _grant(folder: Path, progress: Progress) -> str:
-    """Give the main thread its time to keep what there is; a sentence on what is lost when that is over.
+def _wait_for_end(folder: Path, progress: Progress) -> str:
+    """Give the main thread time to save results; return the message for a job that did not end in that time.
 
-    The time of a run that has finished an epoch is not limited: the main thread leaves its pass within a second, but a
-    step, the judgement of the selection rows and the writing of the head take what they take.
+    A run with a finished epoch has no time limit: training stops within a second, but the current step, the evaluation
+    on validation rows and writing the head may take longer.
     """
     until = time.monotonic() + GRACE_SECONDS
     while progress.status.state in UNFINISHED and (progress.status.holds or time.monotonic() < until):
-        asked = read_asked(folder)
-        if asked is not None and asked.force:
+        request = read_stop_request(folder)
+        if request is not None and request.force:
             return AT_ONCE
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return UNKEPT
 
 

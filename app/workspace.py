@@ -1,4 +1,4 @@
-"""What the page may touch: caches, runs and files below one folder, and one run store of its own."""
+"""The caches, runs and files that the page may access: those below one folder, and one run store of its own."""
 
 import os
 import stat
@@ -12,22 +12,22 @@ from frostbench.embedcache.checking.verify import cache_info
 from frostbench.embedcache.views.sets import view_roles
 
 DEPTH = 4
-"""Levels of folders below the root that are searched for caches and run stores."""
+"""Folder levels below the root that are searched for caches and run stores."""
 MIB = 2**20
 MOST_BYTES = 100 * MIB
-"""The largest file that a form may name: it is hashed once while a person waits."""
+"""Maximum size of a file that a form may name, because the user waits while it is hashed."""
 SECONDS = 5.0
-"""How long what was found is believed: folders of many images take their time, and every change of the form asks."""
+"""How long a search result is reused: searching large folders is slow, and every change of the form needs it."""
 
 
 @dataclass(frozen=True)
 class CacheFacts:
-    """What the page says about a cache.
+    """Summary of a cache.
 
     Attributes:
-        images: rows.
-        classes: names and rows, in class order.
-        columns: vector column to backbone and dimension, in words.
+        images: number of rows.
+        classes: number of rows by class name, in class order.
+        columns: backbone and dimension as text, by vector column.
     """
 
     images: int
@@ -37,18 +37,18 @@ class CacheFacts:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where the page finds caches and runs and keeps its own.
+    """Folders where the page finds caches and runs, and the store for its own runs.
 
-    A browser can make the page read what lies below the root, links followed, and what was named at the start: caches,
-    the store and plugins. It can make it read nothing else, and fetch nothing.
+    A browser can make the page read files below the root (after resolving links) and the caches, store and plugins
+    named at the start. It cannot make the page read other files or fetch anything from the network.
 
     Attributes:
-        root: folder below which caches are looked for.
-        named: caches that were named when the app was started; they come first.
-        store: run store, in which jobs are kept as well.
-        device: where heads are trained, such as cpu or cuda.
-        slots: jobs that may run at the same time.
-        plugins: files of losses and heads that a job may run; a browser can name no other.
+        root: folder that is searched for caches.
+        named: caches named when the app was started; they are listed first.
+        store: run store, which also holds the jobs.
+        device: device for training heads, such as cpu or cuda.
+        slots: number of jobs that may run at the same time.
+        plugins: files whose losses and heads a job may execute; a browser cannot add others.
     """
 
     root: Path
@@ -59,74 +59,80 @@ class Workspace:
     plugins: tuple[Path, ...] = ()
 
     def cache_names(self) -> list[str]:
-        """Finished caches, as one writes their folders on the command line."""
+        """Return the paths of finished caches as they would be written on the command line."""
         named = [str(path) for path in self.named]
-        found = _below(self.root, int(time.monotonic() / SECONDS)).caches
+        found, _ = _below(self.root, int(time.monotonic() / SECONDS))
         return named + [name for name in map(str, found) if name not in named]
 
     def other_stores(self) -> list[Path]:
-        """Run stores below the root other than the page's own."""
-        found = _below(self.root, int(time.monotonic() / SECONDS)).stores
+        """Return the run stores below the root, except the page's own."""
+        _, found = _below(self.root, int(time.monotonic() / SECONDS))
         return [path for path in found if path.resolve() != self.store.resolve()]
 
-    def told_runs(self) -> str:
-        """A sentence on the runs that are there already; empty where there are none."""
-        stores = {store: count_folders(store) for store in (self.store, *self.other_stores())}
-        there = {store: runs for store, runs in stores.items() if runs}
-        if not there:
-            return ""
-        told = ", ".join(f"{runs:,} in {store}" for store, runs in there.items())
-        return f"Runs that are there: {told}. Settings that were trained there are found, not trained again."
+    def describe_runs(self) -> str:
+        """Return a sentence about existing runs; empty if there are none."""
+        counts = [(count_runs(store), store) for store in (self.store, *self.other_stores())]
+        existing = ", ".join(f"{runs:,} in {store}" for runs, store in counts if runs)
+        return (
+            f"Existing runs: {existing}. Settings that were already trained are not trained again." if existing else ""
+        )
 
     def cache(self, name: str | None) -> Path:
-        """The folder of a cache that the page may use.
+        """Return the folder of a cache that the page may use.
 
         Raises:
-            SettingsError: it is none of `cache_names`.
+            SettingsError: the name is not in `cache_names`.
         """
         known = self.cache_names()
         if name not in known:
-            raise SettingsError(f"a cache is one of {known}, however: {name!r} came. Choose one of these.")
+            raise SettingsError(f"The cache must be one of {known}, got {name!r}. Choose one of these.")
         return Path(str(name))
 
     def facts(self, name: str) -> CacheFacts:
-        """What is in a cache.
+        """Return the summary of a cache.
 
         Raises:
-            ValueError: it cannot be read.
+            ValueError: the cache cannot be read.
         """
         path = self.cache(name)
         return _facts(path, (path / "manifest.json").stat().st_mtime_ns)
 
     def view_sets(self, name: str) -> dict[str, str]:
-        """The view sets of a cache that can be read by name, and whether each is for train or eval.
+        """Return the role, "train" or "eval", of each readable view set of a cache.
 
         Raises:
-            SettingsError: the cache is none of `cache_names`.
+            SettingsError: the name is not in `cache_names`.
         """
         return view_roles(self.cache(name))
 
     def file(self, name: str) -> Path:
-        """A file that a browser named, where the page may read it: every path that comes from a page goes through here.
+        """Resolve a path that a browser sent and check that the page may read it; every such path must pass here.
 
         Raises:
-            SettingsError: it lies elsewhere, is no regular file, or is too large for a form.
+            SettingsError: the file lies outside the root, is not a regular file, or is too large.
         """
-        root, found = self.root.resolve(), _resolved(name)
-        if not found.is_relative_to(root) and found not in [plugin.resolve() for plugin in self.plugins]:
+        root, unreadable = self.root.resolve(), SettingsError(f"{name!r} is not a readable file. Check the path.")
+        try:
+            path = Path(name).resolve()
+        # Circular links raise a RuntimeError, names with a zero byte a ValueError.
+        except (OSError, RuntimeError, ValueError) as error:
+            raise unreadable from error
+        if not path.is_relative_to(root) and path not in [plugin.resolve() for plugin in self.plugins]:
             raise SettingsError(
-                f"a file that the page reads lies below {root}, however: {name!r} does not. Copy it there, or use the "
-                "command line."
+                f"The page only reads files below {root}, and {name!r} is not. Copy it there, or use the command line."
             )
-        size = _size(found)
-        if size is None:
-            raise SettingsError(f"a file must be there, however: {name!r} is no file. Is the path right?")
-        if size > MOST_BYTES:
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise unreadable from error
+        if not stat.S_ISREG(status.st_mode):
+            raise unreadable
+        if status.st_size > MOST_BYTES:
             raise SettingsError(
-                f"a file that the page reads has at most {MOST_BYTES // MIB} MB, however: {name!r} has {size // MIB}. "
+                f"The page reads files of at most {MOST_BYTES // MIB} MB, but {name!r} has {status.st_size // MIB} MB. "
                 "Use the command line."
             )
-        return found
+        return path
 
     @property
     def scratch(self) -> Path:
@@ -134,46 +140,22 @@ class Workspace:
         return self.store / "app"
 
 
-def _resolved(name: str) -> Path:
-    try:
-        return Path(name).resolve()
-    # Links in a circle are a RuntimeError, and names with a zero byte a ValueError.
-    except (OSError, RuntimeError, ValueError) as error:
-        raise SettingsError(f"a file must be there, however: {name!r} is no path. Correct it.") from error
-
-
-def _size(path: Path) -> int | None:
-    """Bytes of a regular file; None where there is none that can be read."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-def count_folders(store: Path) -> int:
-    """How many runs a store has, by their folders."""
+def count_runs(store: Path) -> int:
+    """Count the run folders of a store."""
     runs = store / "runs"
     return sum(not path.name.startswith(".") for path in runs.iterdir()) if runs.is_dir() else 0
 
 
 @lru_cache(maxsize=64)
 def _facts(path: Path, _written: int) -> CacheFacts:
-    found = cache_info(path)
-    columns = {name: f"{each['model']}, {each['dim']} numbers" for name, each in found["columns"].items()}
-    return CacheFacts(found["n_ok"], dict(found["classes"]), columns)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What lies below a root."""
-
-    caches: tuple[Path, ...]
-    stores: tuple[Path, ...]
+    info = cache_info(path)
+    columns = {name: f"{column['model']}, {column['dim']} dimensions" for name, column in info["columns"].items()}
+    return CacheFacts(info["n_ok"], dict(info["classes"]), columns)
 
 
 @lru_cache(maxsize=8)
-def _below(root: Path, _period: int) -> _Found:
+def _below(root: Path, _period: int) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the caches and the run stores below a root."""
     caches, stores = [], []
     for folder, inner, files in os.walk(root):
         here = Path(folder)
@@ -183,19 +165,19 @@ def _below(root: Path, _period: int) -> _Found:
             inner.clear()
         elif _is_store(here, inner):
             stores.append(here)
-            # Thousands of runs and jobs are not walked through.
+            # Skip the folders of runs and jobs, of which there may be thousands.
             inner[:] = [name for name in inner if name not in ("runs", "jobs", "failed", "checkpoints", "app")]
         if len(here.relative_to(root).parts) >= DEPTH:
             inner.clear()
-    return _Found(tuple(caches), tuple(stores))
+    return tuple(caches), tuple(stores)
 
 
 def _is_store(folder: Path, inner: list[str]) -> bool:
-    """Whether a folder has a folder `runs` with a finished run in it."""
+    """Whether a folder contains a folder `runs` with a finished run."""
     if "runs" not in inner or (folder / "runs").is_symlink():
         return False
     try:
         with os.scandir(folder / "runs") as entries:
             return any((folder / "runs" / entry.name / "record.json").is_file() for entry in entries)
     except PermissionError:
-        return False  # of somebody else
+        return False  # another user's folder

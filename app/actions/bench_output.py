@@ -1,4 +1,4 @@
-"""What stays on the terminal of a bench that is run: caches, notes, a line for each run or setting, the winners."""
+"""Terminal output of a bench: caches, notes, one line per run or setting, and the winners."""
 
 from dataclasses import dataclass, field
 
@@ -17,142 +17,137 @@ from frostbench.benchmarks.runs.record import RunRecord, notes_by_seed
 from frostbench.benchmarks.runs.tuning import NAMES, Tuned, chosen_rows
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 
-ODD = {"not_converged": "DID NOT CONVERGE", "diverged": "DIVERGED, the best epoch before is kept"}
-"""Endings that should make one look twice."""
-
-
-SHOWN = 5
-"""Rows that are named before a note."""
+ALERTS = {"not_converged": "DID NOT CONVERGE", "diverged": "DIVERGED, kept the best epoch before that"}
+"""Reasons for the end of a run that need attention."""
+MAIN = {"macro_f1_fg": "macro F1", "accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
+"""The metrics that are printed; the record holds all of them."""
+NAMED_ROWS = 5
+"""Number of rows that are named before a note."""
+RunEnd = RunDone | RunFailed | RunSkipped
 
 
 @dataclass
 class Printer:
-    """Prints the events of a bench, those of a tuned one setting by setting."""
+    """Prints the events of a bench; a tuned bench gets one line per setting."""
 
     bench: BenchSpec
-    waiting: dict[str, list[str]] = field(default_factory=dict)
-    """Notes on rows that have started, with the rows that each is about."""
-    said: set[str] = field(default_factory=set)
-    """Notes on runs that were printed; a tuned bench has each once for a row, and not for each of its settings."""
-    ended: dict[tuple[str, str], list[RunDone | RunFailed | RunSkipped]] = field(default_factory=dict)
-    """How the runs of a setting ended, by cache and row."""
+    pending: dict[str, list[str]] = field(default_factory=dict)
+    """Warnings about rows that have started, each with the names of those rows."""
+    printed: set[str] = field(default_factory=set)
+    """Notes already printed; a tuned bench prints each once per row instead of once per setting."""
+    ended: dict[tuple[str, str], list[RunEnd]] = field(default_factory=dict)
+    """Ends of a setting's runs by cache and row."""
 
     def __post_init__(self) -> None:
         self.rows = {row.name: row.row for row in expand(self.bench)} if self.bench.tune else {}
 
     def show(self, event: BenchEvent) -> None:
-        """Print what is to stay of an event; a note on several rows is one line, as soon as all have started."""
+        """Print an event; a warning about several rows is one line, printed when all of them have started."""
         if not isinstance(event, RowStarted | RunSkipped):
-            self._note_rows()
+            self._print_pending()
         if isinstance(event, CacheOpened):
             print(f"{event.cache}: " + ", ".join(f"{role} {rows}" for role, rows in event.rows.items()))
             for warning in event.warnings:
                 note(warning)
         elif isinstance(event, RowStarted):
             for warning in event.warnings:
-                rows, row = self.waiting.setdefault(warning, []), self.rows.get(event.row, event.row)
+                rows, row = self.pending.setdefault(warning, []), self.rows.get(event.row, event.row)
                 rows += [] if row in rows else [row]
         elif isinstance(event, RunNoted):
             self._note_once(f"{event.row}, seed {event.seed}: {event.message}")
         elif isinstance(event, RunDone | RunFailed | RunSkipped):
-            self._run(event)
+            self._print_run(event)
 
-    def _note_rows(self) -> None:
-        for warning, rows in self.waiting.items():
-            more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
-            note(f"{', '.join(rows[:SHOWN])}{more}: {warning}")
-        self.waiting.clear()
+    def _print_pending(self) -> None:
+        for warning, rows in self.pending.items():
+            more = f" and {len(rows) - NAMED_ROWS} more" if len(rows) > NAMED_ROWS else ""
+            note(f"{', '.join(rows[:NAMED_ROWS])}{more}: {warning}")
+        self.pending.clear()
 
     def _note_once(self, text: str) -> None:
-        if not self.rows or text not in self.said:
-            self.said.add(text)
+        if not self.rows or text not in self.printed:
+            self.printed.add(text)
             note(text)
 
-    def _run(self, event: RunDone | RunFailed | RunSkipped) -> None:
+    def _print_run(self, event: RunEnd) -> None:
         if not self.rows:
-            line = failed(event) if isinstance(event, RunFailed) else told(event) if isinstance(event, RunDone) else ""
+            line = format_run(event)
         else:
             runs = self.ended.setdefault((event.cache, event.row), [])
             runs.append(event)
-            line = line_of_setting(runs) if len(runs) == len(self.bench.seeds) else ""
+            line = format_setting(runs) if len(runs) == len(self.bench.seeds) else ""
         if line:
             print(line)
 
 
-def failed(event: RunFailed) -> str:
-    """One line about a run that gave no head."""
-    return f"  {event.row}, seed {event.seed}: FAILED, {event.message}"
-
-
-def told(event: RunDone) -> str:
-    """One line about a finished run, with what should make one look twice."""
+def format_run(event: RunEnd) -> str:
+    """Return the lines about one run with its notes and alerts; empty for a run that was already in the store."""
+    if isinstance(event, RunSkipped):
+        return ""
+    if isinstance(event, RunFailed):
+        return f"  {event.row}, seed {event.seed}: FAILED, {event.message}"
     record = event.record
-    line = f"  {event.row}, seed {record.seed}: macro F1 {shown(record.selection_value)}"
+    line = f"  {event.row}, seed {record.seed}: macro F1 {format_value(record.selection_value)}"
     if record.members:
         return f"{line} (mean of {len(record.members)} heads)"
     how = f"epoch {record.epoch}" if record.gradient_norm is None else f"gradient {record.gradient_norm:.1e}"
-    odd = f"; {ODD[record.reason]}" if record.reason in ODD else ""
+    alert = f"; {ALERTS[record.reason]}" if record.reason in ALERTS else ""
     took = f"{record.seconds:.1f} s" + (f" for {record.together} heads together" if record.together > 1 else "")
-    return "\n".join([f"{line} ({how}, {took}{odd})", *(f"    note: {said}" for said in record.notes)])
+    return "\n".join([f"{line} ({how}, {took}{alert})", *(f"    note: {text}" for text in record.notes)])
 
 
-def line_of_setting(runs: list[RunDone | RunFailed | RunSkipped]) -> str:
-    """One line about a setting whose runs have all ended; empty where all were found in the store."""
+def format_setting(runs: list[RunEnd]) -> str:
+    """Return one line about a setting whose runs have all ended; empty if all were already in the store."""
     records = [run.record for run in runs if isinstance(run, RunDone)]
     failures = [run for run in runs if isinstance(run, RunFailed)]
     if not records and not failures:
         return ""
     values = [record.selection_value for record in records if record.selection_value is not None]
-    mean = shown(sum(values) / len(values)) if values else "none"
-    found = len(runs) - len(records) - len(failures)
+    mean = format_value(sum(values) / len(values)) if values else "none"
+    stored = len(runs) - len(records) - len(failures)
     parts = [f"macro F1 {mean}" + (f", mean of {len(values)} seeds" if len(values) > 1 else "")] if records else []
-    parts += [f"{found} more found"] if found else []
-    for reason, words in ODD.items():
-        odd = [str(record.seed) for record in records if record.reason == reason]
-        parts += [f"seed {', '.join(odd)} {words}"] if odd else []
+    parts += [f"{stored} more found in the store"] if stored else []
+    for reason, text in ALERTS.items():
+        seeds = [str(record.seed) for record in records if record.reason == reason]
+        parts += [f"seed {', '.join(seeds)} {text}"] if seeds else []
     parts += [f"seed {run.seed} FAILED, {run.message}" for run in failures]
     parts += notes_by_seed(records)
     return f"  {runs[0].row}: {'; '.join(parts)}"
 
 
-MAIN = {"macro_f1_fg": "macro F1", "accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
-"""The metrics that a newcomer is told, in words; the others stand in the record."""
-
-
 def metrics_line(record: RunRecord) -> str | None:
-    """One line with the main metrics of the selection rows; None where the split has none."""
-    found = record.evaluations.get("select")
-    if found is None:
+    """Return one line with the main validation metrics, or None if the split has no validation rows."""
+    evaluation = record.evaluations.get("select")
+    if evaluation is None:
         return None
-    figures = ", ".join(f"{words} {shown(found.metrics[name])}" for name, words in MAIN.items())
-    rows = f"{sum(found.per_class['support']):.0f} {'held-out' if record.data.folds else 'selection'} rows"
-    return (
-        f"on {rows}: {figures}; the test rows are left unseen" if record.data.rows["test"] else f"on {rows}: {figures}"
-    )
+    values = ", ".join(f"{label} {format_value(evaluation.metrics[name])}" for name, label in MAIN.items())
+    rows = f"{sum(evaluation.per_class['support']):.0f} {'held-out' if record.data.folds else 'validation'} rows"
+    unused = "; the test rows were not used" if record.data.rows["test"] else ""
+    return f"on {rows}: {values}{unused}"
 
 
-def shown(value: float | None) -> str:
-    """A figure; none where there is no such."""
+def format_value(value: float | None) -> str:
+    """Return a metric value with four decimals, or "none"."""
     return "none" if value is None else f"{value:.4f}"
 
 
 def print_winners(bench: BenchSpec) -> None:
-    """Print which setting won in each row, for each cache.
+    """Print the winning setting of each row for each cache.
 
     Raises:
-        StoreError: none of a row's settings can win.
+        StoreError: every setting of a row failed.
     """
     for part in chosen_rows(bench):
         print(f"\nwinners on {part.cache}, by validation {NAMES[bench.tune_by]}, mean of {len(bench.seeds)} seeds")
-        print(winners(part.tuned, NAMES[bench.tune_by]))
+        print(format_winners(part.tuned, NAMES[bench.tune_by]))
 
 
-def winners(tuned: dict[str, Tuned], metric: str = "macro F1") -> str:
-    """A table: row, settings tried, validation value, the winner, and whether it lies at the edge of its values."""
+def format_winners(tuned: dict[str, Tuned], metric: str = "macro F1") -> str:
+    """Return a table: row, settings tried, validation value, winner, and options whose value lies at an edge."""
     figures = [["row", "settings", metric]]
-    figures += [[name, str(len(one.tried)), shown(one.winner.value)] for name, one in tuned.items()]
-    words = [("winner", "at the edge of its values")]
-    words += [(one.winner.name or "nothing to tune", "; ".join(one.edges)) for one in tuned.values()]
-    width = max(len(winner) for winner, _ in words)
-    table = zip(aligned(figures).splitlines(), words, strict=True)
+    figures += [[name, str(len(row.tried)), format_value(row.winner.value)] for name, row in tuned.items()]
+    texts = [("winner", "at the edge of its values")]
+    texts += [(row.winner.name or "nothing to tune", "; ".join(row.edges)) for row in tuned.values()]
+    width = max(len(winner) for winner, _ in texts)
+    table = zip(aligned(figures).splitlines(), texts, strict=True)
     return "\n".join(f"{line}  {winner.ljust(width)}  {edge}".rstrip() for line, (winner, edge) in table)

@@ -1,4 +1,4 @@
-"""Running, comparing and exporting the rows of a bench."""
+"""Running, comparing and saving the rows of a bench from the command line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,20 +28,19 @@ from frostbench.training.run import RunSpec
 
 
 def read_bench_file(path: Path, overrides: list[str] | None, plugins: Sequence[Path] = ()) -> BenchSpec:
-    """The bench in a YAML file, with overrides on top, and with plugins beside its own."""
+    """Return the bench of a YAML file with overrides applied and plugins appended to its own."""
     bench = parse(BenchSpec, load_yaml(path), overrides or ())
     return bench.model_copy(update={"plugins": (*bench.plugins, *map(str, plugins))})
 
 
 def run_rows(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> BenchDone | None:
-    """Run a bench with a progress bar, one line for each run that was trained or failed; None where it was stopped.
+    """Run a bench with a progress bar and one line per trained or failed run; return None if it was stopped.
 
-    Of a bench that tunes its rows, there is a line for each setting and a table of the winners; a setting that failed
-    is one that did not win.
+    A bench that tunes its rows prints one line per setting and a table of the winners; a failed setting cannot win.
 
     Raises:
-        typer.Exit: a run failed; with status 1, after all others.
-        StoreError: none of a tuned row's settings can win.
+        typer.Exit: with status 1 after all other runs, if a run failed.
+        StoreError: every setting of a tuned row failed.
     """
     end, done, runs = None, 0, 0
     printer = Printer(bench)
@@ -52,11 +51,11 @@ def run_rows(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> 
                 done += 1
             elif isinstance(event, RowStarted):
                 runs = event.rows * len(bench.seeds) * len(bench.caches)
-                progress.say(f"{event.row}, row {event.number} of {event.rows}")
+                progress.describe(f"{event.row}, row {event.number} of {event.rows}")
             elif isinstance(event, RunEpoch):
-                progress.say(f"{event.row}, seed {event.seed}, epoch {event.epoch} of {event.epochs}")
+                progress.describe(f"{event.row}, seed {event.seed}, epoch {event.epoch} of {event.epochs}")
             elif isinstance(event, RunFold):
-                progress.say(f"{event.row}, seed {event.seed}, fit {event.done} of {event.fits}")
+                progress.describe(f"{event.row}, seed {event.seed}, fit {event.done} of {event.fits}")
             elif isinstance(event, BenchDone):
                 end = event
             if runs:
@@ -80,27 +79,27 @@ def compare_bench(
     role: Literal["select", "test"] = "select",
     only: list[str] | None = None,
 ) -> list[Comparison]:
-    """The comparison of a bench as its file and caches are now, one for each cache; `only` names the rows to take.
+    """Compare the rows of a bench as its file and caches are now; return one comparison per cache.
 
-    Of a bench that tunes its rows, each is the setting that won.
+    A tuned row is compared with the setting that won. `only` restricts the comparison to the named rows.
 
     Raises:
-        SettingsError: one of `only` is no row of the bench.
-        StoreError: a run is not in the store, or runs cannot be compared.
+        SettingsError: a name in `only` is not a row of the bench.
+        StoreError: a run is missing from the store, or runs cannot be compared.
     """
-    store, found = Path(bench.store), []
+    store, comparisons = Path(bench.store), []
     for part in chosen_rows(bench, only):
         require_runs(store, part.rows, part.cache)
         title = f"{bench.name} on {part.cache}"
-        found.append(compare_rows(store, part.rows, baseline, role, title=title, tuned=part.tuned))
-    return found
+        comparisons.append(compare_rows(store, part.rows, baseline, role, title=title, tuned=part.tuned))
+    return comparisons
 
 
 def check_comparisons(bench: BenchSpec, role: str, out: Path | None) -> Path:
-    """The folder of a comparison's table and report, found to be one that can be written.
+    """Return the folder for a comparison's table and report after checking that it can be written.
 
     Raises:
-        OutputError: it cannot.
+        OutputError: the folder or a file in it cannot be written.
     """
     folder = out or Path(bench.store) / "compare" / f"{bench.name}-{role}"
     check_folder(folder)
@@ -110,7 +109,7 @@ def check_comparisons(bench: BenchSpec, role: str, out: Path | None) -> Path:
 
 
 def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
-    """Write each table as CSV and JSON, and one report; returns the paths."""
+    """Write each table as CSV and JSON and one report for all; return the paths."""
     written = []
     for number, comparison in enumerate(comparisons):
         stem = "table" if len(comparisons) == 1 else f"table-{number}"
@@ -134,15 +133,15 @@ def train_one(
     refit: bool | None = None,
     simple: bool | None = None,
 ) -> None:
-    """Train one run as a bench of one row, print its main metrics on the selection rows, and export it if asked.
+    """Train one run as a one-row bench, print its main validation metrics, and export it if `out` is given.
 
-    What is exported is refitted to training and selection rows where it can be, unless `refit` says otherwise. A simple
-    head that does better by cross-validation on the training rows is named, unless `simple` says otherwise.
+    The exported head is refitted on training and validation rows if possible, unless `refit` is set. A simple head
+    that does better in cross-validation on the training rows is reported, unless `simple` is False.
     """
     base = read_overrides(overrides, RunSpec)
     tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
-    plugged = {"plugins": [str(file) for file in plugins]}
-    bench = parse(BenchSpec, tree | plugged | {"split": read_overrides(split, SplitSpec)})
+    tree |= {"plugins": [str(file) for file in plugins], "split": read_overrides(split, SplitSpec)}
+    bench = parse(BenchSpec, tree)
     if out is not None:
         check_new_folder(out)
     if run_rows(bench, device, stream) is None:
@@ -151,19 +150,19 @@ def train_one(
     if (line := metrics_line(record)) is not None:
         print(line)
     if simple is not False:
-        _name_better(bench, record, device, is_asked=bool(simple))
+        _report_better_simple_head(bench, record, device, is_requested=bool(simple))
     if out is not None:
         print(export_row(bench, preset, out, refit=refit, device=device))
 
 
 QUICK_SECONDS = 5.0
-"""A run that took longer is cross-validated beside simple heads only where that is asked for."""
+"""A run that took longer is compared with simple heads only on request, because that needs five more fits."""
 
 
-def _name_better(bench: BenchSpec, record: RunRecord, device: str, is_asked: bool) -> None:
-    """Say which simple head does better than a run, if one does, or why they were not compared."""
-    if record.seconds > QUICK_SECONDS and not is_asked:
-        note("not compared with simple heads, for which it would be trained five times more: add --compare-simple")
+def _report_better_simple_head(bench: BenchSpec, record: RunRecord, device: str, is_requested: bool) -> None:
+    """Print which simple head does better than a run, if any, or why they were not compared."""
+    if record.seconds > QUICK_SECONDS and not is_requested:
+        note("not compared with simple heads, which takes five more fits of this run: add --compare-simple")
         return
     try:
         better = better_simple_head(bench, record, device)
@@ -172,5 +171,5 @@ def _name_better(bench: BenchSpec, record: RunRecord, device: str, is_asked: boo
         return
     if better is not None:
         note(str(better))
-    elif is_asked:
+    elif is_requested:
         print("no simple head does better in cross-validation on the training rows")

@@ -15,10 +15,10 @@ TABLE_ENDINGS = (".csv", ".json")
 
 
 def check_page(path: Path) -> None:
-    """Refuse a page that cannot be written, or its table beside it, before anything is measured.
+    """Check before any measurement that a page and its table can be written.
 
     Raises:
-        OutputError: the file does not end in .html, or cannot be written.
+        OutputError: the file does not end in .html, or the page or its table cannot be written.
     """
     check_file(path, (".html",), "a calibration report", makes_folder=True)
     for ending in TABLE_ENDINGS:
@@ -28,13 +28,13 @@ def check_page(path: Path) -> None:
 def calibrate_bench(
     bench: BenchSpec, baseline: str | None, role: Literal["select", "test"], ood: Path | None
 ) -> tuple[CalibrationReport, ...]:
-    """The calibration of a bench as its file and caches are now, one report for each cache, with a progress bar."""
+    """Measure the calibration of a bench with a progress bar; return one report per cache."""
     with bar("measuring") as progress:
         return calibration(bench, role, baseline=baseline, others=ood, progress=progress.move)
 
 
 def save_calibration(reports: Sequence[CalibrationReport], page: Path) -> list[Path]:
-    """Write the page, and beside it the lines of all reports as CSV and JSON; returns the paths."""
+    """Write the page and, beside it, the lines of all reports as CSV and JSON; return the paths."""
     written = [write_calibration_page(reports, page)]
     for ending in TABLE_ENDINGS:
         save(reports, page.with_suffix(ending))

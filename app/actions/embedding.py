@@ -36,10 +36,13 @@ def embed_listing(
     engine: Engine | None = None,
     agreed: bool = False,
 ) -> Finished | None:
-    """Embed with a progress bar; None where it was stopped."""
+    """Embed a listing with a progress bar; return None if it was stopped or only a part was embedded.
+
+    `agreed` skips the confirmation before patch tokens are stored; the other arguments are those of `extract`.
+    """
     members = backbone_group(backbone)
-    tell_recipe(members)
-    _check_room(members, len(listing.items), cache, agreed)
+    print_recipe(members)
+    _check_disk(members, len(listing.items), cache, agreed)
     events = extract(
         listing,
         members,
@@ -63,13 +66,13 @@ def embed_listing(
             elif isinstance(event, BatchDone):
                 progress.move(event.n_done, event.n_listed)
             elif isinstance(event, PartFinished):
-                _tell_part(cache, event)
+                _print_part(cache, event)
             elif isinstance(event, Finished):
                 end = event
     if end is not None:
         if part is None:
             _note_remarks(end.remarks)
-        _tell_end(cache, end)
+        _print_summary(cache, end)
     return end
 
 
@@ -78,39 +81,39 @@ def _note_remarks(remarks: Remarks) -> None:
         note(sentence)
 
 
-def _tell_part(cache: Path, part: PartFinished) -> None:
+def _print_part(cache: Path, part: PartFinished) -> None:
     left = f"shards left to other parts: {part.n_shards_left}"
     print(f"{cache}: part {part.part} is done, {part.n_listed} images ({part.n_worked} in this run); {left}")
     _note_remarks(part.remarks)
 
 
-def _check_room(members: BackboneGroup, images: int, cache: Path, agreed: bool) -> None:
-    """Say how large the vectors will be, and ask before patch tokens are stored.
+def _check_disk(members: BackboneGroup, images: int, cache: Path, agreed: bool) -> None:
+    """Print the size of the vectors, check that they fit on the disk, and confirm before patch tokens are stored.
 
     Raises:
-        ValueError: the disk has no room for them, or nobody is there to be asked.
+        ValueError: the disk is too full, or confirmation is needed but standard input is not a terminal.
     """
     widths = {name: dim * members.tokens.get(name, 1) for name, dim in members.dims.items()}
     total = 2 * images * sum(widths.values())
     print(f"{images} images, {_size(total)} of vectors")
-    place = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
-    free = shutil.disk_usage(place).free
+    folder = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(folder).free
     if total > free and not (cache / "cache.json").exists():
         raise ValueError(
-            f"the vectors must fit on the disk, however: they take {_size(total)} and {_size(free)} of {place} are "
-            "free. Choose fewer columns, or another disk."
+            f"The vectors need {_size(total)} of disk space, but only {_size(free)} are free at {folder}. Choose fewer "
+            "columns or another disk."
         )
     if not members.tokens or agreed:
         return
     share = 2 * images * sum(widths[name] for name in members.tokens)
-    told = f"patch tokens take {_size(share)} of the {_size(total)}"
+    usage = f"Patch tokens take {_size(share)} of the {_size(total)}."
     if not sys.stdin.isatty():
-        raise ValueError(f"patch tokens are stored where that is agreed to, however: {told}. Add --yes.")
-    typer.confirm(f"{told[0].upper()}{told[1:]}. Store them?", abort=True)
+        raise ValueError(f"{usage} Storing them needs confirmation: add --yes.")
+    typer.confirm(f"{usage} Store them?", abort=True)
 
 
 def _size(count: int) -> str:
-    """A number of bytes in words.
+    """Format a number of bytes.
 
     >>> _size(3 * 2**30)
     '3.0 GiB'
@@ -121,11 +124,11 @@ def _size(count: int) -> str:
     return f"{count / 2**10:.1f} KiB"
 
 
-def _tell_end(cache: Path, end: Finished) -> None:
-    """What is in the cache now, and the first images that are not.
+def _print_summary(cache: Path, end: Finished) -> None:
+    """Print how many images the cache holds and the first ones that could not be embedded.
 
     Raises:
-        ValueError: nothing could be embedded.
+        ValueError: no image could be embedded.
     """
     speed = f"{end.images_per_second:.0f} images/s" if end.n_worked else "nothing was left to do"
     print(f"{cache}: {end.n_ok} of {end.n_listed} images embedded, {end.n_bad} quarantined, {speed}")
@@ -136,19 +139,19 @@ def _tell_end(cache: Path, end: Finished) -> None:
         print(f"  and {len(bad) - QUARANTINE_SHOWN} more: frostbench cache bad {cache}")
     if end.n_ok == 0:
         raise ValueError(
-            f"a cache needs at least one image, however: none of the {end.n_listed} could be embedded. Is the source "
-            "what you meant? Repair the files and run the same command again."
+            f"None of the {end.n_listed} images could be embedded, and a cache needs at least one. Check that the "
+            "source is the right one, repair the files, and run the same command again."
         )
 
 
-def tell_recipe(members: BackboneGroup) -> None:
-    """Show what is about to be computed, resolved completely: of each backbone all fields, of each column its hash."""
+def print_recipe(members: BackboneGroup) -> None:
+    """Print the resolved recipe: every field of each backbone and the hash of each column."""
     for prefix, member in members.members.items():
-        for place, (pooling, recipe) in enumerate(member.recipes.items()):
+        for index, (pooling, recipe) in enumerate(member.recipes.items()):
             name, count = members.column(prefix, pooling), member.tokens.get(pooling)
             shape = f"{member.dims[pooling]}" if count is None else f"{count} tokens × {member.dims[pooling]}"
             print(f"column {name} [{shape}], recipe {recipe.hash}")
-            if place == 0:
+            if index == 0:
                 fields = recipe.model_dump(mode="json", exclude={"version"})
                 print("  " + ", ".join(f"{field} {_short(value)}" for field, value in fields.items()))
 

@@ -1,4 +1,4 @@
-"""Telling what the vectors of a cache say, and writing it to a file."""
+"""Printing the analyses of `frostbench inspect` and writing them to files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ from frostbench.embedcache.table import FeatureTable, read_table
 DRAWINGS = (".html", ".svg")
 
 
-def tell_neighbours(
+def print_neighbours(
     cache: Path,
     ids: Sequence[str],
     images: Sequence[Path],
@@ -33,16 +33,16 @@ def tell_neighbours(
     device: str,
     out: Path | None,
 ) -> None:
-    """Print the neighbours of rows or of image files; those of all rows go to a file.
+    """Print the neighbours of rows or image files, or write those of all rows to a file.
 
     Raises:
-        ValueError: rows and images are asked for at once, or neither, without a file to write all to.
+        ValueError: both rows and images are given, or neither and no file.
     """
     check_out(out, TABLES)
     if (ids and images) or not (ids or images or out):
         raise ValueError(
-            f"neighbours are those of rows, of images, or of all rows into a file, however: {len(ids)} rows and "
-            f"{len(images)} images came, and {'no' if out is None else 'a'} file. Give --id, --image, or --out."
+            f"Give --id, --image, or (for all rows) --out; got {len(ids)} rows, {len(images)} images and "
+            f"{'no' if out is None else 'an'} output file."
         )
     table = read_table(cache, stored=True)
     if images:
@@ -57,38 +57,38 @@ def tell_neighbours(
     write_frame(found.rows, out)
 
 
-def tell_duplicates(cache: Path, threshold: float, column: str | None, method: Method, out: Path | None) -> None:
-    """Print the groups of copies and near-copies."""
+def print_duplicates(cache: Path, threshold: float, column: str | None, method: Method, out: Path | None) -> None:
+    """Print the groups of identical and near-duplicate images."""
     check_out(out, TABLES)
     found = index.duplicates(read_table(cache, stored=True), threshold, column=column, method=method)
     kinds = found.groups["kind"].value_counts()
-    told = ", ".join(f"{kinds[kind]} {kind}" for kind in ("identical", "near", "both") if kind in kinds) or "none"
-    print(f"{len(found.groups)} groups with {len(found.rows)} of {len(found.group)} rows ({told}), by {found.column}")
+    counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ("identical", "near", "both") if kind in kinds) or "none"
+    print(f"{len(found.groups)} groups with {len(found.rows)} of {len(found.group)} rows ({counts}), by {found.column}")
     print(
-        f"{found.pairs} pairs of different files at cosine {threshold:g} and above, {found.near_above} of them less "
-        f"than {MARGIN:g} above; {found.near_below} pairs are less than {MARGIN:g} below"
+        f"{found.pairs} pairs of different files at cosine ≥ {threshold:g}, {found.near_above} of them less than "
+        f"{MARGIN:g} above it; {found.near_below} pairs lie less than {MARGIN:g} below it"
     )
     print_frame(found.groups[["group", "rows", "contents", "kind", "widest", "chain", "classes", "first"]], 20)
     _notes(found.warnings)
     write_frame(found.rows.merge(found.groups[["group", "kind", "widest", "chain"]], on="group"), out)
 
 
-def tell_leaks(
+def print_leaks(
     cache: Path, threshold: float, split: Sequence[str], column: str | None, method: Method, out: Path | None
 ) -> None:
-    """Print which held-out rows have a copy in training, and which copies have different labels."""
+    """Print held-out rows with a duplicate in training, and duplicates with different labels."""
     conflicts = out and out.with_stem(f"{out.stem}-conflicts")
     for path in (out, conflicts):
         check_out(path, TABLES)
     table = read_table(cache, stored=True)
     found = index.leaks(table, _roles(cache, table, split), threshold, column=column, method=method)
-    shown = found.summary.assign(share=[f"{share:.2%}" for share in found.summary["share"]])
-    print(f"held-out rows with a copy in training, cosine {threshold:g} and above, by {found.column}")
-    print_frame(shown, len(shown))
+    summary = found.summary.assign(share=[f"{share:.2%}" for share in found.summary["share"]])
+    print(f"held-out rows with a duplicate in training (cosine ≥ {threshold:g}), by {found.column}")
+    print_frame(summary, len(summary))
     if len(found.rows):
         print_frame(found.rows[["role", "kind", "cosine", "label", "train_label", "id", "train_id"]], 20)
     if len(found.conflicts):
-        print("copies with different labels")
+        print("duplicates with different labels")
         print_frame(found.conflicts[["kind", "cosine", "label", "other_label", "id", "other_id"]], 20)
     _notes(found.warnings)
     write_frame(found.rows, out)
@@ -96,10 +96,10 @@ def tell_leaks(
         write_frame(found.conflicts, conflicts)
 
 
-def tell_suspects(
+def print_suspects(
     cache: Path, k: int, folds: int, seed: int, column: str | None, method: Method, out: Path | None
 ) -> None:
-    """Print the labels that the other rows speak against."""
+    """Print the likely label errors."""
     check_out(out, TABLES)
     table = read_table(cache, stored=True)
     found = index.suspects(table, column=column, k=k, folds=folds, seed=seed, method=method)
@@ -107,14 +107,14 @@ def tell_suspects(
     print(f"{len(wrong)} of {len(found.rows)} labels are suspect, by {found.column}")
     print_frame(wrong[["label", "suggested", "self_confidence", "margin", "agreement", "id"]], 20)
     if len(found.confusions):
-        print("classes that are confused most")
+        print("most confused classes")
         print_frame(found.confusions, 10)
     _notes(found.warnings)
     write_frame(found.rows, out)
 
 
-def tell_balance(cache: Path, split: Sequence[str], least: int, out: Path | None) -> None:
-    """Print the rows of each class by role; where no split is possible that is said, and roles are left out."""
+def print_balance(cache: Path, split: Sequence[str], least: int, out: Path | None) -> None:
+    """Print the rows of each class by role; if no split is possible, note that and omit the roles."""
     check_out(out, TABLES)
     table = read_table(cache, stored=True)
     try:
@@ -124,26 +124,25 @@ def tell_balance(cache: Path, split: Sequence[str], least: int, out: Path | None
         roles = None
     found = index.balance(table, roles, least)
     shots = found.classes["shots"].value_counts()
-    told = ", ".join(f"{shots[name]} {name}" for name in ("many", "medium", "few", "none") if name in shots)
-    print(
-        f"{len(table.ids)} rows, {len(found.classes)} classes ({told} by {'all' if roles is None else 'training'} rows)"
-    )
-    print(f"largest to smallest class {found.imbalance_ratio:.1f}, effective classes {found.effective_classes:.1f}")
+    counts = ", ".join(f"{shots[name]} {name}" for name in ("many", "medium", "few", "none") if name in shots)
+    basis = "all" if roles is None else "training"
+    print(f"{len(table.ids)} rows, {len(found.classes)} classes ({counts} by {basis} rows)")
+    print(f"imbalance ratio {found.imbalance_ratio:.1f}, effective number of classes {found.effective_classes:.1f}")
     print_frame(found.classes.sort_values("rows", ascending=False), 30)
     _notes(found.warnings)
     write_frame(found.classes, out)
 
 
-def tell_map(cache: Path, method: MapMethod, column: str | None, seed: int, out: Path | None) -> None:
-    """Compute the map or find it in the cache, and draw or write it."""
+def make_map(cache: Path, method: MapMethod, column: str | None, seed: int, out: Path | None) -> None:
+    """Load the map from the cache or compute it, and draw or write it."""
     check_out(out, (*TABLES, *DRAWINGS))
     table = read_table(cache, stored=True)
     points = index.load_or_make_map(cache, table, method, column=column, seed=seed)
     title = f"{cache.resolve().name}: {len(points)} images by {'PCA' if method == 'pca' else 'UMAP'}"
     if out is None:
-        place = index.map_path(cache, table, method, column=column, seed=seed)
-        kept = f"kept in {cache / 'maps'}" if place.is_file() else "not kept, for the cache cannot be written"
-        print(f"{title}, {kept}; --out map.html draws it")
+        path = index.map_path(cache, table, method, column=column, seed=seed)
+        stored = f"stored in {cache / 'maps'}" if path.is_file() else "not stored, because the cache is read-only"
+        print(f"{title}, {stored}; --out map.html draws it")
     elif out.suffix.lower() == ".html":
         print(write_map_page(points, title, out))
     elif out.suffix.lower() == ".svg":

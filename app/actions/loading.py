@@ -1,4 +1,4 @@
-"""The backbones that a command line names."""
+"""Loading the backbones named on the command line."""
 
 import math
 import re
@@ -24,41 +24,41 @@ def load_backbones(
     preparation: Path | None = None,
     intensity_range: str | None = None,
 ) -> dict[str, Backbone]:
-    """Each named backbone at each size, by the prefix of its columns.
+    """Load each named backbone at each size; return them by column prefix.
 
     Args:
-        texts: `PROVIDER:MODEL`, or `PREFIX=PROVIDER:MODEL`; the prefix is the model's own name where none is given.
-        sizes: sides in pixels; none takes each model's own.
-        pooling: vectors to store of each.
-        weights: file of weights, of the one backbone.
+        texts: `PROVIDER:MODEL` or `PREFIX=PROVIDER:MODEL`; the default prefix is the model's name.
+        sizes: input sides in pixels; if empty, each model's own size.
+        pooling: poolings to store per backbone.
+        weights: weights file; allowed for one backbone only.
         device: where they run.
         autocast: type of matrix products.
-        compiled: whether torch.compile makes the forward pass.
-        preparation: file that says how images are made ready, where not as each model says.
-        intensity_range: `LOW:HIGH`, the grey values of images of more than 8 bits that become 0 and 255.
+        compiled: whether to compile the forward pass with torch.compile.
+        preparation: file that overrides the models' image preprocessing.
+        intensity_range: `LOW:HIGH`, the grey values mapped to 0 and 255 in images of more than 8 bits.
 
     Raises:
-        ValueError: a text names no backbone, two have one prefix, or weights are given for several.
+        ValueError: a text is not a backbone name, two backbones share a prefix, or weights are given for several.
     """
     named: dict[str, tuple[str, str]] = {}
     for text in texts:
         prefix, provider, model = _parts(text)
         if prefix in named:
             raise ValueError(
-                f"backbones of one cache need names of their own, however: two are called {prefix!r}. Write "
+                f"Backbones of one cache need different names, but two are called {prefix!r}. Write "
                 f"NAME={provider}:{model}."
             )
         named[prefix] = provider, model
     if weights is not None and len(named) > 1:
-        raise ValueError(f"a file of weights belongs to one backbone, however: {len(named)} came. Embed them in turn.")
-    asked = Preparation() if preparation is None else parse(Preparation, load_yaml(preparation))
+        raise ValueError(f"--weights applies to one backbone, got {len(named)}. Embed them one after the other.")
+    prepared = Preparation() if preparation is None else parse(Preparation, load_yaml(preparation))
     if intensity_range is not None:
-        asked = asked.model_copy(update={"intensity_range": read_range(intensity_range)})
-    found = {}
+        prepared = prepared.model_copy(update={"intensity_range": read_range(intensity_range)})
+    loaded = {}
     for prefix, (provider, model) in named.items():
         for size in sizes or (None,):
             name = f"{prefix}@{size}" if len(sizes) > 1 else prefix
-            found[name] = load_backbone(
+            loaded[name] = load_backbone(
                 provider,
                 model,
                 pooling=pooling,
@@ -67,19 +67,19 @@ def load_backbones(
                 device=device,
                 autocast=autocast,
                 compile=compiled,
-                preparation=asked,
+                preparation=prepared,
             )
-    return found
+    return loaded
 
 
 def read_range(text: str) -> tuple[float, float]:
-    """The two ends of `LOW:HIGH`.
+    """Parse `LOW:HIGH`.
 
     >>> read_range("0:4095")
     (0.0, 4095.0)
 
     Raises:
-        ValueError: it is no such text, or the first is not below the second.
+        ValueError: the text is not two numbers, or the first is not below the second.
     """
     try:
         low, high = (float(end) for end in text.split(":"))
@@ -87,24 +87,23 @@ def read_range(text: str) -> tuple[float, float]:
         low, high = math.nan, math.nan
     if not -math.inf < low < high < math.inf:
         raise ValueError(
-            f"an intensity range is LOW:HIGH with numbers of which the first is smaller, however: {text!r} came. Write "
-            "0:4095 for 12-bit data."
+            f"--intensity-range must be LOW:HIGH with LOW below HIGH, got {text!r}. Write 0:4095 for 12-bit data."
         )
     return low, high
 
 
 def _parts(text: str) -> tuple[str, str, str]:
-    """Prefix, provider and model of `PREFIX=PROVIDER:MODEL`."""
-    found = NAMED.fullmatch(text)
-    if found is None:
-        near = "bundled" if text.startswith("efficientnet_lite") else "timm"
-        raise ValueError(f"a backbone is named PROVIDER:MODEL, however: {text!r} came. Try {near}:{text}.")
-    prefix, provider, model = found.group("prefix", "provider", "model")
+    """Split `PREFIX=PROVIDER:MODEL` into its parts."""
+    match = NAMED.fullmatch(text)
+    if match is None:
+        likely = "bundled" if text.startswith("efficientnet_lite") else "timm"
+        raise ValueError(f"A backbone must be named PROVIDER:MODEL, got {text!r}. Try {likely}:{text}.")
+    prefix, provider, model = match.group("prefix", "provider", "model")
     return prefix or _slug(model), provider, model
 
 
 def _slug(model: str) -> str:
-    """What the columns of a model are called by default: the last part of its name, without odd signs.
+    """Return the default column prefix of a model: the last part of its name, with special characters replaced.
 
     >>> _slug("facebook/dinov3-vits16-pretrain-lvd1689m")
     'dinov3-vits16-pretrain-lvd1689m'

@@ -1,4 +1,4 @@
-"""Which specs are documented, and the plain listing of options."""
+"""The specs that are documented, and the plain-text list of options."""
 
 from frostbench.benchmarks.settings.options import options, shown
 from frostbench.benchmarks.settings.parsing import preset_names
@@ -8,8 +8,8 @@ from frostbench.training.run import RunSpec
 ROOTS = {"Runs (`--set`, presets, benches)": RunSpec, "Benches (the keys of a bench file)": BenchSpec}
 
 
-def listed() -> str:
-    """Every option of a run: path, default and bounds; its title and its sentence on a line of their own."""
+def options_text() -> str:
+    """Return every option of a run on two lines: path, default and bounds; title and sentence."""
     lines = [f"presets: {', '.join(preset_names())}"]
     for option in options(RunSpec):
         lines.append(f"{option.path} = {shown(option.default)}  ({option.bound})")

@@ -1,4 +1,4 @@
-"""Prediction with an exported head, of image files or of a cache."""
+"""Prediction with an exported head on image files or on a cache."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from frostbench.heads.bundle.export import load
 from frostbench.heads.ensemble import Predictive
 
 
-def predicted(
+def run_prediction(
     bundle: Path,
     sources: list[Path],
     prior: str,
@@ -25,45 +25,46 @@ def predicted(
     decisions: Literal["tuned", "argmax"] = "tuned",
     plugins: Sequence[Path] = (),
 ) -> pd.DataFrame:
-    """Predictions for image files and folders of them, or for the vectors of one cache, which needs no backbone.
+    """Return predictions for image files and folders, or for the vectors of one cache, which needs no backbone.
 
-    Decisions are those of the bundle, or the largest probability; `plugins` may be run where the head is one of them.
+    Decisions use the bundle's thresholds and shifts ("tuned") or the largest probability ("argmax"). `plugins` are the
+    files whose code may be executed if the head is defined by one.
     """
     if len(sources) == 1 and (sources[0] / "cache.json").is_file():
         opened = load(bundle, plugins)
-        for told in opened.notes:
-            note(told)
-        head = _deciding(opened.head, decisions)
+        for message in opened.notes:
+            note(message)
+        head = _with_decisions(opened.head, decisions)
         if head.views:
             note(
-                f"the head averages over {len(head.views)} views of each image, and a cache holds the images alone: "
-                "predicted without views. Name the image files to average."
+                f"the head averages over {len(head.views)} views of each image, but a cache holds no views: predicting "
+                "without them. Give the image files to average over views."
             )
         return predict_table(head, read_table(sources[0]), prior=read_prior(prior, head))
-    files = [file for path in sources for file in (_listed(path) if path.is_dir() else [path])]
+    files = [file for path in sources for file in (_image_files(path) if path.is_dir() else [path])]
     predictor = open_predictor(bundle, weights=weights, device=device, plugins=plugins)
-    for told in predictor.notes:
-        note(told)
-    predictor = replace(predictor, head=_deciding(predictor.head, decisions))
-    asked = read_prior(prior, predictor.head)
+    for message in predictor.notes:
+        note(message)
+    predictor = replace(predictor, head=_with_decisions(predictor.head, decisions))
+    target = read_prior(prior, predictor.head)
     remarks = list[Remarks]()
     with bar("predicting") as progress:
         progress.move(0, len(files))
         table = predict_images(
-            predictor, files, prior=asked, tell=lambda done: progress.move(done, len(files)), remark=remarks.append
+            predictor, files, prior=target, tell=lambda done: progress.move(done, len(files)), remark=remarks.append
         )
     for sentence in added(remarks).sentences():
         note(sentence)
     return table
 
 
-def _listed(folder: Path) -> list[Path]:
-    """The image files in a folder and below, after notes on what is left out of it."""
-    found, left_out = find_images(folder)
+def _image_files(folder: Path) -> list[Path]:
+    """Return the image files in a folder and below; print notes on files that are skipped."""
+    files, left_out = find_images(folder)
     for sentence in left_out:
         note(f"{folder}: {sentence}")
-    return found
+    return files
 
 
-def _deciding(head: Predictive, decisions: Literal["tuned", "argmax"]) -> Predictive:
+def _with_decisions(head: Predictive, decisions: Literal["tuned", "argmax"]) -> Predictive:
     return head if decisions == "tuned" else head.without_decisions()

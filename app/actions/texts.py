@@ -1,4 +1,4 @@
-"""Class names as a classifier."""
+"""Class names embedded as classifier weights."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,46 +12,46 @@ from frostbench.embedcache.table import read_table
 def write_texts(
     cache: Path, out: Path, templates: Sequence[str], column: str | None, weights: Path | None, device: str
 ) -> Iterator[str]:
-    """Write the class vectors of a cache's names, and say how a bench uses them.
+    """Write the text vectors of a cache's class names; yield lines that say how to use them.
 
     Raises:
-        OutputError: the file has another ending, or cannot be written.
-        ValueError: the cache has no projection of an open_clip model, or the weights that load here are others.
+        OutputError: the file does not end in .npz, or cannot be written.
+        ValueError: the cache has no projection column of an open_clip model, or other weights than the cache's load.
     """
     check_file(out, (".npz",), "a file of class vectors", makes_folder=True)
     table = read_table(cache, stored=True)
     name, recipe = _projection(table.recipes, column)
     model = recipe.model if recipe.tag is None else f"{recipe.model}/{recipe.tag}"
-    found = embed_classes(
+    classes = embed_classes(
         model, table.class_names, templates=templates or DEFAULT_TEMPLATES, weights=weights, device=device
     )
-    if found.image_sha256 != recipe.weights_sha256:
+    if classes.image_sha256 != recipe.weights_sha256:
         raise ValueError(
-            f"texts go with the images of one model, however: the image tower that loads here has weights "
-            f"{found.image_sha256[:12]}…, and column {name!r} was made by {str(recipe.weights_sha256)[:12]}…. Give the "
-            "weights that the cache was made with."
+            f"Texts and images must be embedded by the same model, but the image tower that was loaded has weights "
+            f"{classes.image_sha256[:12]}…, and column {name!r} was made with {str(recipe.weights_sha256)[:12]}…. Give "
+            "the weights that the cache was made with (--weights)."
         )
-    found.save(out)
-    yield f"{out}: {len(found.class_names)} classes, {found.weights.shape[1]} dimensions, scale {found.scale:.4g}"
+    classes.save(out)
+    yield f"{out}: {len(classes.class_names)} classes, {classes.weights.shape[1]} dimensions, scale {classes.scale:.4g}"
     yield (
-        f"A zero-shot head: --set columns=[{name}] --set head.classifier.kind=zero_shot "
-        f"--set head.classifier.file={out} --set head.classifier.scale={min(max(found.scale, 1.0), 200.0):.4g}"
+        f"To use as a zero-shot head: --set columns=[{name}] --set head.classifier.kind=zero_shot "
+        f"--set head.classifier.file={out} --set head.classifier.scale={min(max(classes.scale, 1.0), 200.0):.4g}"
     )
     yield (
-        "A start: --set head.classifier.kind=cosine --set head.classifier.init=weights "
+        "To initialise a head: --set head.classifier.kind=cosine --set head.classifier.init=weights "
         f"--set head.classifier.file={out}"
     )
 
 
 def _projection(recipes: dict[str, Recipe], column: str | None) -> tuple[str, Recipe]:
-    """The column in the space that a text tower shares."""
-    able = {name: r for name, r in recipes.items() if r.provider == "open_clip" and r.pooling == "projection"}
-    chosen = able if column is None else {name: r for name, r in able.items() if name == column}
+    """Return the name and recipe of the projection column, whose space the text tower shares."""
+    usable = {name: r for name, r in recipes.items() if r.provider == "open_clip" and r.pooling == "projection"}
+    chosen = usable if column is None else {name: r for name, r in usable.items() if name == column}
     if len(chosen) != 1:
         raise ValueError(
-            f"class names are embedded into the space of one projection, however: this cache has the projections "
-            f"{sorted(able)} among its columns {sorted(recipes)}"
-            f"{'' if column is None else f', and {column!r} was asked for'}. "
-            + ("Name one by --column." if able else "Embed with open_clip:MODEL/TAG and --pool projection.")
+            f"Exactly one projection column is needed to embed class names, but this cache has the projections "
+            f"{sorted(usable)} among its columns {sorted(recipes)}"
+            f"{'' if column is None else f', and --column is {column!r}'}. "
+            + ("Choose one with --column." if usable else "Embed with open_clip:MODEL/TAG and --pool projection.")
         )
     return next(iter(chosen.items()))

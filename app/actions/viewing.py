@@ -1,4 +1,4 @@
-"""Making, listing and drawing views."""
+"""Making, listing and drawing view sets."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ from frostbench.embedcache.views.sets import list_views, views_folder
 from frostbench.embedcache.views.transplant import Transplant
 
 SIDE = 160
-"""Height in pixels of a picture in a drawing."""
+"""Height of a picture in a drawing, in pixels."""
 
 
 def make_set(
@@ -48,8 +48,8 @@ def make_set(
     batch: int | None,
     workers: int | None,
 ) -> None:
-    """Make a view set with a progress bar."""
-    asked = read_policy(policy, settings_of(changes))
+    """Make a view set with a progress bar; see `make_views` for the arguments."""
+    chosen = read_policy(policy, read_settings(changes))
     check_folder(views_folder(cache, name))
     split_spec = SplitSpec() if bench is None else parse(BenchSpec, load_yaml(bench)).split
     table = read_table(cache, stored=True)
@@ -59,7 +59,7 @@ def make_set(
         cache,
         name,
         BackboneGroup(backbones),
-        asked,
+        chosen,
         split,
         count=count,
         seed=seed,
@@ -75,36 +75,39 @@ def make_set(
             elif isinstance(event, BatchDone):
                 progress.move(event.n_done, event.n_listed)
             elif isinstance(event, Finished):
-                print(f"{views_folder(cache, name)}: {event.n_ok} views by {asked.text}, {event.n_bad} quarantined")
+                print(f"{views_folder(cache, name)}: {event.n_ok} views by {chosen.text}, {event.n_bad} quarantined")
     for row in read_quarantine(views_folder(cache, name))[:5]:
         print(one_line(f"  not embedded: {row['id']}: {row['reason']}"))
-    print(f"Train on them: view_sets=[{name}]" if role == "train" else f"Average over them: tta=[{name}]")
+    if role == "train":
+        print(f"To train on them: --set view_sets=[{name}]")
+    else:
+        print(f"To average predictions over them: --set tta=[{name}]")
 
 
-def listed(cache: Path) -> Iterator[str]:
-    """A line for each view set of a cache.
+def view_set_lines(cache: Path) -> Iterator[str]:
+    """Yield one line per view set of a cache.
 
     Raises:
-        CacheError: there is no finished cache.
+        CacheError: the cache does not exist or is unfinished.
     """
-    read_state(cache)  # says where there is no cache
+    read_state(cache)  # raises if there is no cache
     names = list_views(cache)
     if not names:
         yield f"{cache} has no view sets. Make one: frostbench views make {cache} NAME --policy flip"
     for name in names:
         state, manifest = read_state(views_folder(cache, name))
-        about = state["source"]
-        policy = read_policy(about["policy"]["kind"], {k: v for k, v in about["policy"].items() if k != "kind"})
+        source = state["source"]
+        policy = read_policy(source["policy"]["kind"], {k: v for k, v in source["policy"].items() if k != "kind"})
         yield (
-            f"{name}\t{about['role']}\t{manifest['n_ok']} views, {about['count']} of each image\t{policy.text} seed "
-            f"{about['seed']}"
+            f"{name}\t{source['role']}\t{manifest['n_ok']} views, {source['count']} per image\t{policy.text} seed "
+            f"{source['seed']}"
         )
 
 
-def settings_of(changes: Sequence[str]) -> dict[str, Any]:
-    """The settings that `NAME=VALUE` texts state, values as in YAML.
+def read_settings(changes: Sequence[str]) -> dict[str, Any]:
+    """Parse `NAME=VALUE` texts, values as YAML.
 
-    >>> settings_of(["alpha=0.5", "mirrored=true"])
+    >>> read_settings(["alpha=0.5", "mirrored=true"])
     {'alpha': 0.5, 'mirrored': True}
 
     Raises:
@@ -112,28 +115,29 @@ def settings_of(changes: Sequence[str]) -> dict[str, Any]:
     """
     wrong = [text for text in changes if "=" not in text]
     if wrong:
-        raise SettingsError(f"a setting is written NAME=VALUE, however: {wrong[0]!r} came.")
+        raise SettingsError(f"A setting must be written NAME=VALUE, got {wrong[0]!r}.")
     return dict(split_override(text) for text in changes)
 
 
 def draw(images: Sequence[Path], kind: str, changes: Sequence[str], out: Path, *, count: int, seed: int) -> None:
-    """Write a PNG with a row for each image: itself, then its views.
+    """Write a PNG with one row per image: the image, then its views.
 
     Raises:
-        ValueError: the policy is unknown or needs a second image; an image cannot be read; or the file is no PNG, or
-            cannot be written.
+        ValueError: the policy is unknown or needs a second image, an image cannot be read, or the file does not end in
+            .png or cannot be written.
     """
-    policy = read_policy(kind, settings_of(changes))
+    policy = read_policy(kind, read_settings(changes))
     check_file(out, (".png",), "a drawing of views")
     if policy.needs_partner and len(images) < 2:
-        raise ValueError(f"{policy.text} makes a view of two images, however: one came. Name another.")
+        raise ValueError(f"{policy.text} mixes two images, got one. Give another image.")
     pixels = [_pixels(path) for path in images]
     rows = []
-    for place, image in enumerate(pixels):
-        partner = pixels[(place + 1) % len(pixels)]
-        shown = min(count, policy.views) if policy.is_fixed else count  # type: ignore[attr-defined]
+    for index, image in enumerate(pixels):
+        partner = pixels[(index + 1) % len(pixels)]
+        n_views = min(count, policy.views) if policy.is_fixed else count  # type: ignore[attr-defined]
         views = [
-            _view(policy, image, partner, seed_of(seed, str(images[place]), number), number) for number in range(shown)
+            _view(policy, image, partner, seed_of(seed, str(images[index]), number), number)
+            for number in range(n_views)
         ]
         rows.append(_row([image, *(view.image for view in views)]))
     width = max(row.shape[1] for row in rows)
@@ -146,22 +150,20 @@ def _pixels(path: Path) -> np.ndarray:
     try:
         return decode_file(path)
     except DecodeError as error:
-        raise ValueError(
-            f"views are drawn of image files, however: {path}: {error}. Is the path right? Name another."
-        ) from error
+        raise ValueError(f"Cannot read image {path}: {error}. Check the path, or give another image.") from error
 
 
 def _view(policy: Policy, image: np.ndarray, partner: np.ndarray, seed: int, number: int) -> View:
     if isinstance(policy, Transplant):
-        # Without a backbone: the middle of the image stands for what is salient.
-        place = np.abs(np.linspace(-1, 1, policy.grid))
-        return policy(image, partner, -(place[:, None] ** 2 + place[None] ** 2))
-    made = policy(image, partner, seed, number) if policy.needs_partner else policy(image, seed, number)  # type: ignore[operator]
-    return cast(View, made)
+        # Without a backbone there is no saliency map, so the centre of the image counts as salient.
+        offset = np.abs(np.linspace(-1, 1, policy.grid))
+        return policy(image, partner, -(offset[:, None] ** 2 + offset[None] ** 2))
+    view = policy(image, partner, seed, number) if policy.needs_partner else policy(image, seed, number)  # type: ignore[operator]
+    return cast(View, view)
 
 
 def _row(pictures: Sequence[np.ndarray]) -> np.ndarray:
-    """Pictures of one height side by side, with a gap between them."""
+    """Scale pictures to one height and join them side by side with gaps."""
     sized = [scaled(p, SIDE, max(1, round(SIDE * p.shape[1] / p.shape[0]))) for p in pictures]
     gap = np.full((SIDE, 8, 3), 255, np.uint8)
     parts = [part for picture in sized for part in (picture, gap)]

@@ -1,5 +1,5 @@
-"""The commands, one file per subject: their words and options.
+"""Command-line arguments and help texts, one file per subject.
 
-What they do is in `frostbench.app.actions` and is imported inside each command, so that `--help` and a mistyped option
-answer at once instead of after the seconds that torch takes to import.
+Each command imports its implementation from `frostbench.app.actions` when it runs, so that `--help` and usage errors
+do not wait for torch to import.
 """

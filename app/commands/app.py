@@ -10,17 +10,18 @@ from frostbench.app.commands.common import Device, Plugins
 
 def app(
     caches: Annotated[
-        list[Path] | None, typer.Argument(help="Caches to offer first; those below the current folder are found.")
+        list[Path] | None,
+        typer.Argument(help="Caches to list first. Caches below the current folder are found automatically."),
     ] = None,
-    store: Annotated[Path, typer.Option(help="Folder of the run store; jobs are kept there too.")] = Path("results"),
+    store: Annotated[Path, typer.Option(help="Folder of the run store, which also holds the jobs.")] = Path("results"),
     port: Annotated[
-        int | None, typer.Option(help="Port on 127.0.0.1; the first free one from 7860 by default.")
+        int | None, typer.Option(help="Port on 127.0.0.1. [default: the first free port from 7860]")
     ] = None,
-    slots: Annotated[int, typer.Option(min=1, max=64, help="Jobs that may train at the same time.")] = 1,
+    slots: Annotated[int, typer.Option(min=1, max=64, help="Number of jobs that may train at the same time.")] = 1,
     device: Device = "cpu",
     plugins: Plugins = None,
 ) -> None:
-    """Open the workbench page: set A and B, train both, see what changed. It listens on this machine only."""
+    """Serve the comparison page on this machine. Configure A and B, train both, see what changed."""
     from frostbench.app.page.launch import launch
     from frostbench.app.workspace import Workspace
     from frostbench.embedcache.storage.state import read_state

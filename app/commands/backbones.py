@@ -6,16 +6,16 @@ import typer
 
 
 def backbones(
-    pattern: Annotated[str, typer.Argument(help="Part of a name, or a name with * for anything.")] = "",
+    pattern: Annotated[str, typer.Argument(help="Part of a name; * matches any characters.")] = "",
 ) -> None:
-    """List known backbones: dimension, size, licence, and whether their weights are at hand."""
+    """List known backbones. Shows dimension, input size, licence, and whether the weights are available."""
     from frostbench.embedcache.backbones.catalogue import find_known, how_to_get, is_at_hand, way_to_get
 
     found = find_known(pattern)
     if not found:
         raise ValueError(
-            f"a pattern is part of a backbone's name, however: no name of the catalogue holds {pattern!r}. Leave it "
-            "out to see all; models beyond the catalogue are named PROVIDER:MODEL just so."
+            f"No backbone in the catalogue matches {pattern!r}. Omit the pattern to list all; models outside the "
+            "catalogue are named PROVIDER:MODEL in the same way."
         )
     rows = [("backbone", "dim", "size", "licence", "weights")]
     absent = {}
@@ -24,10 +24,10 @@ def backbones(
         if here != "at hand":
             absent.setdefault((here, known.provider), known)
         rows.append((known.name, str(known.dim), str(known.size), known.licence, here))
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]))
     print()
     for (here, _), known in absent.items():
         print(f"{here}, such as {known.name}: {how_to_get(known)}")
-    print("Files of your own: onnx:FILE, huggingface:FOLDER, open_clip:local-dir:FOLDER, timm:MODEL --weights FILE.")
+    print("Your own files: onnx:FILE, huggingface:FOLDER, open_clip:local-dir:FOLDER, timm:MODEL --weights FILE.")

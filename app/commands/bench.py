@@ -8,11 +8,14 @@ import typer
 from frostbench.app.commands.common import Device, Plugins, Refit, Stream
 
 app = typer.Typer(help="Train the rows of a bench.", no_args_is_help=True)
-BenchFile = Annotated[Path, typer.Argument(help="YAML file of a bench.")]
-Overrides = Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE over the file's keys; repeat.")]
+BenchFile = Annotated[Path, typer.Argument(help="YAML file that defines the bench.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="KEY=VALUE that overrides a key of the file. Repeatable.")
+]
+Baseline = Annotated[str | None, typer.Option(help="Row to compare the others with. [default: the first row]")]
 
 
-# Without a second command typer would fold `bench run` into `bench`; the callback keeps the word.
+# Without the callback, typer would merge the only subcommand, `bench run`, into `bench`.
 @app.callback()
 def bench() -> None:
     """Train the rows of a bench."""
@@ -26,7 +29,7 @@ def run(
     plugins: Plugins = None,
     stream: Stream = "auto",
 ) -> None:
-    """Train every run of a bench that its store lacks."""
+    """Train every run of a bench that is not in its store yet."""
     from frostbench.app.actions.benches import read_bench_file, run_rows
 
     run_rows(read_bench_file(bench, overrides, plugins or []), device, stream)
@@ -34,17 +37,21 @@ def run(
 
 def compare(
     bench: BenchFile,
-    baseline: Annotated[str | None, typer.Option(help="Row to compare with; the first if left out.")] = None,
+    baseline: Baseline = None,
     role: Annotated[
-        str, typer.Option("--on", metavar="[validation|test]", help="Rows to compare on; test only at the end.")
+        str,
+        typer.Option(
+            "--on", metavar="[validation|test]", help="Compare on validation or test rows; use test only at the end."
+        ),
     ] = "validation",
     out: Annotated[
-        Path | None, typer.Option(help="Folder of table and report; STORE/compare/NAME-ROLE if left out.")
+        Path | None,
+        typer.Option(help="Folder for the table and the report. [default: STORE/compare/NAME-ROLE]"),
     ] = None,
     overrides: Overrides = None,
     plugins: Plugins = None,
 ) -> None:
-    """Compare the rows of a bench with a baseline: paired differences with intervals, and an HTML report."""
+    """Compare the rows of a bench with a baseline. Prints paired differences with intervals and writes a report."""
     from frostbench.app.actions.benches import check_comparisons, compare_bench, read_bench_file, save_comparisons
     from frostbench.benchmarks.comparison.tables import to_text
     from frostbench.benchmarks.settings.roles import role_of
@@ -61,19 +68,19 @@ def compare(
 
 def export(
     bench: BenchFile,
-    row: Annotated[str, typer.Argument(help="Name of the row.")],
-    out: Annotated[Path, typer.Option(help="New folder of the bundle.")],
-    cache: Annotated[str | None, typer.Option(help="Which cache, where the bench has several.")] = None,
+    row: Annotated[str, typer.Argument(help="Name of the row or ensemble.")],
+    out: Annotated[Path, typer.Option(help="New folder for the bundle.")],
+    cache: Annotated[str | None, typer.Option(help="Cache to export from, if the bench has several.")] = None,
     seeds: Annotated[
         Literal["best", "all"],
-        typer.Option(help="The seed that is best on the selection rows, or all: an ensemble of their heads."),
+        typer.Option(help="best: the seed with the best validation result; all: an ensemble of all seeds."),
     ] = "best",
     refit: Refit = None,
     overrides: Overrides = None,
     device: Device = "cpu",
     plugins: Plugins = None,
 ) -> None:
-    """Export the head of a row or an ensemble, of the seed that is best on the selection rows or of all seeds."""
+    """Export the head of a bench row or ensemble."""
     from frostbench.app.actions.benches import read_bench_file
     from frostbench.benchmarks.runs.exporting import export_row
 

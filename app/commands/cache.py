@@ -7,18 +7,20 @@ import typer
 
 from frostbench.app.commands.common import Device, Weights
 
-app = typer.Typer(help="Check, describe, export and import caches.", no_args_is_help=True)
+app = typer.Typer(help="Check, describe, repair, export and import caches.", no_args_is_help=True)
 Cache = Annotated[Path, typer.Argument(help="Folder of the cache.")]
 
 
 @app.command()
 def verify(
     cache: Cache,
-    canary: Annotated[bool, typer.Option("--canary", help="Load the backbone and embed the canary anew.")] = False,
+    canary: Annotated[
+        bool, typer.Option("--canary", help="Also load the backbone and re-embed the canary image.")
+    ] = False,
     weights: Weights = None,
     device: Device = "cpu",
 ) -> None:
-    """Check every file of a cache against its manifest; exit status 1 if a check fails."""
+    """Check every file of a cache. Compares it with the manifest; exits with status 1 if a check fails."""
     from functools import partial
 
     from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
@@ -40,24 +42,24 @@ def verify(
 @app.command()
 def doctor(
     cache: Cache,
-    repair: Annotated[bool, typer.Option("--repair", help="Do the safe repairs, and say which.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Make the repairs that are safe, and list them.")] = False,
 ) -> None:
-    """Name everything that is wrong with a cache, and the repair; exit status 1 if anything is left."""
+    """List problems of a cache with their repairs. Exits with status 1 if a problem remains."""
     from frostbench.embedcache.checking.doctor import diagnose, treat
 
-    for done in treat(cache) if repair else []:
-        print(f"done  {done}")
+    for repaired in treat(cache) if repair else []:
+        print(f"done  {repaired}")
     findings = diagnose(cache)
     for finding in findings:
         print(f"{'note' if finding.harmless else 'FAIL'}  {finding.what}\n      {finding.repair}")
     if not all(finding.harmless for finding in findings):
         raise typer.Exit(1)
-    print("ok    the cache is whole")
+    print("ok    no problems found")
 
 
 @app.command()
 def info(cache: Cache) -> None:
-    """Describe a cache as JSON: rows, classes, groups, columns, quarantine."""
+    """Describe a cache as JSON. Shows rows, classes, groups, columns and quarantined images."""
     import json
 
     from frostbench.embedcache.checking.verify import cache_info
@@ -67,7 +69,7 @@ def info(cache: Cache) -> None:
 
 @app.command()
 def bad(cache: Cache) -> None:
-    """List the images that could not be embedded, with the reason of each."""
+    """List images that could not be embedded. Shows the reason for each."""
     from frostbench.embedcache.names import one_line
     from frostbench.embedcache.storage.state import read_quarantine
 
@@ -78,11 +80,14 @@ def bad(cache: Cache) -> None:
 @app.command("export")
 def export_to(
     cache: Cache,
-    out: Annotated[Path, typer.Argument(help="Parquet file for list, folder for npy.")],
-    to: Annotated[Literal["list", "npy"], typer.Option(help="A Parquet file of float lists, or .npy files.")] = "list",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
+    out: Annotated[Path, typer.Argument(help="Parquet file (--to list) or folder (--to npy) to write.")],
+    to: Annotated[
+        Literal["list", "npy"],
+        typer.Option(help="list: one Parquet file with float lists; npy: a folder of .npy files."),
+    ] = "list",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
 ) -> None:
-    """Write a cache in a form that other programs read."""
+    """Write a cache in a format that other programs read."""
     from frostbench.embedcache.exchange.interop import export_cache
 
     for path in export_cache(cache, out, to=to, overwrite=overwrite):
@@ -91,13 +96,15 @@ def export_to(
 
 @app.command("import")
 def import_from(
-    vectors: Annotated[Path, typer.Argument(help=".npy, .pt or .parquet file of vectors, one row per item.")],
-    manifest: Annotated[Path, typer.Argument(help="CSV or Parquet with label and optional id, path, group, split.")],
-    cache: Annotated[Path, typer.Option("--cache", help="New folder of the cache.")],
-    model: Annotated[str, typer.Option(help="What made the vectors, in your words.")],
-    column: Annotated[str, typer.Option(help="Name of the vector column, where the file names none.")] = "features",
+    vectors: Annotated[Path, typer.Argument(help=".npy, .pt or .parquet file with one vector per item.")],
+    manifest: Annotated[
+        Path, typer.Argument(help="CSV or Parquet file with column label, and optionally id, path, group and split.")
+    ],
+    cache: Annotated[Path, typer.Option("--cache", help="New folder for the cache.")],
+    model: Annotated[str, typer.Option(help="Free-text description of what produced the vectors.")],
+    column: Annotated[str, typer.Option(help="Name for the vector column, if the file has none.")] = "features",
 ) -> None:
-    """Make a cache of vectors that exist already."""
+    """Create a cache from existing vectors."""
     from frostbench.app.progress import note
     from frostbench.embedcache.exchange.external import import_vectors
 
@@ -106,4 +113,4 @@ def import_from(
         note(warning)
     dims = ", ".join(f"{name} [{dim}] {report.storage[name]}" for name, dim in report.dims.items())
     print(f"{cache}: {report.rows} rows, {dims}; largest rounding error {max(report.rounding.values()):.1e}")
-    print(f"unknown in their recipe: {', '.join(report.unknown)}")
+    print(f"unknown recipe fields: {', '.join(report.unknown)}")

@@ -5,28 +5,34 @@ from typing import Annotated
 
 import typer
 
-from frostbench.app.commands.bench import BenchFile, Overrides
+from frostbench.app.commands.bench import Baseline, BenchFile, Overrides
 from frostbench.app.commands.common import Plugins
 
 
 def calibration(
     bench: BenchFile,
-    baseline: Annotated[str | None, typer.Option(help="Row to compare with; the first if left out.")] = None,
+    baseline: Baseline = None,
     role: Annotated[
         str,
-        typer.Option("--on", "--role", metavar="[validation|test]", help="Rows to evaluate on; test only at the end."),
+        typer.Option(
+            "--on",
+            "--role",
+            metavar="[validation|test]",
+            help="Measure on validation or test rows; use test only at the end.",
+        ),
     ] = "validation",
     ood: Annotated[
-        Path | None, typer.Option(help="Cache of the same recipe with images of none of the classes, to be told apart.")
+        Path | None,
+        typer.Option(help="Cache with the same recipe whose images belong to no class, to measure OOD detection."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="HTML file, with its table beside it; STORE/calibration/NAME-ROLE.html if left out."),
+        typer.Option(help="HTML file; its table is written beside it. [default: STORE/calibration/NAME-ROLE.html]"),
     ] = None,
     overrides: Overrides = None,
     plugins: Plugins = None,
 ) -> None:
-    """Measure the calibration of a bench's rows before and after temperature scaling, with intervals and a report."""
+    """Measure the calibration of a bench's rows. Compares before and after temperature scaling and writes a report."""
     from frostbench.app.actions.benches import read_bench_file
     from frostbench.app.actions.calibrating import calibrate_bench, check_page, save_calibration
     from frostbench.benchmarks.calibration.tables import to_text

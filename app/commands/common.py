@@ -5,19 +5,24 @@ from typing import Annotated, Literal
 
 import typer
 
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")]
+Device = Annotated[str, typer.Option(help="Torch device: cpu, cuda, cuda:1 …")]
 Plugins = Annotated[
-    list[Path] | None, typer.Option("--plugin", help="Python file with losses or heads of your own; it is run. Repeat.")
+    list[Path] | None,
+    typer.Option("--plugin", help="Python file that defines losses or heads; its code is executed. Repeatable."),
 ]
 Stream = Annotated[
     Literal["auto", "always", "never"],
-    typer.Option(help="Whether vectors stay on disk while heads train: where they do not fit into memory, or as said."),
+    typer.Option(help="Read vectors from disk during training instead of loading them; auto: if they exceed memory."),
 ]
-Weights = Annotated[Path | None, typer.Option(help="File or folder of the backbone's weights, instead of the hub.")]
+Weights = Annotated[
+    Path | None, typer.Option(help="File or folder of backbone weights, used instead of downloading them.")
+]
+Batch = Annotated[int | None, typer.Option(min=1, help="Images per forward pass. [default: depends on the device]")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Decoding threads. [default: one per core]")]
 Refit = Annotated[
     bool | None,
     typer.Option(
         "--refit/--no-refit",
-        help="Whether what is exported is trained anew on training and selection rows; default: if possible.",
+        help="Retrain on training and validation rows before the export. [default: if possible]",
     ),
 ]

@@ -8,11 +8,12 @@ import typer
 
 def demo(
     data: Annotated[
-        Literal["solar", "digits"], typer.Option(help="Solar cells (elpv-dataset), or digits as a quick smoke test.")
+        Literal["solar", "digits"],
+        typer.Option(help="solar: solar cells (elpv-dataset); digits: a quick smoke test."),
     ] = "solar",
-    out: Annotated[Path, typer.Option(help="Folder for everything the demo makes.")] = Path("frostbench-demo"),
+    out: Annotated[Path, typer.Option(help="Folder for all output of the demo.")] = Path("frostbench-demo"),
 ) -> None:
-    """Images to a cache, settings over three seeds, an A/B table, a report, and the winner's predictions."""
+    """Run the full workflow on real images. Embeds, trains three seeds per setting, compares, exports and predicts."""
     from frostbench.app.actions.demo import run_demo
 
     run_demo(data, out)

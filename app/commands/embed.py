@@ -6,80 +6,88 @@ from typing import Annotated
 
 import typer
 
-from frostbench.app.commands.common import Device, Weights
+from frostbench.app.commands.common import Batch, Device, Weights, Workers
 
 
 def embed(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Folder of class folders, manifest, Parquet with images, saved Hugging Face dataset, or "
-            "ultra-fine-grained set; see docs/sources.md."
+            help="Folder with one subfolder per class, manifest, Parquet file with images, saved Hugging Face "
+            "dataset, or ultra-fine-grained dataset; see docs/sources.md."
         ),
     ],
-    cache: Annotated[Path, typer.Option("--cache", help="Folder of the cache; an unfinished one is continued.")],
+    cache: Annotated[Path, typer.Option("--cache", help="Folder of the cache; an unfinished cache is resumed.")],
     backbone: Annotated[
         list[str] | None,
         typer.Option(
-            help="PROVIDER:MODEL, such as timm:vit_base_patch16_dinov3.lvd1689m; `frostbench backbones` lists some. "
-            "Repeat, or write NAME=PROVIDER:MODEL, for several from one decode. "
+            help="PROVIDER:MODEL or NAME=PROVIDER:MODEL, such as timm:vit_base_patch16_dinov3.lvd1689m; "
+            "`frostbench backbones` lists some. Repeatable: each image is decoded once for all. "
             "[default: bundled:efficientnet_lite0]"
         ),
     ] = None,
-    pool: Annotated[list[str] | None, typer.Option(help="cls, patch_mean, avg …; repeat for several.")] = None,
-    size: Annotated[
-        list[int] | None, typer.Option(help="Side of the backbone's input in pixels; repeat for several.")
-    ] = None,
+    pool: Annotated[list[str] | None, typer.Option(help="Pooling: cls, patch_mean, avg …. Repeatable.")] = None,
+    size: Annotated[list[int] | None, typer.Option(help="Side of the backbone's input in pixels. Repeatable.")] = None,
     weights: Weights = None,
     preparation: Annotated[
         Path | None,
         typer.Option(
-            help="YAML or JSON file with size, crop, crop_fraction, interpolation, mean, std, where they are not to be "
-            "the model's own, and intensity_range."
+            help="YAML or JSON file that overrides the model's size, crop, crop_fraction, interpolation, mean or std, "
+            "or sets intensity_range."
         ),
     ] = None,
     intensity_range: Annotated[
         str | None,
         typer.Option(
-            help="LOW:HIGH: grey values of images of more than 8 bits that become black and white, such as 0:4095 for "
-            "12-bit data in 16-bit files; part of the recipe. [default: all 16 bits]"
+            help="LOW:HIGH: grey values mapped to black and white in images of more than 8 bits, such as 0:4095 for "
+            "12-bit data in 16-bit files. Part of the recipe. [default: all 16 bits]"
         ),
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Where relative paths of a manifest start.")] = None,
-    group_regex: Annotated[str | None, typer.Option(help="Takes each image's group from its path.")] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder that relative paths of a manifest start from.")] = None,
+    group_regex: Annotated[
+        str | None, typer.Option(help="Regular expression that extracts each image's group from its path.")
+    ] = None,
     time_regex: Annotated[
-        str | None, typer.Option(help="Takes each image's time, as an ISO date, from its path.")
+        str | None, typer.Option(help="Regular expression that extracts each image's ISO date from its path.")
     ] = None,
-    image_column: Annotated[
-        str | None, typer.Option(help="Column of the images, where a table or dataset has several.")
-    ] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of the labels, likewise.")] = None,
+    image_column: Annotated[str | None, typer.Option(help="Image column, if the table or dataset has several.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Label column, if the table or dataset has several.")] = None,
     device: Device = "cpu",
-    autocast: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="Images in one forward pass; by the device if left out.")
-    ] = None,
-    shard_rows: Annotated[int, typer.Option(min=1, help="Images in one shard, the most that a kill costs.")] = 4096,
-    workers: Annotated[int | None, typer.Option(min=1, help="Decoding threads; one for each core if left out.")] = None,
+    autocast: Annotated[str, typer.Option(help="Precision: auto, float32, bfloat16 or float16.")] = "auto",
+    batch: Batch = None,
+    shard_rows: Annotated[
+        int, typer.Option(min=1, help="Images per shard; an interruption loses at most one shard.")
+    ] = 4096,
+    workers: Workers = None,
     pixel_limit: Annotated[
-        int | None, typer.Option(min=1, help="Largest width times height that is decoded; 89,478,485 if left out.")
+        int | None,
+        typer.Option(min=1, help="Largest width × height that is decoded, in pixels. [default: 89,478,485]"),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail at the end if an image was quarantined.")] = False,
-    update: Annotated[
-        bool, typer.Option("--update", help="Bring the cache to a changed source: only new and changed images embed.")
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with an error at the end if an image was quarantined.")
     ] = False,
-    compiled: Annotated[bool, typer.Option("--compile", help="Run the backbone through torch.compile.")] = False,
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update", help="Update the cache to a changed source; only new and changed images are embedded."
+        ),
+    ] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="Compile the backbone with torch.compile.")] = False,
     shard: Annotated[
-        str | None, typer.Option(help="I/N: only every N-th shard from I (0 to N-1), beside N-1 other processes.")
+        str | None,
+        typer.Option(help="I/N: embed only every N-th shard, starting at I (0 to N-1); N processes share the work."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray: actors of Ray embed; see docs/scale.md.")] = "local",
-    actors: Annotated[int, typer.Option(help="With --engine ray: processes that embed at once.")] = 1,
+    engine: Annotated[str, typer.Option(help="local, or ray to embed with Ray actors; see docs/scale.md.")] = "local",
+    actors: Annotated[int, typer.Option(help="Number of Ray actors that embed in parallel (--engine ray).")] = 1,
     ray_address: Annotated[
-        str | None, typer.Option(help="With --engine ray: a running cluster; auto finds it. Left out, one starts here.")
+        str | None,
+        typer.Option(
+            help="Ray cluster to use, or auto to find a running one (--engine ray). [default: start a local one]"
+        ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Store patch tokens without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Store patch tokens without asking for confirmation.")] = False,
 ) -> None:
-    """Embed images once with a frozen backbone, and keep the vectors in a cache."""
+    """Embed images with frozen backbones into a cache."""
     from frostbench.app.actions.dividing import chosen_engine, chosen_part
     from frostbench.app.actions.embedding import embed_listing
     from frostbench.app.actions.loading import load_backbones

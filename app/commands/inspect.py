@@ -8,48 +8,51 @@ import typer
 from frostbench.app.commands.cache import Cache
 from frostbench.app.commands.common import Device, Weights
 
-app = typer.Typer(help="What the vectors of a cache are good for before anything is trained.", no_args_is_help=True)
+app = typer.Typer(
+    help="Inspect a cache before training.",
+    no_args_is_help=True,
+)
 
-Column = Annotated[str | None, typer.Option(help="Whose vectors count; the first by name if left out.")]
+Column = Annotated[str | None, typer.Option(help="Vector column to use. [default: the first by name]")]
 Method = Annotated[
     Literal["auto", "exact", "ivf"],
-    typer.Option(help="exact compares all; ivf, an inverted file, is faster and may miss some; auto: by the rows."),
+    typer.Option(
+        help="exact: compare all pairs; ivf: inverted-file index, faster but may miss some; auto: by row count."
+    ),
 ]
-Out = Annotated[Path | None, typer.Option(help="Write the whole table to a .csv, .parquet or .json file.")]
+Out = Annotated[Path | None, typer.Option(help="Write the full table to a .csv, .parquet or .json file.")]
 Split = Annotated[
-    list[str] | None, typer.Option("--split", help="OPTION=VALUE of the split, such as duplicates=0.98; repeat.")
+    list[str] | None, typer.Option("--split", help="OPTION=VALUE of the split, such as duplicates=0.98. Repeatable.")
 ]
-Threshold = Annotated[float, typer.Option(help="Cosine from which two images are near-copies.")]
+Threshold = Annotated[float, typer.Option(help="Cosine similarity from which two images count as near-duplicates.")]
 
 
 @app.command()
 def neighbours(
     cache: Cache,
-    ids: Annotated[list[str] | None, typer.Option("--id", help="Row to find the neighbours of; repeat.")] = None,
-    images: Annotated[
-        list[Path] | None, typer.Option("--image", help="Image file to find the neighbours of; repeat.")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Neighbours of each.")] = 10,
+    ids: Annotated[list[str] | None, typer.Option("--id", help="ID of a query row. Repeatable.")] = None,
+    images: Annotated[list[Path] | None, typer.Option("--image", help="Query image file. Repeatable.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Neighbours per query.")] = 10,
     column: Column = None,
     method: Method = "auto",
     weights: Weights = None,
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
-    """The rows nearest to some rows, to image files, or (with --out) to each row, by cosine."""
-    from frostbench.app.actions.inspecting import tell_neighbours
+    """Find nearest neighbours by cosine. Queries are rows, image files, or (with --out) all rows."""
+    from frostbench.app.actions.inspecting import print_neighbours
 
-    tell_neighbours(cache, ids or [], images or [], k, column, method, weights, device, out)
+    print_neighbours(cache, ids or [], images or [], k, column, method, weights, device, out)
 
 
 @app.command()
 def duplicates(
     cache: Cache, threshold: Threshold = 0.98, column: Column = None, method: Method = "auto", out: Out = None
 ) -> None:
-    """Groups of byte-identical images and of near-copies."""
-    from frostbench.app.actions.inspecting import tell_duplicates
+    """Find groups of byte-identical and near-duplicate images."""
+    from frostbench.app.actions.inspecting import print_duplicates
 
-    tell_duplicates(cache, threshold, column, method, out)
+    print_duplicates(cache, threshold, column, method, out)
 
 
 @app.command()
@@ -61,54 +64,56 @@ def leaks(
     method: Method = "auto",
     out: Out = None,
 ) -> None:
-    """Held-out rows with a copy in training, and copies with different labels (in a second file with --out)."""
-    from frostbench.app.actions.inspecting import tell_leaks
+    """Find held-out rows with a duplicate in training. Also finds duplicates with different labels."""
+    from frostbench.app.actions.inspecting import print_leaks
 
-    tell_leaks(cache, threshold, split or [], column, method, out)
+    print_leaks(cache, threshold, split or [], column, method, out)
 
 
 @app.command()
 def suspects(
     cache: Cache,
-    k: Annotated[int, typer.Option("-k", min=1, help="Neighbours that vote.")] = 20,
-    folds: Annotated[int, typer.Option(min=2, help="Parts of the rows; each is judged by the others.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, help="Of the folds.")] = 42,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of neighbours that vote on a label.")] = 20,
+    folds: Annotated[int, typer.Option(min=2, help="Cross-validation folds.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 42,
     column: Column = None,
     method: Method = "auto",
     out: Out = None,
 ) -> None:
-    """Labels that the other rows speak against, the most suspicious first."""
-    from frostbench.app.actions.inspecting import tell_suspects
+    """Find likely label errors. Labels are checked by out-of-fold neighbour voting, most suspicious first."""
+    from frostbench.app.actions.inspecting import print_suspects
 
-    tell_suspects(cache, k, folds, seed, column, method, out)
+    print_suspects(cache, k, folds, seed, column, method, out)
 
 
 @app.command()
 def balance(
     cache: Cache,
     split: Split = None,
-    least: Annotated[int, typer.Option(min=1, help="Classes with fewer rows or groups are warned of.")] = 5,
+    least: Annotated[int, typer.Option(min=1, help="Warn about classes with fewer rows or groups.")] = 5,
     out: Out = None,
 ) -> None:
-    """Rows and groups of each class, by role, and which classes are too small."""
-    from frostbench.app.actions.inspecting import tell_balance
+    """Count rows and groups per class and role. Warns about classes that are too small."""
+    from frostbench.app.actions.inspecting import print_balance
 
-    tell_balance(cache, split or [], least, out)
+    print_balance(cache, split or [], least, out)
 
 
 @app.command("map")
 def draw_map(
     cache: Cache,
     method: Annotated[
-        Literal["pca", "umap"], typer.Option(help="Principal components, or UMAP (frostbench[umap]).")
+        Literal["pca", "umap"],
+        typer.Option(help="Projection: principal components, or UMAP (needs frostbench[umap])."),
     ] = "pca",
     column: Column = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of UMAP.")] = 42,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of UMAP.")] = 42,
     out: Annotated[
-        Path | None, typer.Option(help="Draw an .html or .svg file, or write a .csv, .parquet or .json table.")
+        Path | None,
+        typer.Option(help="Drawing (.html or .svg) or table of coordinates (.csv, .parquet or .json) to write."),
     ] = None,
 ) -> None:
-    """A map of all rows in two dimensions, computed once and kept in the cache."""
-    from frostbench.app.actions.inspecting import tell_map
+    """Project all rows to two dimensions. The map is computed once and stored in the cache."""
+    from frostbench.app.actions.inspecting import make_map
 
-    tell_map(cache, method, column, seed, out)
+    make_map(cache, method, column, seed, out)

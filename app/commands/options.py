@@ -6,10 +6,10 @@ import typer
 
 
 def options(
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/options.md.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/options.md.")] = False,
 ) -> None:
-    """List every option of a run, with its default, its bounds and what it does."""
-    from frostbench.app.actions.options import ROOTS, listed
+    """List every option of a run. Shows default, bounds and what the option does."""
+    from frostbench.app.actions.options import ROOTS, options_text
     from frostbench.benchmarks.settings.options import options_markdown
 
-    print(options_markdown(ROOTS) if markdown else listed(), end="")
+    print(options_markdown(ROOTS) if markdown else options_text(), end="")

@@ -11,30 +11,31 @@ from frostbench.app.commands.common import Device, Plugins, Refit, Stream
 def train(
     cache: Annotated[Path, typer.Argument(help="Folder of the cache.")],
     preset: Annotated[
-        str, typer.Option(help="Where to start: plain, baseline, full, or a method such as arcface.")
+        str, typer.Option(help="Preset to start from: plain, baseline, full, or a method such as arcface.")
     ] = "baseline",
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="OPTION=VALUE over the preset, see `frostbench options`; repeat.")
+        list[str] | None,
+        typer.Option("--set", help="OPTION=VALUE that overrides the preset; see `frostbench options`. Repeatable."),
     ] = None,
     split: Annotated[
-        list[str] | None, typer.Option("--split", help="OPTION=VALUE of the split, such as folds=5; repeat.")
+        list[str] | None, typer.Option("--split", help="OPTION=VALUE of the split, such as folds=5. Repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seeds initialisation, batch order and dropout.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of initialisation, batch order and dropout.")] = 0,
     store: Annotated[str, typer.Option(help="Folder of the run store.")] = "results",
-    out: Annotated[Path | None, typer.Option(help="New folder for the head's bundle.")] = None,
+    out: Annotated[Path | None, typer.Option(help="New folder for the exported head. [default: no export]")] = None,
     refit: Refit = None,
     simple: Annotated[
         bool | None,
         typer.Option(
             "--compare-simple/--no-compare-simple",
-            help="Whether lda, logreg and ridge are cross-validated beside it; default: where that is quick.",
+            help="Cross-validate lda, logreg and ridge for comparison. [default: if that is quick]",
         ),
     ] = None,
     device: Device = "cpu",
     plugins: Plugins = None,
     stream: Stream = "auto",
 ) -> None:
-    """Train one head on a cache and say how it does on the selection rows."""
+    """Train one head on a cache and print its validation metrics."""
     from frostbench.app.actions.benches import train_one
 
     train_one(

@@ -5,20 +5,25 @@ from typing import Annotated, Literal
 
 import typer
 
-from frostbench.app.commands.common import Device, Weights
+from frostbench.app.commands.cache import Cache
+from frostbench.app.commands.common import Batch, Device, Weights, Workers
 
-app = typer.Typer(help="Make, list and look at view sets: augmented images, embedded once.", no_args_is_help=True)
-Cache = Annotated[Path, typer.Argument(help="Folder of the cache.")]
+app = typer.Typer(
+    help="Make, list and draw view sets. A view set holds augmented versions of images, embedded once.",
+    no_args_is_help=True,
+)
 Policy = Annotated[
     str,
     typer.Option(
-        help="flip, crops, random_crop, colour_jitter, rand_augment, auto_augment, trivial_augment, cutmix, "
-        "superpixel_mix or transplant."
+        help="Augmentation policy: flip, crops, random_crop, colour_jitter, rand_augment, auto_augment, "
+        "trivial_augment, cutmix, superpixel_mix or transplant."
     ),
 ]
 Changes = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting of the policy as NAME=VALUE; docs/views.md lists them.")
+    list[str] | None,
+    typer.Option("--set", help="Setting of the policy as NAME=VALUE; see docs/views.md. Repeatable."),
 ]
+Seed = Annotated[int, typer.Option(help="Seed of the augmentations.")]
 
 
 @app.command()
@@ -27,22 +32,21 @@ def make(
     name: Annotated[str, typer.Argument(help="Name of the view set.")],
     policy: Policy,
     changes: Changes = None,
-    count: Annotated[int, typer.Option(help="Views of each image.")] = 1,
+    count: Annotated[int, typer.Option(help="Views per image.")] = 1,
     role: Annotated[
-        Literal["train", "eval"], typer.Option(help="train: of training rows; eval: of all others, to average over.")
+        Literal["train", "eval"],
+        typer.Option(help="train: views of training rows; eval: views of all other rows, to average predictions over."),
     ] = "train",
     bench: Annotated[
-        Path | None, typer.Option(help="Bench whose split says which rows train; the default split if left out.")
+        Path | None, typer.Option(help="Bench file whose split decides which rows train. [default: the default split]")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    seed: Seed = 0,
     weights: Weights = None,
     device: Device = "cpu",
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="Images in one forward pass; by the device if left out.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Decoding threads; one for each core if left out.")] = None,
+    batch: Batch = None,
+    workers: Workers = None,
 ) -> None:
-    """Embed views of a cache's images beside it, to train on or to average predictions over."""
+    """Embed augmented views of a cache's images. Use them for training or for test-time averaging."""
     from frostbench.app.actions.viewing import make_set
 
     make_set(
@@ -63,23 +67,25 @@ def make(
 
 @app.command("list")
 def list_(cache: Cache) -> None:
-    """List the view sets of a cache, with how they were made."""
-    from frostbench.app.actions.viewing import listed
+    """List the view sets of a cache with their settings."""
+    from frostbench.app.actions.viewing import view_set_lines
 
-    for line in listed(cache):
+    for line in view_set_lines(cache):
         print(line)
 
 
 @app.command()
 def show(
-    images: Annotated[list[Path], typer.Argument(help="Image files; policies of two images take the next as partner.")],
+    images: Annotated[
+        list[Path], typer.Argument(help="Image files; policies that mix two images pair each with the next.")
+    ],
     policy: Policy,
     out: Annotated[Path, typer.Option(help="PNG file to write.")],
     changes: Changes = None,
-    count: Annotated[int, typer.Option(help="Views of each image.")] = 4,
-    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    count: Annotated[int, typer.Option(help="Views per image.")] = 4,
+    seed: Seed = 0,
 ) -> None:
-    """Draw each image with some of its views, to see what a policy does before it is embedded."""
+    """Draw images beside their views. Use it to check a policy before embedding."""
     from frostbench.app.actions.viewing import draw
 
     draw(images, policy, changes or [], out, count=count, seed=seed)

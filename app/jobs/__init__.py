@@ -1,13 +1,13 @@
-"""Background jobs: one side of the page, trained by a worker process that outlives the page and its server.
+"""Background jobs: each trains one side of the page in a worker process that outlives the page and its server.
 
-Everything that is known of a job stands in the files of its folder, so that any process can watch or cancel it, after a
-reload or a restart of the server too. Nothing here imports torch, pandas or gradio.
+The full state of a job is in the files of its folder, so that any process can watch or cancel it, even after a reload
+or a restart of the server. Nothing here imports torch, pandas or gradio.
 """
 
-from frostbench.app.jobs.asking import cancel, submit, submit_found
-from frostbench.app.jobs.files import JobError
 from frostbench.app.jobs.queue import advance
-from frostbench.app.jobs.reading import Job, curves, eta_seconds, jobs, listed, log_tail, newest, read
+from frostbench.app.jobs.reading import Job, curves, eta_seconds, jobs, list_jobs, log_tail, newest, read
+from frostbench.app.jobs.records import JobError
+from frostbench.app.jobs.submission import cancel, submit, submit_found
 
 __all__ = [
     "Job",
@@ -17,7 +17,7 @@ __all__ = [
     "curves",
     "eta_seconds",
     "jobs",
-    "listed",
+    "list_jobs",
     "log_tail",
     "newest",
     "read",

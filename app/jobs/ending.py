@@ -1,29 +1,30 @@
-"""The end of a job in its files, even where the disk is full."""
+"""Writing the final status of a job, even if the disk is full."""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
 
-from frostbench.app.jobs.files import Status, write_json
+from frostbench.app.jobs.files import write_json
+from frostbench.app.jobs.records import Status
 
-END_BYTES, LONGEST_WORDS = 4096, 300
-"""Room for a job's last words, and letters of them: as ASCII in JSON a letter takes up to twelve bytes."""
+END_BYTES, LONGEST_MESSAGE = 4096, 300
+"""Bytes reserved for the final status, and characters of its message; one takes up to 12 bytes as ASCII JSON."""
 
 
 def reserve_end(folder: Path) -> None:
-    """Set room aside for the last words of a job: spaces, which `write_end` writes over."""
+    """Reserve space for the final status of a job with blanks, which `write_end` overwrites."""
     (folder / "end.json").write_bytes(b" " * END_BYTES)
 
 
 def write_end(folder: Path, status: Status) -> None:
-    """Write the status with which a job ends; where nothing more can be written, its last words into their room.
+    """Write the final status of a job; if the disk is full, write a short form into the reserved space.
 
     Raises:
-        OSError: there is no room either.
+        OSError: the reserved space cannot be written either.
     """
     try:
         write_json(folder / "status.json", status)
     except OSError:
-        said = asdict(Status(state=status.state, message=status.message[:LONGEST_WORDS], ended=status.ended))
+        end = asdict(Status(state=status.state, message=status.message[:LONGEST_MESSAGE], ended=status.ended))
         with (folder / "end.json").open("r+b") as file:
-            file.write(json.dumps(said).encode("ascii").ljust(END_BYTES))
+            file.write(json.dumps(end).encode("ascii").ljust(END_BYTES))

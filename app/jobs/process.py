@@ -1,6 +1,6 @@
-"""The process of a job: starting it, asking whether it lives, and killing it.
+"""The worker process of a job: starting it, checking whether it is alive, stopping and killing it.
 
-No clock that can be set decides here: a process is known by its pid and by when it was started after the machine was.
+Processes are identified by their pid and their start time after boot, so that changes of the clock do not matter.
 """
 
 import os
@@ -15,34 +15,26 @@ from typing import Any
 
 import psutil
 
-from frostbench.app.jobs.files import (
-    Asked,
-    Process,
-    Request,
-    read_asked,
-    read_process,
-    read_starter,
-    write_json,
-)
+from frostbench.app.jobs.files import read_process, read_starter, read_stop_request, write_json
+from frostbench.app.jobs.records import Process, Request, StopRequest
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TOLERANCE_SECONDS = 2.0
-"""By how much two readings of one process's creation may differ where the system only tells it by the clock."""
+"""Maximum difference between two readings of a process's creation time on systems without a boot ID."""
 
 
 def start(folder: Path, request: Request, plugins: Sequence[str | Path] = ()) -> None:
-    """Start the worker of a job in a session of its own, so that it outlives this process and its terminal.
+    """Start the worker of a job in its own session, so that it outlives this process and its terminal.
 
-    It works in the directory that the job was asked for from, wherever this process is, and may run the plugins.
+    The worker's directory is the one that the job was submitted from, and it may execute the plugins.
 
     Raises:
-        OSError: a file cannot be written, or no process can be started; the job is then as it was.
+        OSError: a file cannot be written, or no process can be started; the job is then unchanged.
     """
-    # Who starts it is written down first: should that process be killed before it has written the worker's pid, the job
-    # is told from one that nobody has started yet.
+    # The starter is recorded first: if it is killed before it has written the worker's pid, the job can be told from
+    # one that was never started.
     write_json(folder / "starter.json", identity(os.getpid()))
-    # -u: the log holds every line, however the worker ends. -P: no folder `app` in the current directory is taken for
-    # ours.
+    # -u: keep every line in the log, however the worker ends. -P: ignore a folder `app` in the current directory.
     command = [sys.executable, "-u", "-P", "-m", "frostbench.app.worker", str(folder.resolve())]
     command += [str(Path(file).resolve()) for file in plugins]
     try:
@@ -53,24 +45,24 @@ def start(folder: Path, request: Request, plugins: Sequence[str | Path] = ()) ->
         (folder / "starter.json").unlink()
         raise
     write_process(folder, worker.pid)
-    # Someone has to ask for the exit status of a child, or it stays as a zombie.
+    # A child whose exit status is never read stays a zombie.
     threading.Thread(target=worker.wait, daemon=True).start()
 
 
 def identity(pid: int) -> Process:
-    """What tells a process from a later one with its pid.
+    """Return what distinguishes a process from a later one with the same pid.
 
-    On Linux that is its start in clock ticks since the machine's (field 22 of /proc/PID/stat), and which start of the
-    machine that was; elsewhere the time of creation that psutil tells.
+    On Linux this is its start in clock ticks since boot (field 22 of /proc/PID/stat) and the boot ID; elsewhere the
+    creation time reported by psutil.
 
     Raises:
-        psutil.NoSuchProcess: there is none.
+        psutil.NoSuchProcess: there is no such process.
     """
     boot = boot_id()
     if not boot:
         return Process(pid, "", psutil.Process(pid).create_time())
     try:
-        # The name in parentheses may hold spaces and parentheses itself.
+        # The name in parentheses may itself contain spaces and parentheses.
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError) as error:
         raise psutil.NoSuchProcess(pid) from error
@@ -78,7 +70,7 @@ def identity(pid: int) -> Process:
 
 
 def boot_id() -> str:
-    """A name for this start of the machine; empty where the system has none."""
+    """Return the ID of the machine's current boot; empty if the system has none."""
     try:
         return BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -86,67 +78,62 @@ def boot_id() -> str:
 
 
 def write_process(folder: Path, pid: int) -> None:
-    """Write down which process works on a job."""
+    """Record the worker process of a job."""
     write_json(folder / "process.json", identity(pid))
 
 
 def process_of(folder: Path) -> psutil.Process | None:
-    """The living process of a job; None where it has ended, or where another process has got its pid.
+    """Return the worker process of a job if it is alive, or None if it has ended or its pid was reused.
 
     Raises:
         JobError: process.json is damaged.
     """
-    return living(read_process(folder))
+    return find_alive(read_process(folder))
 
 
-def living(known: Process | None) -> psutil.Process | None:
-    """A process that was written down, if it still lives; one that has ended and was not yet asked for does not."""
-    if known is None:
+def find_alive(recorded: Process | None) -> psutil.Process | None:
+    """Return a recorded process if it is still alive (and not a zombie), otherwise None."""
+    if recorded is None:
         return None
     try:
-        process, now = psutil.Process(known.pid), identity(known.pid)
-        gone = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        process, now = psutil.Process(recorded.pid), identity(recorded.pid)
+        ended = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
         return None
-    same = now.boot == known.boot and abs(now.start - known.start) <= (0 if known.boot else TOLERANCE_SECONDS)
-    return process if same and not gone else None
+    tolerance = 0 if recorded.boot else TOLERANCE_SECONDS
+    is_same = now.boot == recorded.boot and abs(now.start - recorded.start) <= tolerance
+    return process if is_same and not ended else None
 
 
 def is_starting(folder: Path) -> bool:
-    """Whether a job has no process yet, and one that is about to start it lives.
+    """Whether a job has no worker process yet, but the process that is about to start it is alive.
 
     Raises:
         JobError: starter.json is damaged.
     """
-    return not (folder / "process.json").exists() and living(read_starter(folder)) is not None
+    return not (folder / "process.json").exists() and find_alive(read_starter(folder)) is not None
 
 
 def is_of_this_boot(folder: Path) -> bool:
-    """Whether the process of a job belongs to this start of this machine, or nobody can say.
-
-    Raises:
-        JobError: process.json is damaged.
-    """
-    known = read_process(folder)
-    return known is None or known.boot == boot_id()
+    """Whether a job's process, if recorded, is of the current boot. Raises JobError if process.json is damaged."""
+    recorded = read_process(folder)
+    return recorded is None or recorded.boot == boot_id()
 
 
-def ask_to_stop(folder: Path) -> None:
-    """Ask a job to stop; asked again, it waits for nothing."""
-    asked = read_asked(folder)
-    if asked is None:
-        write_json(folder / "cancel", Asked(boot_id(), time.monotonic()))
-    elif not asked.force:
-        write_json(folder / "cancel", Asked(boot_id(), time.monotonic(), force=True))
+def request_stop(folder: Path) -> None:
+    """Request a job to stop; the second request sets `force`, so that nothing is waited for."""
+    earlier = read_stop_request(folder)
+    if earlier is None or not earlier.force:
+        write_json(folder / "cancel", StopRequest(boot_id(), time.monotonic(), force=earlier is not None))
 
 
-def seconds_since(asked: Asked | None) -> float:
-    """How long ago a job was last asked to stop; 0 where that cannot be said."""
-    return time.monotonic() - asked.seconds if asked is not None and asked.boot == boot_id() else 0.0
+def seconds_since(request: StopRequest) -> float:
+    """Return the time since a request to stop; 0 if it was made before the machine's current boot."""
+    return time.monotonic() - request.seconds if request.boot == boot_id() else 0.0
 
 
 def kill(process: psutil.Process) -> None:
-    """Kill a worker with its process group, and wait a little until it is gone."""
+    """Kill a worker with its process group, and wait briefly until it has ended."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The status of a job, as its worker writes it."""
+"""Writing the status of a job in its worker."""
 
 import threading
 import time
@@ -6,14 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from frostbench.app.jobs.ending import write_end
-from frostbench.app.jobs.files import UNFINISHED, State, Status, write_json
+from frostbench.app.jobs.files import write_json
+from frostbench.app.jobs.records import UNFINISHED, State, Status
 
 PERIOD_SECONDS = 0.2
-"""Epochs of a small table end faster than anybody reads; the file is written this often."""
+"""Minimum time between two writes of the status during short epochs."""
 
 
 class Progress:
-    """Keeps status.json of a job; two threads may use it, and after the first end nothing changes it."""
+    """Thread-safe writer of a job's status.json; the first final status is never changed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -22,7 +23,7 @@ class Progress:
         self._lock = threading.RLock()
 
     def show(self, status: Status, *, soon: bool = False) -> None:
-        """Take a new status and write it; soon allows for waiting until the next one, where one was just written."""
+        """Set and write the status; with `soon`, skip writing if the file was written less than a period ago."""
         with self._lock:
             if self.status.state not in UNFINISHED:
                 return
@@ -32,19 +33,19 @@ class Progress:
                 self._written = time.monotonic()
 
     def hold(self, runs: int) -> None:
-        """So many runs at work have finished an epoch that is kept when the job is stopped."""
+        """Set the number of current runs whose best epoch is kept if the job is stopped."""
         with self._lock:
             if runs != self.status.holds:
                 self.show(replace(self.status, holds=runs))
 
     def begin(self) -> None:
-        """The job's turn has come; a second time changes nothing."""
+        """Set the state to running if it is queued."""
         with self._lock:
             if self.status.state == "queued":
                 self.show(replace(self.status, state="running", began=time.time()))
 
     def end(self, state: State, message: str) -> None:
-        """The job has ended; even a full disk takes this."""
+        """Write the final status, even if the disk is full."""
         with self._lock:
             if self.status.state in UNFINISHED:
                 self.status = replace(self.status, state=state, message=message, ended=time.time())

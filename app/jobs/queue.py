@@ -1,8 +1,8 @@
-"""The queue of a store: which jobs there are, whose turn it is, and starting their workers.
+"""The queue of a store: its jobs in order, and starting their workers.
 
-A job that waits is files alone. Whoever adds, begins, cancels, ends or watches a job calls `advance`, which starts the
-workers of the jobs whose turn has come, and that of the next in line: it waits beside them, and takes over when they
-end, in whatever way. So there is no scheduler that could die, and a hundred waiting jobs cost one process.
+A waiting job consists of files only. Every process that adds, begins, cancels, ends or watches a job calls `advance`,
+which starts the workers of the jobs whose turn has come and of the next in line, which waits for them to end. So there
+is no scheduler that could die, and a hundred waiting jobs take one process.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,31 +12,32 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from frostbench.app.jobs.files import UNFINISHED, JobError, Request, Status, is_started, write_json
+from frostbench.app.jobs.files import is_started, write_json
 from frostbench.app.jobs.ids import is_id
 from frostbench.app.jobs.mark import read_own
-from frostbench.app.jobs.plugged import unnamed
+from frostbench.app.jobs.plugins import disallowed_plugins
 from frostbench.app.jobs.process import start
-from frostbench.app.jobs.state import older_jobs, settled, unfinished
+from frostbench.app.jobs.records import UNFINISHED, JobError, Request, Status
+from frostbench.app.jobs.state import current_status, older_jobs, unfinished
 
 Plugins = Sequence[str | Path]
 MOST_UNFINISHED = 100
-"""Jobs of a store that may wait or train at a time."""
+"""Maximum number of unfinished jobs in a store."""
 PATIENCE_SECONDS = 20.0
-"""How long the queue may be held by another process, which needs milliseconds."""
+"""How long to wait for the lock of the queue, which other processes normally hold for milliseconds."""
 
 
-def ids(home: Path) -> list[str]:
-    """IDs of the jobs in a folder of jobs, oldest first."""
+def job_ids(home: Path) -> list[str]:
+    """Return the IDs of the jobs in a folder of jobs, oldest first."""
     return sorted(path.name for path in home.iterdir() if is_id(path.name)) if home.is_dir() else []
 
 
 @contextmanager
 def locked(home: Path) -> Iterator[None]:
-    """Be the only one who adds jobs to a folder of jobs, starts or withdraws them; the lock ends with its process.
+    """Hold the lock for adding, starting and withdrawing jobs in a folder of jobs; it is released with its process.
 
     Raises:
-        JobError: another process holds it for too long.
+        JobError: another process holds the lock for too long.
         OSError: the folder cannot be written.
     """
     home.mkdir(parents=True, exist_ok=True)
@@ -45,23 +46,23 @@ def locked(home: Path) -> Iterator[None]:
             yield
     except Timeout as error:
         raise JobError(
-            f"a queue is held for moments, however: another process has held that of {home} for {PATIENCE_SECONDS:.0f} "
-            "s. Is one suspended? Let it go on, or end it, and ask again."
+            f"Another process has locked the queue of {home} for more than {PATIENCE_SECONDS:.0f} s; it may be "
+            "suspended. Resume or end it, and try again."
         ) from error
 
 
 def advance(store: Path, plugins: Plugins = ()) -> None:
-    """Start the workers of the jobs of a store whose turn has come, and that of the next in line.
+    """Start the workers of the jobs of a store whose turn has come, and of the next in line.
 
-    Only jobs that this user asked for on this machine are started (`frostbench.app.jobs.mark`). One that names another
-    plugin than those given waits for a page that was started with it, and holds nobody up.
+    Only jobs that this user submitted on this machine are started (`frostbench.app.jobs.mark`). A job that names other
+    plugins waits for a page that was started with them, and does not block others.
 
     Args:
         store: folder of the run store.
-        plugins: files that may be run as code, as they were named when the page was started.
+        plugins: files that may be executed, as named when the page was started.
 
     Raises:
-        JobError: the queue is held for too long.
+        JobError: another process holds the lock of the queue for too long.
         OSError: a file cannot be written, or no process can be started.
     """
     home = Path(store) / "jobs"
@@ -71,31 +72,31 @@ def advance(store: Path, plugins: Plugins = ()) -> None:
 
 
 def waiting(home: Path) -> list[Path]:
-    """The unfinished jobs in a folder of jobs that have no worker yet, oldest first."""
-    return [folder for folder in unfinished([home / name for name in ids(home)]) if not is_started(folder)]
+    """Return the unfinished jobs in a folder of jobs that have no worker yet, oldest first."""
+    return [folder for folder in unfinished([home / name for name in job_ids(home)]) if not is_started(folder)]
 
 
 def start_due(home: Path, plugins: Plugins = ()) -> None:
-    """As `advance`, for whoever holds the lock."""
+    """Start the workers as `advance` does, but with the lock already held."""
     ahead = 0
-    for folder in unfinished([home / name for name in ids(home)]):
+    for folder in unfinished([home / name for name in job_ids(home)]):
         if not is_started(folder):
             request = _startable(folder)
-            if request is None or unnamed(request, plugins):
+            if request is None or disallowed_plugins(request, plugins):
                 continue
-            # At most so many older ones are unfinished: it is its turn, or it is the next in line.
+            # With `slots` older jobs ahead, this one is the next in line; with fewer, it is its turn.
             if ahead <= request.slots:
                 start(folder, request, plugins)
         ahead += 1
 
 
 def _startable(folder: Path) -> Request | None:
-    """What a waiting job asks for; None where it cannot be started, which is then written down or is not ours to do."""
+    """Return the request of a waiting job, or None if it is foreign or was just marked as failed."""
     try:
         request = read_own(folder)
         if request is not None and request.folder and not Path(request.folder).is_dir():
             raise JobError(
-                f"a job works in the folder that it was asked for from, however: {request.folder} is gone. Ask for it "
+                f"The folder {request.folder}, from which the job was submitted, no longer exists. Submit the job "
                 "again from where its files are now."
             )
         return request
@@ -104,8 +105,8 @@ def _startable(folder: Path) -> Request | None:
         return None
 
 
-def before(folder: Path, plugins: Plugins) -> list[Path]:
-    """The older jobs that one waits for: those at work, and those that wait and may be started with these plugins."""
+def jobs_ahead(folder: Path, plugins: Plugins) -> list[Path]:
+    """Return the older jobs that a job waits for: running ones, and waiting ones that may use these plugins."""
     return [other for other in unfinished(older_jobs(folder)) if is_started(other) or _is_due(other, plugins)]
 
 
@@ -114,19 +115,19 @@ def _is_due(folder: Path, plugins: Plugins) -> bool:
         request = read_own(folder)
     except JobError:
         return False
-    return request is not None and not unnamed(request, plugins)
+    return request is not None and not disallowed_plugins(request, plugins)
 
 
-def withdraw(folder: Path, words: str) -> bool:
-    """Cancel a job that nobody has started; whether it was one.
+def withdraw(folder: Path, message: str) -> bool:
+    """Cancel a job if it was not started; return whether it was cancelled.
 
     Raises:
-        JobError: the queue is held for too long.
+        JobError: another process holds the lock of the queue for too long.
         OSError: the folder cannot be written.
     """
     with locked(folder.parent):
-        status = settled(folder)
+        status = current_status(folder)
         if status.state not in (*UNFINISHED, "foreign") or is_started(folder):
             return False
-        write_json(folder / "status.json", replace(status, state="cancelled", message=words))
+        write_json(folder / "status.json", replace(status, state="cancelled", message=message))
         return True

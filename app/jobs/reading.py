@@ -1,4 +1,4 @@
-"""What the page shows of jobs."""
+"""Reading jobs for display."""
 
 import json
 from collections import defaultdict
@@ -8,29 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from frostbench.app.jobs import queue
-from frostbench.app.jobs.files import UNFINISHED, JobError, Status, asked_to_stop, folder_of, is_started, read_request
-from frostbench.app.jobs.plugged import needs, unnamed
-from frostbench.app.jobs.state import older_jobs, settled, unfinished
-from frostbench.app.jobs.words import KEEPING, STOPPING, waits
+from frostbench.app.jobs.files import folder_of, is_started, is_stop_requested, read_request
+from frostbench.app.jobs.messages import KEEPING, STOPPING, waiting_message
+from frostbench.app.jobs.plugins import disallowed_plugins, plugins_message
+from frostbench.app.jobs.records import UNFINISHED, JobError, Status
+from frostbench.app.jobs.state import current_status, older_jobs, unfinished
 
 POINTS = 500
-"""Points of a curve; more cannot be told apart on a page."""
+"""Maximum number of points of a curve; more cannot be distinguished on the page."""
 TAIL_BYTES = 65_536
-LOADS = "Loads the trainer and the table."
+LOADING = "Loading the training code and the vectors."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Status):
-    """A job as it is now: its status, and what was asked for.
+    """Current status and request of a job.
 
     Attributes:
-        id: its ID.
+        id: ID of the job.
         side: A or B.
-        title: how a person calls it.
-        bench: tree of the BenchSpec that was asked for.
-        created: when it was asked for, in seconds since 1970.
-        ahead: how many unfinished jobs stand before it while it is queued.
-        stopping: whether it was asked to stop and has not ended yet.
+        title: display name of the job.
+        bench: tree of the requested BenchSpec.
+        created: time of submission, in seconds since 1970.
+        ahead: number of unfinished jobs before a queued job.
+        stopping: whether stopping was requested and the job has not ended yet.
     """
 
     id: str
@@ -43,57 +44,57 @@ class Job(Status):
 
 
 def read(store: Path, job_id: str, plugins: Sequence[str | Path] | None = None) -> Job:
-    """A job as it is now; a worker that has not stopped for too long after it was asked to is killed.
+    """Read a job; a worker that has not stopped in time after a request to stop is killed.
 
-    Where plugins are given, a job that waits and names another one says so.
+    If `plugins` is given, the message of a waiting job names the plugins that are missing from it.
 
     Raises:
-        JobError: the ID is none, the store has no such job, or its request.json is damaged.
+        JobError: the ID is invalid, the store has no such job, or its request.json is damaged.
     """
     folder = folder_of(store, job_id)
-    request, status = read_request(folder), settled(folder)
+    request, status = read_request(folder), current_status(folder)
     ahead = len(unfinished(older_jobs(folder))) if status.state == "queued" else 0
-    stopping = status.state in UNFINISHED and asked_to_stop(folder)
-    message = (KEEPING if status.holds else STOPPING) if stopping else status.message or _meanwhile(status, ahead)
+    stopping = status.state in UNFINISHED and is_stop_requested(folder)
+    message = (KEEPING if status.holds else STOPPING) if stopping else status.message or _default_message(status, ahead)
     if status.state == "queued" and plugins is not None and not is_started(folder):
-        message = needs(unnamed(request, plugins)) or message
-    asked = {"side": request.side, "title": request.title, "bench": request.bench, "created": request.created}
-    known: dict[str, Any] = asked | asdict(status) | {"message": message}
-    return Job(id=job_id, ahead=ahead, stopping=stopping, **known)
+        message = plugins_message(disallowed_plugins(request, plugins)) or message
+    requested = {"side": request.side, "title": request.title, "bench": request.bench, "created": request.created}
+    fields: dict[str, Any] = requested | asdict(status) | {"message": message}
+    return Job(id=job_id, ahead=ahead, stopping=stopping, **fields)
 
 
-def _meanwhile(status: Status, ahead: int) -> str:
+def _default_message(status: Status, ahead: int) -> str:
     if status.state == "queued":
-        return waits(ahead)
-    return LOADS if status.state == "running" and status.seed_number == 0 else ""
+        return waiting_message(ahead)
+    return LOADING if status.state == "running" and status.seed_number == 0 else ""
 
 
 def jobs(store: Path) -> list[str]:
-    """IDs of the jobs of a store, newest first."""
-    return queue.ids(Path(store) / "jobs")[::-1]
+    """Return the IDs of the jobs of a store, newest first."""
+    return queue.job_ids(Path(store) / "jobs")[::-1]
 
 
-def listed(store: Path, ended: int = 5, plugins: Sequence[str | Path] | None = None) -> tuple[list[Job], int]:
-    """All unfinished jobs of a store and the newest ended ones, newest first, and how many older ones there are.
+def list_jobs(store: Path, ended: int = 5, plugins: Sequence[str | Path] | None = None) -> tuple[list[Job], int]:
+    """Return all unfinished jobs and the newest `ended` ended ones, newest first, and the number of omitted jobs.
 
-    A job whose request cannot be read is listed as failed. `plugins` are as for `read`.
+    A job whose request cannot be read is listed as failed. `plugins` are those of `read`.
     """
-    home, found, more = Path(store) / "jobs", [], 0
+    home, listed, omitted = Path(store) / "jobs", [], 0
     for job_id in jobs(store):
-        is_over = settled(home / job_id).state not in UNFINISHED
-        if is_over and ended == 0:
-            more += 1
+        has_ended = current_status(home / job_id).state not in UNFINISHED
+        if has_ended and ended == 0:
+            omitted += 1
             continue
-        ended -= is_over
+        ended -= has_ended
         try:
-            found.append(read(store, job_id, plugins))
+            listed.append(read(store, job_id, plugins))
         except JobError as error:
-            found.append(Job(id=job_id, side="", state="failed", message=str(error)))
-    return found, more
+            listed.append(Job(id=job_id, side="", state="failed", message=str(error)))
+    return listed, omitted
 
 
 def newest(store: Path, side: str) -> str | None:
-    """ID of the newest job of a side; None where there is none. Jobs whose request is damaged are passed over."""
+    """Return the ID of the newest job of a side whose request is readable, or None if there is none."""
     for job_id in jobs(store):
         try:
             if read_request(folder_of(store, job_id)).side == side:
@@ -104,7 +105,7 @@ def newest(store: Path, side: str) -> str | None:
 
 
 def eta_seconds(job: Status) -> float | None:
-    """How long a running job takes at most at its present pace; None where nobody can know.
+    """Return the maximum remaining time of a running job at its current pace, or None if unknown.
 
     >>> from dataclasses import replace
     >>> job = Job(id="20261128-034512-123456-a1b2", side="A", state="running", pace=0.5)
@@ -117,36 +118,35 @@ def eta_seconds(job: Status) -> float | None:
 
 
 def curves(store: Path, job_id: str) -> dict[int, dict[str, list[float | None]]]:
-    """By seed: the epochs, and the loss and macro F1 (macro_f1_fg) of each; at most 500 points.
+    """Return by seed the epochs with their loss and validation macro F1 (macro_f1_fg), thinned to 500 points.
 
     Raises:
-        JobError: the ID is none, or the store has no such job.
+        JobError: the ID is invalid, or the store has no such job.
     """
     by_seed: dict[bytes, list[bytes]] = defaultdict(list)
-    for line in _whole_lines(folder_of(store, job_id) / "epochs.jsonl"):
-        # A line begins with its seed, so that only the lines which are shown need to be parsed.
+    for line in _complete_lines(folder_of(store, job_id) / "epochs.jsonl"):
+        # A line begins with its seed, so that only the lines that are kept need to be parsed.
         by_seed[line.partition(b",")[0]].append(line)
     found = {}
     for lines in by_seed.values():
-        points = [point for line in _thinned(lines) if (point := _point(line)) is not None]
+        points = [point for line in _thinned(lines) if (point := _parse_point(line)) is not None]
         if points:
             found[points[0]["seed"]] = {name: [p[name] for p in points] for name in ("epoch", "loss", "macro_f1_fg")}
     return found
 
 
-def _point(line: bytes) -> dict[str, Any] | None:
-    """What a line says of an epoch; None where it is not as a worker writes it."""
+def _parse_point(line: bytes) -> dict[str, Any] | None:
+    """Parse a line about an epoch; return None if it is malformed."""
     try:
         tree = json.loads(line)
-        whole = all(type(tree[name]) is int for name in ("seed", "epoch"))
-        numbers = all(tree[name] is None or type(tree[name]) in (int, float) for name in ("loss", "macro_f1_fg"))
+        has_integers = all(type(tree[name]) is int for name in ("seed", "epoch"))
+        has_numbers = all(tree[name] is None or type(tree[name]) in (int, float) for name in ("loss", "macro_f1_fg"))
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    return tree if whole and numbers else None
+    return tree if has_integers and has_numbers else None
 
 
-def _whole_lines(path: Path) -> list[bytes]:
-    """The lines of a file as far as they are written to their end."""
+def _complete_lines(path: Path) -> list[bytes]:
     try:
         return path.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
@@ -154,17 +154,17 @@ def _whole_lines(path: Path) -> list[bytes]:
 
 
 def _thinned(lines: list[bytes]) -> list[bytes]:
-    """At most POINTS of the lines, evenly spread, with the first and the last."""
+    """Return at most POINTS evenly spaced lines, including the first and the last."""
     if len(lines) <= POINTS:
         return lines
     return [lines[i * (len(lines) - 1) // (POINTS - 1)] for i in range(POINTS)]
 
 
 def log_tail(store: Path, job_id: str, lines: int = 30) -> str:
-    """The last lines of what the worker printed; empty where there is nothing.
+    """Return the last lines of the worker's output; empty if there is none.
 
     Raises:
-        JobError: the ID is none, or the store has no such job.
+        JobError: the ID is invalid, or the store has no such job.
     """
     path = folder_of(store, job_id) / "log.txt"
     if not path.exists():

@@ -1,4 +1,4 @@
-"""What a worker does when the turn of its job has come; imports torch."""
+"""Training in a worker when the turn of its job has come; imports torch."""
 
 import json
 import time
@@ -9,9 +9,10 @@ from typing import TextIO
 
 import torch
 
-from frostbench.app.jobs.files import Request, State, Status, asked_to_stop
+from frostbench.app.jobs.files import is_stop_requested
+from frostbench.app.jobs.messages import stopped_message
 from frostbench.app.jobs.progress import Progress
-from frostbench.app.jobs.words import stopped
+from frostbench.app.jobs.records import Request, State, Status
 from frostbench.benchmarks.runs.events import (
     BenchDone,
     BenchEvent,
@@ -29,33 +30,33 @@ from frostbench.benchmarks.settings.parsing import SettingsError, parse
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 
 METRICS = ("macro_f1_fg", "balanced_accuracy", "accuracy", "nll")
-"""Metrics of the selection rows that are written down for each epoch: those that can choose the epoch."""
+"""Validation metrics logged per epoch: those that can select the epoch."""
 
 
 def warm_up() -> None:
-    """Have torch import what it only imports when the first optimiser is built, which takes seconds too."""
+    """Build an optimiser so that torch does its lazy imports, which take seconds."""
     torch.optim.AdamW(torch.nn.Linear(1, 1).parameters())
 
 
 def train(request: Request, progress: Progress) -> tuple[State, str]:
-    """Train what is asked for, and write down how far it is; returns how it ended, and a sentence about it.
+    """Train the requested runs and write their progress; return the final state and message.
 
     Raises:
-        ValueError: the bench is not possible, or has more than one row or cache.
+        ValueError: the bench is invalid, or has more than one row or cache.
     """
     bench = parse(BenchSpec, request.bench)
-    _check_one(bench)
-    stop, first, cut = partial(asked_to_stop, progress.folder), 0.0, False
-    shown: int | None = None
-    holding: set[int] = set()
+    _check_single_row(bench)
+    stop, first, was_stopped = partial(is_stop_requested, progress.folder), 0.0, False
+    displayed_seed: int | None = None
+    seeds_with_epochs: set[int] = set()
     with (progress.folder / "epochs.jsonl").open("a", buffering=1, encoding="ascii") as epochs:
         for event in run_bench(bench, stop=stop, device=request.device, keep_stopped=True):
-            holds = _hold(holding, event)
+            holds = _count_holds(seeds_with_epochs, event)
             if isinstance(event, RunEpoch):
                 _write_epoch(event, epochs)
-                # Seeds that train together report by turns: the status follows one of them until it ends.
-                shown = event.seed if progress.status.epoch == 0 else shown
-                if event.seed != shown:
+                # Seeds that train together report in turn: the status follows one of them until it ends.
+                displayed_seed = event.seed if progress.status.epoch == 0 else displayed_seed
+                if event.seed != displayed_seed:
                     progress.hold(holds)
                     continue
                 first = time.monotonic() if event.epoch == 1 else first
@@ -64,14 +65,14 @@ def train(request: Request, progress: Progress) -> tuple[State, str]:
             status = after(progress.status, event, bench.seeds, time.monotonic() - first)
             soon = isinstance(event, RunEpoch | RunFold) and holds == progress.status.holds
             progress.show(replace(status, holds=holds), soon=soon)
-            cut = cut or _is_stopped(event)
+            was_stopped = was_stopped or _is_stopped(event)
             if isinstance(event, BenchDone):
-                return ended(event)
-    return "cancelled", stopped(progress.status, cut)
+                return final_state(event)
+    return "cancelled", stopped_message(progress.status, was_stopped)
 
 
-def _hold(seeds: set[int], event: BenchEvent) -> int:
-    """How many runs at work have finished an epoch after an event; their seeds are kept in the set."""
+def _count_holds(seeds: set[int], event: BenchEvent) -> int:
+    """Update the set of current seeds with a finished epoch after an event; return its size."""
     if isinstance(event, RunEpoch):
         seeds.add(event.seed)
     elif isinstance(event, RunDone):
@@ -81,16 +82,16 @@ def _hold(seeds: set[int], event: BenchEvent) -> int:
     return len(seeds)
 
 
-def ended(event: BenchDone) -> tuple[State, str]:
-    """How a job ended, and a sentence about it: it failed where every run did."""
-    failures = [f"seed {each.seed} failed: {each.message}" for each in event.failed]
+def final_state(event: BenchDone) -> tuple[State, str]:
+    """Return the final state and message of a job, which failed if every run did."""
+    failures = [f"seed {run.seed} failed: {run.message}" for run in event.failed]
     if not event.skipped and not event.trained:
         return "failed", " ".join(failures)
     return "done", "; ".join([f"{event.skipped} found, {event.trained} trained", *failures])
 
 
 def after(status: Status, event: BenchEvent, seeds: Sequence[int], since_first: float) -> Status:
-    """The status after an event of the bench; since_first is the time since the seed at work ended its first epoch."""
+    """Return the status after an event; `since_first` is the time since the current seed's first epoch ended."""
     if isinstance(event, CacheOpened):
         return replace(status, warnings=status.warnings + event.warnings)
     if isinstance(event, RowStarted):
@@ -107,8 +108,8 @@ def after(status: Status, event: BenchEvent, seeds: Sequence[int], since_first: 
     if isinstance(event, RunSkipped):
         return _next(_with_key(replace(status, found=status.found + 1), event.seed, event.key, seeds))
     if isinstance(event, RunDone):
-        said = tuple(f"seed {event.record.seed}: {note}" for note in event.record.notes)
-        kept = _with_key(replace(status, warnings=status.warnings + said), event.record.seed, event.record.key, seeds)
+        notes = tuple(f"seed {event.record.seed}: {note}" for note in event.record.notes)
+        kept = _with_key(replace(status, warnings=status.warnings + notes), event.record.seed, event.record.key, seeds)
         return kept if _is_stopped(event) else _next(replace(kept, trained=status.trained + 1))
     return status
 
@@ -119,7 +120,7 @@ def _with_key(status: Status, seed: int, key: str, seeds: Sequence[int]) -> Stat
 
 
 def _next(status: Status) -> Status:
-    """The status when a run has ended: the next seed is at work, where there is one."""
+    """Return the status after a run has ended, moved on to the next seed if there is one."""
     if status.seed_number == status.seeds:
         return status
     return replace(status, seed_number=status.seed_number + 1, epoch=0, best=None, best_epoch=0)
@@ -129,19 +130,19 @@ def _is_stopped(event: BenchEvent) -> bool:
     return isinstance(event, RunDone) and event.record.reason == "stopped"
 
 
-def _check_one(bench: BenchSpec) -> None:
+def _check_single_row(bench: BenchSpec) -> None:
     rows = expand(bench)
     if (len(bench.caches), len(rows)) != (1, 1):
         raise SettingsError(
-            f"a job is one row on one cache, however: {len(rows)} rows on {len(bench.caches)} caches came. Leave out "
-            "toggles and grid, and name one cache."
+            f"A job must have one row on one cache, got {len(rows)} rows on {len(bench.caches)} caches. Remove toggles "
+            "and grid, and name one cache."
         )
 
 
 def _write_epoch(event: RunEpoch, file: TextIO) -> None:
-    """Write a line that begins with the seed: readers choose lines by it."""
-    where = {"seed": event.seed, "epoch": event.epoch, "epochs": event.epochs, "loss": event.loss}
-    file.write(json.dumps(where | {name: event.metrics[name] for name in METRICS}) + "\n")
+    """Write a line that begins with the seed, by which readers group lines."""
+    line = {"seed": event.seed, "epoch": event.epoch, "epochs": event.epochs, "loss": event.loss}
+    file.write(json.dumps(line | {name: event.metrics[name] for name in METRICS}) + "\n")
 
 
 def _log(event: BenchEvent) -> None:
@@ -151,7 +152,7 @@ def _log(event: BenchEvent) -> None:
         for warning in event.warnings:
             print(f"note: {warning}")
     if isinstance(event, RunSkipped):
-        print(f"seed {event.seed}: run {event.key} was in the store")
+        print(f"seed {event.seed}: run {event.key} was already in the store")
     if isinstance(event, RunDone):
         record = event.record
         print(f"seed {record.seed}: run {record.key}, {record.reason}, epoch {record.epoch}, {record.seconds:.1f} s")
@@ -160,4 +161,4 @@ def _log(event: BenchEvent) -> None:
     if isinstance(event, RunFailed):
         print(f"seed {event.seed}: FAILED, {event.message}")
     if isinstance(event, BenchDone) and event.unreadable:
-        print(f"note: records that cannot be read are left out of {event.records}: {', '.join(event.unreadable)}")
+        print(f"note: unreadable records are left out of {event.records}: {', '.join(event.unreadable)}")

@@ -1,4 +1,4 @@
-"""What every part of the page needs."""
+"""Helpers shared by all parts of the page."""
 
 import json
 from collections.abc import Mapping
@@ -7,26 +7,26 @@ from typing import Any
 import gradio as gr
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
-"""How the page's own events run: no veil over what is being read, and one short request each.
+"""Settings of the page's events: no loading overlay, and one short request each.
 
-A browser opens six connections to a server for all of its tabs. So no event waits in Gradio's queue, whose answers come
-through a connection that stays open, and the page has no `gr.State`, for which Gradio keeps one open for each tab. What
-goes wrong in such an event Gradio does not show; requests.js does.
+A browser opens at most six connections to a server for all of its tabs. So no event waits in Gradio's queue, which
+keeps a connection open for its replies, and the page has no `gr.State`, which keeps one open per tab. Gradio does not
+show errors of such events; requests.js does.
 """
 Pair = dict[str, str]
 """Job ID by side."""
 
 
-def kept_text() -> gr.Textbox:
-    """Text that the page keeps and nobody sees; its `change` comes when it is another text than before."""
+def hidden_text() -> gr.Textbox:
+    """Return a hidden text box, whose `change` event fires when its text changes."""
     return gr.Textbox("", visible="hidden", interactive=False)
 
 
-def as_text(known: Mapping[str, str] | None) -> str:
-    """A pair of jobs, or none, as `kept_text` holds it."""
-    return "" if known is None else json.dumps(known, sort_keys=True)
+def encode_pair(pair: Mapping[str, str] | None) -> str:
+    """Encode a pair of jobs, or None, as the value of a `hidden_text`."""
+    return "" if pair is None else json.dumps(pair, sort_keys=True)
 
 
-def as_pair(text: str | None) -> Pair | None:
-    """The pair of jobs that `as_text` made a text of."""
+def decode_pair(text: str | None) -> Pair | None:
+    """Decode a pair of jobs encoded by `encode_pair`."""
     return json.loads(text) if text else None

@@ -1,9 +1,9 @@
-"""What may come in: requests of the page itself, at the addresses that it uses, and nothing else.
+"""Access control: only requests of the page itself, at the addresses it uses, are answered.
 
-A browser lets every page that it shows send requests to 127.0.0.1, other ports of it included, and a name that is not
-ours can be made to mean 127.0.0.1. So each request is judged by what browsers say of it and pages cannot change (Host,
-Origin, Sec-Fetch-Site), and what changes anything must carry a random token that only our own page can read. Cookies
-would be no help: browsers send them to every port of a host.
+A browser lets any web page send requests to 127.0.0.1, and any host name can be made to resolve to 127.0.0.1. So each
+request is checked by the headers that browsers set and pages cannot change (Host, Origin, Sec-Fetch-Site), and requests
+that change something must carry a random token that only our own page can read. Cookies would not help, because
+browsers send them to every port of a host.
 """
 
 import secrets
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 HOSTS = ("127.0.0.1", "localhost")
 TOKEN = "x-frostbench-token"
 STALE = "x-frostbench-stale"
-"""Header of an answer that tells a page of an earlier server to load itself anew."""
+"""Response header that makes a page of an earlier server reload itself."""
 READ = ("GET", "HEAD")
 ADDRESSES = (
     "/",
@@ -37,12 +37,12 @@ ADDRESSES = (
     "/gradio_api/run/predict",
     "/gradio_api/theme.css",
 )
-"""What is served; of Gradio's own addresses those that the page needs, so none that takes, reads or fetches files."""
+"""Addresses that are served; of Gradio's own only those that the page needs, none of which reads or fetches files."""
 BELOW = ("/assets/", "/static/", "/svelte/", "/frostbench/")
-"""Addresses that begin like this are served as well."""
+"""Prefixes of further addresses that are served."""
 ANSWERS: Mapping[str, str] = {
-    # Scripts and styles stand in the page itself, and Gradio compiles scripts of its components; nothing may be had
-    # from or sent to anywhere else.
+    # Scripts and styles are inline, and Gradio compiles its components' scripts; nothing may be loaded from or sent to
+    # other hosts.
     "content-security-policy": (
         "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; base-uri 'self'; form-action 'self'; "
         "frame-ancestors 'none'; object-src 'none'"
@@ -53,17 +53,17 @@ ANSWERS: Mapping[str, str] = {
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "same-origin",
 }
-"""Headers of every answer: no other page may frame it, read it or guess what it is."""
+"""Headers of every response, so that no other page can frame or read it, or guess its type."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a request is not answered.
+    """The response to a refused request.
 
     Attributes:
-        status: of HTTP.
-        sentence: what the answer says.
-        headers: what is added to it.
+        status: HTTP status.
+        sentence: text of the response.
+        headers: additional headers.
     """
 
     status: HTTPStatus
@@ -73,23 +73,23 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Doors:
-    """Wraps the whole application, Gradio's routes included: what is refused never reaches it.
+    """ASGI middleware around the application, including Gradio's routes, which refused requests never reach.
 
     Attributes:
-        app: what answers.
-        token: what requests that change something must carry.
+        app: the wrapped application.
+        token: token required in requests that change something.
     """
 
     app: ASGIApp
     token: str
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse."""
+        """Pass a request on or refuse it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
-            # The page opens no web socket. Closing before accepting is answered with 403.
+            # The page opens no web socket. Closing before accepting responds with 403.
             await send({"type": "websocket.close", "code": 1008})
             return
 
@@ -102,51 +102,51 @@ class Doors:
         if refusal is None:
             await self.app(scope, receive, answer)
         else:
-            told = PlainTextResponse(refusal.sentence, refusal.status, dict(refusal.headers))
-            await told(scope, receive, answer)
+            response = PlainTextResponse(refusal.sentence, refusal.status, dict(refusal.headers))
+            await response(scope, receive, answer)
 
 
 def refusal_of(method: str, path: str, headers: Headers, token: str) -> Refusal | None:
-    """Why a request is not answered; None where it is."""
+    """Return the refusal of a request, or None if it is allowed."""
     hosts, origins = headers.getlist("host"), headers.getlist("origin")
     if len(hosts) != 1 or hosts[0].partition(":")[0] not in HOSTS:
-        return Refusal(HTTPStatus.BAD_REQUEST, f"the page is at {' or '.join(HOSTS)}, however: {hosts} was asked for.")
+        return Refusal(HTTPStatus.BAD_REQUEST, f"The page is served at {' or '.join(HOSTS)}, not at {hosts}.")
     if any(origin != f"http://{hosts[0]}" for origin in origins):
-        return _foreign(f"one of {origins}", hosts[0])
-    if not _is_own(headers) and not _is_a_visit(method, path, headers):
-        return _foreign("another page's", hosts[0])
+        return _foreign(f"came from {origins}", hosts[0])
+    if not _is_own(headers) and not _is_navigation(method, path, headers):
+        return _foreign("came from another page", hosts[0])
     if path not in ADDRESSES and not path.startswith(BELOW):
-        return Refusal(HTTPStatus.NOT_FOUND, "the page has no such address.")
+        return Refusal(HTTPStatus.NOT_FOUND, "The page has no such address.")
     if method not in READ and not secrets.compare_digest(headers.get(TOKEN, "").encode(), token.encode()):
-        told = "a request that changes something carries the page's token, however: it had another or none. Reload."
-        return Refusal(HTTPStatus.FORBIDDEN, told, {STALE: "1"})
+        sentence = "The request does not carry the token of this server. Reload the page."
+        return Refusal(HTTPStatus.FORBIDDEN, sentence, {STALE: "1"})
     return None
 
 
 def _is_own(headers: Headers) -> bool:
-    """Whether a browser says that the request is of our own page or of a person; programs say nothing."""
+    """Whether the browser reports a request of our own page or of the user; other programs send no such header."""
     return all(site in ("same-origin", "none") for site in headers.getlist("sec-fetch-site"))
 
 
-def _is_a_visit(method: str, path: str, headers: Headers) -> bool:
-    """Whether a link was followed to the page: then it comes as a whole, in a tab of its own."""
-    seen = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
-    return method == "GET" and path == "/" and seen == ("navigate", "document")
+def _is_navigation(method: str, path: str, headers: Headers) -> bool:
+    """Whether a link to the page was followed, which opens it as a full document."""
+    fetch = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+    return method == "GET" and path == "/" and fetch == ("navigate", "document")
 
 
-def _foreign(whose: str, host: str) -> Refusal:
-    told = f"the page answers only itself, however: the request is {whose}. Open http://{host}/ in a tab of its own."
-    return Refusal(HTTPStatus.FORBIDDEN, told)
+def _foreign(origin: str, host: str) -> Refusal:
+    sentence = f"The server only answers its own page, but the request {origin}. Open http://{host}/ in a new tab."
+    return Refusal(HTTPStatus.FORBIDDEN, sentence)
 
 
 def _guard(headers: MutableHeaders) -> None:
-    """Gradio lets every port of this machine read its answers; ours are for the page alone."""
+    """Replace Gradio's CORS headers, which let every port of this machine read its responses."""
     for name in [name for name in headers if name.startswith("access-control-")]:
         del headers[name]
     headers.update(ANSWERS)
 
 
 def script_with(token: str) -> str:
-    """The script by which the page's own requests carry the token."""
+    """Return the script that adds the token to the page's requests."""
     script = (resources.files("frostbench.app.page") / "requests.js").read_text("utf-8")
     return f"<script>{script.replace('TOKEN_OF_THIS_SERVER', token)}</script>"

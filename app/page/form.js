@@ -1,10 +1,10 @@
-// Runs once the form is on the page: `element` holds it, `server.judge` asks the server what its values stand for.
+// Runs when the form is on the page: `element` holds it, and `server.update_form` sends each change to the server.
 const KEY = "frostbench_form";
 const form = element.querySelector("#form");
 const controls = [...form.querySelectorAll("[data-key]")];
-let asks = null, asked = 0, line = Promise.resolve(), waiting = null, switched = {};
+let fingerprints = null, latest = 0, queue = Promise.resolve(), waiting = null, switched = {};
 
-// What the master switches have changed goes with the form, so that switching off can give it back.
+// The form includes what the master switches have changed, so that turning one off can restore it.
 function read() {
   const tree = { sides: { A: {}, B: {} }, seeds: null, split: {}, switched };
   for (const control of controls) {
@@ -22,17 +22,17 @@ function valueOf(control) {
   return control.value;
 }
 
-// Names with commas between them; one that holds a comma or a quote stands in quotes, its own quotes doubled.
+// Comma-separated names; a name with a comma or a quote is quoted, with its quotes doubled.
 function split(text) {
-  const found = [...text.matchAll(/"((?:[^"]|"")*)"|[^,"]+/g)];
-  return found.map(([whole, quoted]) => quoted?.replaceAll('""', '"') ?? whole.trim()).filter(name => name);
+  const parts = [...text.matchAll(/"((?:[^"]|"")*)"|[^,"]+/g)];
+  return parts.map(([part, quoted]) => quoted?.replaceAll('""', '"') ?? part.trim()).filter(name => name);
 }
 
 function joined(names) {
   return names.map(name => /[",]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name).join(", ");
 }
 
-// `sent` is what the control held when the server was asked: what was typed since then is newer than the answer.
+// `sent` is the value sent to the server; a control that was edited since then is newer than the reply.
 function show(control, value, sent = valueOf(control)) {
   const now = JSON.stringify(valueOf(control));
   if (now === JSON.stringify(value) || now !== JSON.stringify(sent)) return;
@@ -41,24 +41,24 @@ function show(control, value, sent = valueOf(control)) {
   else control.value = value ?? "";
 }
 
-// One question at a time, each with the form as the answer before left it; of changes that wait, the last counts.
-function ask(act) {
-  const number = ++asked;
+// One request at a time, each with the form as the previous reply left it; of waiting inputs, only the last is sent.
+function send(act) {
+  const number = ++latest;
   form.dataset.state = "asking";
-  line = line.then(() => act.act === "input" && number < asked ? null : answer(act, number));
+  queue = queue.then(() => act.act === "input" && number < latest ? null : update(act, number));
 }
 
-async function answer(act, number) {
+async function update(act, number) {
   const sent = read();
   const kept = act.act === "restore" ? JSON.parse(localStorage.getItem(KEY) || "null") : sent;
   try {
-    const said = await server.judge({ ...act, form: kept });
-    if (said.error) fail(said.error);
-    else apply(said, sent);
+    const reply = await server.update_form({ ...act, form: kept });
+    if (reply.error) fail(reply.error);
+    else apply(reply, sent);
   } catch (error) {
-    fail(`The server does not answer. Is "frostbench app" still running? Start it and reload this page. (${error})`);
+    fail(`The server does not respond. Is "frostbench app" still running? Start it and reload this page. (${error})`);
   }
-  if (number === asked) form.dataset.state = "ready";
+  if (number === latest) form.dataset.state = "ready";
 }
 
 function fail(error) {
@@ -66,53 +66,53 @@ function fail(error) {
   box.className = "fp-error";
   box.setAttribute("role", "alert");
   box.textContent = error;
-  tell(box.outerHTML);
+  showDifference(box.outerHTML);
 }
 
-// The place for it is another component, which may come after this one.
-function tell(html) {
-  const place = document.querySelector("#difference .fp-slot");
-  if (place) place.innerHTML = html;
-  else requestAnimationFrame(() => tell(html));
+// The difference is another component, which may be rendered after this one.
+function showDifference(html) {
+  const slot = document.querySelector("#difference .fp-slot");
+  if (slot) slot.innerHTML = html;
+  else requestAnimationFrame(() => showDifference(html));
 }
 
-function apply(said, sent) {
-  switched = said.form.switched;
-  const caches = JSON.stringify(said.caches);
+function apply(reply, sent) {
+  switched = reply.form.switched;
+  const caches = JSON.stringify(reply.caches);
   for (const control of controls) {
     const { side, key } = control.dataset;
-    if (key === "cache" && control.dataset.offered !== caches) offer(control, said.caches, caches);
-    show(control, held(said.form, side, key), held(sent, side, key));
-    if (side in said.disabled) place(control, said, side, key);
+    if (key === "cache" && control.dataset.offered !== caches) offer(control, reply.caches, caches);
+    show(control, held(reply.form, side, key), held(sent, side, key));
+    if (side in reply.disabled) updateControl(control, reply, side, key);
   }
   for (const row of form.querySelectorAll("[data-row]")) {
     const key = row.dataset.row;
     if (row.id.startsWith("split-") || key === "seeds") continue;
-    row.classList.toggle("fp-differs", said.differs.includes(key));
-    row.hidden = said.inactive.A.includes(key) && said.inactive.B.includes(key);
-    row.querySelector(".fp-reasons").innerHTML = said.reasons[key] || "";
+    row.classList.toggle("fp-differs", reply.differs.includes(key));
+    row.hidden = reply.inactive.A.includes(key) && reply.inactive.B.includes(key);
+    row.querySelector(".fp-reasons").innerHTML = reply.reasons[key] || "";
   }
-  if (form.classList.contains("fp-loading")) begin();
-  for (const choice of form.querySelectorAll("[data-preset]")) choice.value = said.presets[choice.dataset.preset];
-  for (const tick of form.querySelectorAll("[data-switch]")) tick.checked = !!said.switches[tick.dataset.side][tick.dataset.switch];
-  tell(said.difference);
-  asks = said.asks;
-  mark();
-  localStorage.setItem(KEY, JSON.stringify(said.form));
+  if (form.classList.contains("fp-loading")) enable();
+  for (const choice of form.querySelectorAll("[data-preset]")) choice.value = reply.presets[choice.dataset.preset];
+  for (const tick of form.querySelectorAll("[data-switch]")) tick.checked = !!reply.switches[tick.dataset.side][tick.dataset.switch];
+  showDifference(reply.difference);
+  fingerprints = reply.fingerprints;
+  markOutdated();
+  localStorage.setItem(KEY, JSON.stringify(reply.form));
 }
 
-// The values are true from here on; the buttons that train them hear of it from the page.
-function begin() {
+// Enable the form when it has its values, and notify the page, which enables the training buttons.
+function enable() {
   form.classList.remove("fp-loading");
   form.querySelector("#options-fields").disabled = false;
   trigger("apply");
 }
 
-// Results say what was trained; where the form would train something else now, they are marked as out of date.
-function mark() {
-  for (const result of document.querySelectorAll("[data-asked-a], [data-asked-b]")) {
-    const { askedA, askedB } = result.dataset;
-    const old = (askedA !== undefined && askedA !== asks.A) || (askedB !== undefined && askedB !== asks.B);
+// Mark results as out of date if the form would train something else now.
+function markOutdated() {
+  for (const result of document.querySelectorAll("[data-fingerprint-a], [data-fingerprint-b]")) {
+    const { fingerprintA: a, fingerprintB: b } = result.dataset;
+    const old = (a !== undefined && a !== fingerprints.A) || (b !== undefined && b !== fingerprints.B);
     result.classList.toggle("fp-is-outdated", old);
     for (const note of result.querySelectorAll(".fp-outdated")) note.hidden = !old;
   }
@@ -123,13 +123,13 @@ function held(tree, side, key) {
   return side === "split" ? tree.split[key] : tree.sides[side][key];
 }
 
-// A side that has no such option shows none; one that cannot use it keeps it, disabled.
-function place(control, said, side, key) {
-  const inactive = said.inactive[side].includes(key);
+// Hide an option that a side does not have; disable one that it cannot use.
+function updateControl(control, reply, side, key) {
+  const inactive = reply.inactive[side].includes(key);
   control.closest(".fp-cell").classList.toggle("fp-lacking", inactive);
-  control.disabled = inactive || said.disabled[side].includes(key);
-  if (control.dataset.control === "names") names(control, said.names[side][key] || []);
-  if (key === "cache") about(control, said.about[side]);
+  control.disabled = inactive || reply.disabled[side].includes(key);
+  if (control.dataset.control === "names") names(control, reply.names[side][key] || []);
+  if (key === "cache") about(control, reply.about[side]);
 }
 
 function offer(select, caches, text) {
@@ -145,26 +145,26 @@ function about(select, text) {
   line.textContent = text;
 }
 
-// Names that can be put in or taken out by a click; a long list is left to typing.
+// Buttons that add or remove the first names; further names must be typed.
 function names(input, offered) {
-  const box = input.parentElement.querySelector(".fp-names"), taken = valueOf(input);
+  const box = input.parentElement.querySelector(".fp-names"), chosen = valueOf(input);
   const few = offered.slice(0, 12);
   box.replaceChildren(...few.map(name => {
     const chip = document.createElement("button");
     chip.type = "button";
     chip.textContent = name;
-    chip.setAttribute("aria-pressed", taken.includes(name));
+    chip.setAttribute("aria-pressed", chosen.includes(name));
     chip.disabled = input.disabled;
     chip.onclick = () => {
       const now = valueOf(input);
       show(input, now.includes(name) ? now.filter(other => other !== name) : [...now, name]);
-      ask({ act: "input" });
+      send({ act: "input" });
     };
     return chip;
   }), ...(offered.length > few.length ? [`and ${offered.length - few.length} more`] : []));
 }
 
-// What differs is shown wherever it stands, so groups that hold it are opened.
+// Show only differences, and open the groups that contain some.
 function differing(only) {
   form.classList.toggle("fp-differing", only);
   if (only) for (const group of form.querySelectorAll("details:has(.fp-differs)")) group.open = true;
@@ -174,16 +174,16 @@ form.addEventListener("input", event => {
   if (event.target.id === "only-differing") { differing(event.target.checked); return; }
   const { preset, switch: name, side, key } = event.target.dataset;
   clearTimeout(waiting);
-  if (preset) ask({ act: "preset", side: preset, name: event.target.value });
-  else if (name) ask({ act: "switch", side, name, on: event.target.checked });
+  if (preset) send({ act: "preset", side: preset, name: event.target.value });
+  else if (name) send({ act: "switch", side, name, on: event.target.checked });
   else if (key) {
-    // The last change counts, and it is asked about when typing pauses.
+    // Send the change when typing pauses.
     form.dataset.state = "asking";
-    waiting = setTimeout(() => ask({ act: "input" }), event.target.type === "text" || event.target.type === "number" ? 150 : 0);
+    waiting = setTimeout(() => send({ act: "input" }), event.target.type === "text" || event.target.type === "number" ? 150 : 0);
   }
 });
-// The button is another component, which may come after this one.
-document.addEventListener("click", event => { if (event.target.closest("#copy")) ask({ act: "copy" }); });
-new MutationObserver(() => { if (asks) mark(); }).observe(document.body, { childList: true, subtree: true });
+// The button is another component, which may be rendered after this one.
+document.addEventListener("click", event => { if (event.target.closest("#copy")) send({ act: "copy" }); });
+new MutationObserver(() => { if (fingerprints) markOutdated(); }).observe(document.body, { childList: true, subtree: true });
 window.frostbench = { form: read };
-ask({ act: "restore" });
+send({ act: "restore" });

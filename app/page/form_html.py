@@ -1,26 +1,28 @@
 """The form as plain HTML controls: one row per option, with a control for A and one for B.
 
-Gradio's own controls would do, but a page of two hundred of them takes seconds to answer a click; these take none, and
-form.js keeps them in step with what `frostbench.app.page.judge` says of their values.
+A page with two hundred of Gradio's controls takes seconds to react to a click, so the form uses plain controls, which
+form.js keeps in sync with the replies of `frostbench.app.page.form_update`.
 """
 
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from frostbench.app.page.pieces import MARKS, NAMES, dom_id
-from frostbench.app.page.state import CACHE_ROW, MOST_SEEDS, SIDES, SPLIT_ROWS
+from frostbench.app.page.form import CACHE_ROW, SIDES, SPLIT_ROWS
+from frostbench.app.page.pieces import NAMES, dom_id, side_html
+from frostbench.app.page.state import MOST_SEEDS
 from frostbench.app.rows import Row
 from frostbench.app.sides import CUSTOM, ROWS, Switch, switches
 from frostbench.benchmarks.settings.parsing import preset_names
-from frostbench.heads.titles import label_of
+from frostbench.heads.titles import label_of, named
 from frostbench.training.losses.loss import catalogue
 from frostbench.training.run import RunSpec
 from frostbench.training.spec.stage import StageSpec
 
+SAMPLING = "Sampling and augmentation"
 TITLES = {
     "columns": "Data",
-    "view_sets": "Rows",
+    "view_sets": SAMPLING,
     "tta": "After training",
     "background": "Data",
     "head": "Head",
@@ -28,9 +30,9 @@ TITLES = {
     "train.loss.class_weight": "Class balance",
     "train.loss.weight_schedule": "Class balance",
     "train.loss.count": "Class balance",
-    "train.oversample": "Rows",
-    "train.sampler": "Rows",
-    "train.frofa": "Rows",
+    "train.oversample": SAMPLING,
+    "train.sampler": SAMPLING,
+    "train.frofa": SAMPLING,
     "train": "Training",
     "order_seed": "Training",
     "second": "Second stage",
@@ -38,15 +40,15 @@ TITLES = {
     **{f"train.{n}": f.annotation.group for n, f in StageSpec.model_fields.items() if hasattr(f.annotation, "group")},
     **{f"train.loss.{field}": kinds[0].group for field, kinds in catalogue().items()},
 }
-"""Titles of groups by path prefix, the longest of which counts; without one the title of the option is."""
-CLOSED = ("Confidence", "Contrast", "Rows")
-"""Groups that are closed at first; one that holds a difference says so."""
+"""Group titles by path prefix; the longest prefix wins, and the default is the title of the option."""
+CLOSED = ("Confidence", "Contrast", SAMPLING)
+"""Groups that are initially closed."""
 FIRST_PRESETS = ("plain", "baseline", "full")
 SEEDS = Row(
     "seeds",
     "seeds",
     "Seeds",
-    "How often each side is trained with other random numbers; a verdict needs two, better five.",
+    "Number of random seeds each side is trained with. A verdict needs at least two, preferably five.",
     "number",
     whole=True,
     low=1,
@@ -55,7 +57,7 @@ SEEDS = Row(
 
 
 def form_html() -> str:
-    """All rows without their values, which form.js fills in."""
+    """Return all rows without their values, which form.js fills in."""
     groups: dict[str, list[Row]] = {"Data": [CACHE_ROW]}
     for row in ROWS:
         groups.setdefault(title_of(row), []).append(row)
@@ -65,16 +67,16 @@ def form_html() -> str:
         if title == "Data":
             parts.append(_group("Methods", "".join(map(_switch, switches())), "Methods"))
     shared = "".join(_rows([SEEDS], ("seeds",))) + "".join(_rows(SPLIT_ROWS, ("split",)))
-    parts.append(_group("Seeds and split, the same for A and B", shared, "shared"))
-    only = '<label class="fp-only"><input type="checkbox" id="only-differing">Show only what differs</label>'
+    parts.append(_group("Seeds and split (shared by A and B)", shared, "shared"))
+    only = '<label class="fp-only"><input type="checkbox" id="only-differing">Show only differences</label>'
     parts.insert(0, only)
-    # Nothing can be set, and no value is shown, before the server has said what the values are.
+    # The controls are disabled until the server has sent their values.
     inner = f'<fieldset id="options-fields" disabled>{"".join(parts)}</fieldset>'
     return f'<div class="fp fp-form fp-loading" id="form" data-testid="form" data-state="loading">{inner}</div>'
 
 
 def title_of(row: Row) -> str:
-    """The title of the group in which a row stands."""
+    """Return the title of a row's group."""
     parts = row.path.split(".")
     for length in range(len(parts), 0, -1):
         if ".".join(parts[:length]) in TITLES:
@@ -89,17 +91,17 @@ def _group(title: str, rows: str, name: str, is_open: bool = True) -> str:
 
 
 def _rows(rows: Sequence[Row], sides: tuple[str, ...]) -> list[str]:
-    """Rows as they come, but for experimental ones in a closed group of their own.
+    """Return rows in order, with experimental ones in a closed group at the end.
 
-    What belongs to a kind that a row among the others offers stays beside that row, for its kind was chosen there.
+    Experimental options of a kind stay in place if a core row offers that kind, because it is selected there.
     """
-    offered = {row.key for row in rows if row.tier == "core"}
-    rest = [row for row in rows if row.tier != "core" and not any(key in offered for key, _ in row.needs)]
-    found = [_row(row, sides) for row in rows if row not in rest]
-    if rest:
-        name = f"{title_of(rest[0])} experimental"
-        found.append(_group("Experimental", "".join(_row(row, sides) for row in rest), name, is_open=False))
-    return found
+    core = {row.key for row in rows if row.tier == "core"}
+    experimental = [row for row in rows if row.tier != "core" and not any(key in core for key, _ in row.needs)]
+    parts = [_row(row, sides) for row in rows if row not in experimental]
+    if experimental:
+        name = f"{title_of(experimental[0])} experimental"
+        parts.append(_group("Experimental", "".join(_row(row, sides) for row in experimental), name, is_open=False))
+    return parts
 
 
 def _row(row: Row, sides: tuple[str, ...]) -> str:
@@ -118,7 +120,7 @@ def _row(row: Row, sides: tuple[str, ...]) -> str:
 
 def _control(row: Row, side: str, dom: str) -> str:
     name = row.label if side in ("seeds", "split") else f"{side}: {row.label}"
-    facts = {
+    attributes = {
         "id": dom_id(side, row.key),
         "aria-label": name,
         "aria-describedby": f"{dom}-help",
@@ -127,53 +129,52 @@ def _control(row: Row, side: str, dom: str) -> str:
         "data-control": row.control,
     }
     if row.control == "choice":
-        return f"<select{_attributes(facts)}>{_offers(row)}</select>"
+        return f"<select{_attributes(attributes)}>{_choices(row)}</select>"
     if row.control == "flag":
-        return f'<label class="fp-flag"><input type="checkbox"{_attributes(facts)}><span></span></label>'
+        return f'<label class="fp-flag"><input type="checkbox"{_attributes(attributes)}><span></span></label>'
     if row.control == "number":
         bounds = {name: f"{end:g}" for name, end in (("min", row.low), ("max", row.high)) if end is not None}
-        # The bounds inform; that a value keeps them is said by the spec, in words.
+        # The bounds are only hints for the browser; the spec checks them and explains errors.
         hint = {"placeholder": f"empty: {row.empty}" if row.empty else "may be empty"} if row.optional else {}
-        return f'<input type="number" step="{1 if row.whole else "any"}"{_attributes(facts | bounds | hint)}>'
+        return f'<input type="number" step="{1 if row.whole else "any"}"{_attributes(attributes | bounds | hint)}>'
     chips = '<div class="fp-names"></div>' if row.control == "names" else ""
-    hint = {"names": "the first" if row.key == "columns" else "none", "numbers": "numbers with commas"}
-    facts["placeholder"] = hint.get(row.control, "")
-    return f'<input type="text" autocomplete="off" spellcheck="false"{_attributes(facts)}>{chips}'
+    hint = {"names": "the first" if row.key == "columns" else "none", "numbers": "comma-separated numbers"}
+    attributes["placeholder"] = hint.get(row.control, "")
+    return f'<input type="text" autocomplete="off" spellcheck="false"{_attributes(attributes)}>{chips}'
 
 
-def _offers(row: Row) -> str:
-    """The words of a choice, the experimental ones under a heading of their own."""
-    usual = [word for word in row.choices if word not in row.rarer]
-    found = "".join(f"<option>{escape(word)}</option>" for word in usual)
-    rarer = "".join(f"<option>{escape(word)}</option>" for word in row.rarer)
-    return found + (f'<optgroup label="Experimental">{rarer}</optgroup>' if rarer else "")
+def _choices(row: Row) -> str:
+    core = "".join(f"<option>{escape(name)}</option>" for name in row.choices if name not in row.experimental)
+    experimental = "".join(f"<option>{escape(name)}</option>" for name in row.experimental)
+    return core + (f'<optgroup label="Experimental">{experimental}</optgroup>' if experimental else "")
 
 
-def _attributes(facts: Mapping[str, Any]) -> str:
-    return "".join(f' {name}="{escape(str(value))}"' for name, value in facts.items())
+def _attributes(attributes: Mapping[str, Any]) -> str:
+    return "".join(f' {name}="{escape(str(value))}"' for name, value in attributes.items())
 
 
 def _presets() -> str:
     cells = []
     for side in SIDES:
-        names = (*sorted(preset_names(), key=_preset_place), CUSTOM)
+        names = (*sorted(preset_names(), key=_preset_order), CUSTOM)
         options = "".join(f'<option value="{name}">{name}</option>' for name in names)
         cells.append(
-            f'<div class="fp-cell"><h3 class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> '
-            f'{NAMES[side]}</h3><select id="preset-{side}" data-preset="{side}" aria-label="{side}: Preset">{options}'
+            f'<div class="fp-cell">{side_html(side, "h3", NAMES[side])}<select id="preset-{side}" '
+            f'data-preset="{side}" aria-label="{side}: Preset">{options}'
             "</select></div>"
         )
-    label = "<b>Start from a preset, then change what you like</b><p>A preset fills in the options below.</p>"
+    label = "<b>Preset</b><p>Sets all options of a side; change any of them below.</p>"
     return f'<div class="fp-row fp-head"><div class="fp-label">{label}</div>{"".join(cells)}</div>'
 
 
-def _preset_place(name: str) -> tuple[int, str]:
-    """The plain head first, then what is built on it, then single methods by name."""
+def _preset_order(name: str) -> tuple[int, str]:
+    """Sort key: the general presets first, then the methods by name."""
     return (FIRST_PRESETS.index(name) if name in FIRST_PRESETS else len(FIRST_PRESETS), name)
 
 
 def _switch(switch: Switch) -> str:
-    keys = ", ".join(f"{path}={value}" for path, value in {**switch.sets, **switch.needs}.items())
+    options = {**switch.sets, **switch.needs}.items()
+    keys = ", ".join(f"{named(RunSpec, path)} = {value}" for path, value in options)
     cells = "".join(
         f'<div class="fp-cell"><label class="fp-flag"><input type="checkbox" data-switch="{escape(switch.name)}" '
         f'id="{dom_id(side, "switch", switch.name)}" aria-label="{side}: {escape(switch.name)}" data-side="{side}">'

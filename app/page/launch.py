@@ -1,4 +1,4 @@
-"""Starting the page: on this machine only, without sharing, history or analytics, and for nobody but its own page."""
+"""Starting the page's server: on this machine only, without sharing, history or analytics."""
 
 import importlib
 import os
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from frostbench.app.page.quick_gradio import import_gradio
 from frostbench.app.scratch import scratch_folder
 from frostbench.app.uploads import Uploads
-from frostbench.app.views.sheet import stylesheet
 from frostbench.app.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -23,20 +22,20 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 PORTS = range(7860, 7960)
-"""Tried one after the other where no port is asked for."""
+"""Ports to try in order if none is given."""
 WAITING_CONNECTIONS = 100
 CLOSING_SECONDS = 2
-"""How long answers that are on their way may take when the server is stopped."""
+"""Time for pending responses when the server is stopped."""
 
 
 def prepare(scratch: Path) -> None:
-    """Set what gradio reads when it is imported; it keeps its files in a folder of the server's own."""
+    """Set the environment variables that gradio reads on import, with its files in the server's scratch folder."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["GRADIO_TEMP_DIR"] = str((scratch / "gradio").resolve())
 
 
 def theme() -> Any:
-    """System fonts, so that nothing is loaded from elsewhere, and help text of 4.5:1 or more in light and dark."""
+    """Return a theme with system fonts, so that none are downloaded, and a text contrast of at least 4.5:1."""
     import gradio as gr
 
     base = gr.themes.Default(
@@ -55,8 +54,9 @@ def theme() -> Any:
 
 
 def style() -> str:
-    """The page's own style sheet, after that of the comparison."""
-    return stylesheet() + (resources.files("frostbench.app.page") / "page.css").read_text("utf-8")
+    """Return the style sheets of the comparison and of the page."""
+    sheets = (("frostbench.app.views", "views.css"), ("frostbench.app.page", "page.css"))
+    return "".join((resources.files(package) / name).read_text("utf-8") for package, name in sheets)
 
 
 def launch(workspace: Workspace, port: int | None) -> None:
@@ -66,8 +66,8 @@ def launch(workspace: Workspace, port: int | None) -> None:
         ValueError: the port is taken, or the store is a file.
     """
     if workspace.store.exists() and not workspace.store.is_dir():
-        raise ValueError(f"a run store is a folder, however: {workspace.store} is a file. Give another --store.")
-    # Asked to end as by Ctrl-C: what the server kept is removed then, too.
+        raise ValueError(f"A run store must be a folder, but {workspace.store} is a file. Give another --store.")
+    # Treat SIGTERM like Ctrl-C, so that the scratch folder is removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with listen(port) as listening, scratch_folder(workspace.scratch) as scratch:
         prepare(scratch)
@@ -76,29 +76,29 @@ def launch(workspace: Workspace, port: int | None) -> None:
 
 
 def listen(port: int | None) -> socket.socket:
-    """A socket that listens on a port of 127.0.0.1, or on the first free one of `PORTS`.
+    """Return a socket that listens on a port of 127.0.0.1, by default the first free one of `PORTS`.
 
     Raises:
-        ValueError: the port is taken, or all of them are.
+        ValueError: the port, or every port of `PORTS`, is taken.
     """
-    said = ""
-    for each in PORTS if port is None else (port,):
-        found = socket.socket()
-        # A port that a server has just left is free, though the system keeps its last connections in mind.
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reason = ""
+    for candidate in PORTS if port is None else (port,):
+        listening = socket.socket()
+        # Allow a port whose last connections are still in TIME_WAIT.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind((HOST, each))
-            found.listen(WAITING_CONNECTIONS)
-            return found
+            listening.bind((HOST, candidate))
+            listening.listen(WAITING_CONNECTIONS)
+            return listening
         except OSError as error:
-            found.close()
-            said = str(error.strerror)
-    asked = f"{PORTS[0]} to {PORTS[-1]}" if port is None else port
-    raise ValueError(f"a port must be free, however: {asked} cannot be had ({said}). Give another --port, or none.")
+            listening.close()
+            reason = str(error.strerror)
+    ports = f"Ports {PORTS[0]} to {PORTS[-1]} are" if port is None else f"Port {port} is"
+    raise ValueError(f"{ports} not available ({reason}). Give another --port, or omit it.")
 
 
 def _serve(workspace: Workspace, listening: socket.socket, scratch: Path) -> None:
-    """Answer on the socket until the process is asked to stop."""
+    """Serve the page on a socket until the process is stopped."""
     import uvicorn
 
     from frostbench.app.page.doors import Doors
@@ -109,11 +109,11 @@ def _serve(workspace: Workspace, listening: socket.socket, scratch: Path) -> Non
     try:
         uvicorn.Server(config).run([listening])
     except KeyboardInterrupt:
-        print("The page has ended.", flush=True)
+        print("The server has stopped.", flush=True)
 
 
 def application(workspace: Workspace, scratch: Path, token: str, port: int) -> "Starlette":
-    """The page with all that it asks its server for; it is served through `frostbench.app.page.doors` alone."""
+    """Build the page and its routes; it must be served through `frostbench.app.page.doors`."""
     import gradio as gr
     from starlette.applications import Starlette
 
@@ -122,19 +122,20 @@ def application(workspace: Workspace, scratch: Path, token: str, port: int) -> "
     from frostbench.app.page.routes import routes
 
     @asynccontextmanager
-    async def told(_: Starlette) -> AsyncIterator[None]:
-        threading.Thread(target=_warm, daemon=True).start()
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        threading.Thread(target=_import_later_modules, daemon=True).start()
         print(
-            f"Frostbench is at http://{HOST}:{port}/ for this machine only. Ctrl-C ends the page; jobs at work go on.",
+            f"Frostbench is running at http://{HOST}:{port}/ (this machine only). Ctrl-C stops the server, but not "
+            "running jobs.",
             flush=True,
         )
         yield
 
     uploads = Uploads(scratch / "uploads")
     page = build(workspace, uploads)
-    around: Any = Starlette(routes=routes(workspace, uploads, scratch / "heads"), lifespan=told)
+    outer: Any = Starlette(routes=routes(workspace, uploads, scratch / "heads"), lifespan=lifespan)
     return gr.mount_gradio_app(
-        around,
+        outer,
         page,
         "/",
         theme=theme(),
@@ -150,7 +151,7 @@ def application(workspace: Workspace, scratch: Path, token: str, port: int) -> "
     )
 
 
-def _warm() -> None:
-    """Import what the first comparison and the first image need, while a person still looks at the options."""
+def _import_later_modules() -> None:
+    """Import what the first comparison and the first image need while the user sets the options."""
     importlib.import_module("frostbench.app.views.compare")
     importlib.import_module("frostbench.app.trial")

@@ -1,4 +1,4 @@
-"""All jobs of the store, whoever started them and in whichever tab: what each trains, how far it is, and its Cancel."""
+"""The list of all jobs of the store with their progress and a button to cancel each."""
 
 from html import escape
 from importlib import resources
@@ -8,19 +8,18 @@ import gradio as gr
 
 from frostbench.app import jobs
 from frostbench.app.jobs import Job, JobError
-from frostbench.app.page.job_text import describe_bench, when
-from frostbench.app.page.pieces import MARKS
-from frostbench.app.page.progress import WORDS, where
+from frostbench.app.jobs.records import UNFINISHED
+from frostbench.app.page.job_text import describe_bench, format_time
+from frostbench.app.page.pieces import MARKS, side_html
+from frostbench.app.page.progress import STATE_LABELS, progress_text
 from frostbench.app.workspace import Workspace
-
-AT_WORK = ("queued", "running")
 
 
 def build_list(workspace: Workspace) -> None:
-    """Lay out the list; its script asks for it every few seconds, in every tab that is looked at."""
+    """Lay out the list, which its script refreshes every few seconds in every visible tab."""
 
-    def all_jobs(asked: Any) -> dict[str, Any]:
-        return answer(asked, workspace)
+    def all_jobs(request: Any) -> dict[str, Any]:
+        return list_response(request, workspace)
 
     script = (resources.files("frostbench.app.page") / "jobs.js").read_text("utf-8")
     shell = (
@@ -30,43 +29,39 @@ def build_list(workspace: Workspace) -> None:
     gr.HTML(shell, js_on_load=script, server_functions=[all_jobs], apply_default_css=False, elem_id="all-jobs")
 
 
-def answer(asked: Any, workspace: Workspace) -> dict[str, Any]:
-    """The list as HTML, and how many jobs have not ended; a job that `asked` names under cancel is cancelled before."""
+def list_response(request: Any, workspace: Workspace) -> dict[str, Any]:
+    """Cancel the job named under `cancel` in the request, if any; return the list as HTML and the unfinished count."""
     error = ""
-    cancelled = asked.get("cancel") if isinstance(asked, dict) else None
+    cancelled = request.get("cancel") if isinstance(request, dict) else None
     try:
         if isinstance(cancelled, str):
             jobs.cancel(workspace.store, cancelled, workspace.plugins)
         jobs.advance(workspace.store, workspace.plugins)
     except (JobError, OSError) as problem:
         error = str(problem)
-    found, more = jobs.listed(workspace.store, plugins=workspace.plugins)
-    return {"html": list_html(found, more, error), "unfinished": sum(job.state in AT_WORK for job in found)}
+    listed, omitted = jobs.list_jobs(workspace.store, plugins=workspace.plugins)
+    return {"html": list_html(listed, omitted, error), "unfinished": sum(job.state in UNFINISHED for job in listed)}
 
 
-def list_html(found: list[Job], more: int, error: str = "") -> str:
-    """The jobs, newest first."""
-    rows = "".join(map(_row, found))
-    told = f'<p class="fp-error" role="alert">{escape(error)}</p>' if error else ""
+def list_html(listed: list[Job], omitted: int, error: str = "") -> str:
+    """Return the jobs as HTML, newest first."""
+    rows = "".join(map(_row, listed))
+    alert = f'<p class="fp-error" role="alert">{escape(error)}</p>' if error else ""
     if not rows:
-        return f"{told}<p>No jobs yet.</p>"
-    rest = f"<p>{more} older {'one has' if more == 1 else 'ones have'} ended.</p>" if more else ""
-    return f"{told}<ul>{rows}</ul>{rest}"
+        return f"{alert}<p>No jobs yet.</p>"
+    rest = f"<p>{omitted} older finished job{'' if omitted == 1 else 's'} not shown.</p>" if omitted else ""
+    return f"{alert}<ul>{rows}</ul>{rest}"
 
 
 def _row(job: Job) -> str:
-    unended = job.state in (*AT_WORK, "foreign")
-    words = "Stop now" if job.stopping else "Cancel"
-    known = f'data-cancel="{escape(job.id)}" aria-label="{words}: job {escape(job.id)}"'
-    button = f'<button type="button" {known}>{words}</button>' if unended else ""
-    side = (
-        f'<b class="fp-side fp-{job.side}"><span aria-hidden="true">{MARKS[job.side]}</span> {job.side}</b>'
-        if job.side in MARKS
-        else "<b>?</b>"
-    )
-    said = job.message if job.stopping or job.state in ("failed", "lost", "cancelled", "foreign") else where(job)
-    state = "■ stopping" if job.stopping else WORDS[job.state]
+    label = "Stop now" if job.stopping else "Cancel"
+    attributes = f'data-cancel="{escape(job.id)}" aria-label="{label}: job {escape(job.id)}"'
+    is_cancellable = job.state in (*UNFINISHED, "foreign")
+    button = f'<button type="button" {attributes}>{label}</button>' if is_cancellable else ""
+    side = side_html(job.side) if job.side in MARKS else "<b>?</b>"
+    text = job.message if job.state in ("failed", "lost", "cancelled", "foreign") else progress_text(job)
+    state = "■ stopping" if job.stopping else STATE_LABELS[job.state]
     return (
         f'<li data-testid="listed" data-run="{escape(job.id)}" data-state="{job.state}">{side}<span><b>{state}</b> '
-        f"{escape(said)}<small>{escape(describe_bench(job.bench))} · {when(job)}</small></span>{button}</li>"
+        f"{escape(text)}<small>{escape(describe_bench(job.bench))} · {format_time(job)}</small></span>{button}</li>"
     )

@@ -1,18 +1,24 @@
-"""What the page says of a form, as escaped HTML."""
+"""Escaped HTML about the state of a form: differences, errors, warnings and reasons for disabled options."""
 
 import re
 from collections.abc import Sequence
 from html import escape
 
-from frostbench.app.page.state import SIDES, View
+from frostbench.app.page.form import SIDES
+from frostbench.app.page.state import View
 from frostbench.app.rows import Row
 
 MARKS = {"A": "●", "B": "◆"}
 NAMES = {"A": "A · reference", "B": "B · challenger"}
 
 
+def side_html(side: str, tag: str = "b", name: str = "") -> str:
+    """Return the name of a side with its mark, in an element of its colour."""
+    return f'<{tag} class="fp-side fp-{side}"><span aria-hidden="true">{MARKS[side]}</span> {name or side}</{tag}>'
+
+
 def dom_id(*parts: str) -> str:
-    """An id for the page from a side and a row key.
+    """Return an HTML id from parts such as a side and a row key.
 
     >>> dom_id("A", "head.body<mlp>.hidden")
     'A-head-body-mlp-hidden'
@@ -21,47 +27,47 @@ def dom_id(*parts: str) -> str:
 
 
 def reasons_html(rows: Sequence[Row], view: View) -> dict[str, str]:
-    """For each row that a side cannot use, why; a reason is not said twice in a row."""
-    found, above = {}, ""
+    """Return the reason for each row that a side cannot use, without repeating that of the row above."""
+    parts, above = {}, ""
     for row in rows:
         reasons = {side: view.disabled[side].get(row.key, "") for side in SIDES}
         if reasons["A"] == reasons["B"] and reasons["A"]:
-            told = _reason("A and B", reasons["A"])
+            html = _reason("A and B", reasons["A"])
         else:
-            told = "".join(_reason(side, reason) for side, reason in reasons.items() if reason)
-        if told:
-            found[row.key] = AS_ABOVE if told == above else told
-        above = told
-    return found
+            html = "".join(_reason(side, reason) for side, reason in reasons.items() if reason)
+        if html:
+            parts[row.key] = AS_ABOVE if html == above else html
+        above = html
+    return parts
 
 
-AS_ABOVE = '<p class="fp-reason" data-testid="reason">Not used, for the reason above.</p>'
+AS_ABOVE = '<p class="fp-reason" data-testid="reason">Disabled for the reason above.</p>'
 
 
-def _reason(who: str, sentence: str) -> str:
-    return f'<p class="fp-reason" data-testid="reason"><b>{who}:</b> {escape(sentence)}</p>'
+def _reason(sides: str, sentence: str) -> str:
+    return f'<p class="fp-reason" data-testid="reason"><b>{sides}:</b> {escape(sentence)}</p>'
 
 
 def difference_html(view: View) -> str:
-    """In what B differs from A, and what does not go together."""
+    """Return the differences between B and A, followed by errors and warnings."""
     found = view.differences
     if not found:
-        told = "<b>A and B are the same.</b> Change one option of B to test it."
+        text = "<b>A and B are identical.</b> Change one option of B to test it."
     else:
         chips = "".join(
-            f'<span class="fp-chip">{escape(d.row.label)}: {_word(d.a)} → <b>{_word(d.b)}</b></span>' for d in found
+            f'<span class="fp-chip">{escape(d.row.label)}: {_format(d.a)} → <b>{_format(d.b)}</b></span>' for d in found
         )
-        told = f"<b>B differs from A in {len(found)} option{'s' if len(found) > 1 else ''}:</b> {chips}"
+        text = f"<b>B differs from A in {len(found)} option{'s' if len(found) > 1 else ''}:</b> {chips}"
         if len(found) > 1:
-            told += "<small>With more than one you will not know which made the difference.</small>"
-    said = "".join(_message(side, view.errors[side], view.warnings[side]) for side in SIDES)
+            text += "<small>Change one option at a time to know which one made the difference.</small>"
+    messages = "".join(_messages(side, view.errors[side], view.warnings[side]) for side in SIDES)
     return (
         f'<div class="fp-diff" data-testid="diff" data-n="{len(found)}" '
-        f'data-state="{"error" if any(view.errors.values()) else "ready"}">{told}</div>{said}'
+        f'data-state="{"error" if any(view.errors.values()) else "ready"}">{text}</div>{messages}'
     )
 
 
-def _message(side: str, error: str, warnings: tuple[str, ...]) -> str:
+def _messages(side: str, error: str, warnings: tuple[str, ...]) -> str:
     lines = ""
     if error:
         lines += (
@@ -73,7 +79,7 @@ def _message(side: str, error: str, warnings: tuple[str, ...]) -> str:
     )
 
 
-def _word(value: object) -> str:
+def _format(value: object) -> str:
     if value is None or value == []:
         return "—"
     if isinstance(value, bool):

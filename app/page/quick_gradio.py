@@ -1,7 +1,7 @@
 """Importing gradio in about half the time.
 
-Whenever gradio is imported, it parses the source of each of its components twice and renders the type stub that an
-editor reads beside it. On Python 3.11 that takes longer than all else in it, and nothing reads the stubs at run time.
+On import, gradio parses the source of each of its components twice and writes type stubs for editors. On Python 3.11
+this takes longer than the rest of the import, and the stubs are not used at run time.
 """
 
 import importlib
@@ -15,7 +15,7 @@ MODULE, WRITER = "gradio.component_meta", "create_or_modify_pyi"
 
 
 def import_gradio() -> None:
-    """Import gradio without writing its stubs; where it no longer has the module or function that does, as usual."""
+    """Import gradio without writing its stubs, or normally if it no longer has the function that writes them."""
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:
@@ -25,7 +25,7 @@ def import_gradio() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds the one module whose loading is changed."""
+    """Finder that replaces the loader of one module."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -37,12 +37,12 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Loads it as ever, then takes the writing of stubs out before another module asks for it."""
+    """Loader that disables the function that writes stubs after loading the module."""
 
-    def __init__(self, usual: Loader) -> None:
-        self.usual = usual
+    def __init__(self, original: Loader) -> None:
+        self.original = original
 
     def exec_module(self, module: ModuleType) -> None:
-        self.usual.exec_module(module)
+        self.original.exec_module(module)
         if hasattr(module, WRITER):
             setattr(module, WRITER, lambda *_, **__: None)

@@ -1,4 +1,4 @@
-"""What the page asks its server for beside Gradio: images to try, their previews, and heads to take away."""
+"""The page's own HTTP routes: uploading images, their previews, and downloading heads."""
 
 import tempfile
 from pathlib import Path
@@ -20,9 +20,9 @@ UNKEPT = {"cache-control": "no-store"}
 
 
 def routes(workspace: Workspace, uploads: Uploads, scratch: Path) -> list[Route]:
-    """The addresses below /frostbench; scratch holds heads while they are sent."""
+    """Return the routes below /frostbench; `scratch` is a folder for zip files while they are sent."""
 
-    async def take(request: Request) -> Response:
+    async def upload(request: Request) -> Response:
         return await take_image(request, uploads)
 
     async def preview(request: Request) -> Response:
@@ -35,14 +35,14 @@ def routes(workspace: Workspace, uploads: Uploads, scratch: Path) -> list[Route]
         return send_head(workspace, request.path_params["key"], scratch)
 
     return [
-        Route(IMAGES, take, methods=["POST"]),
+        Route(IMAGES, upload, methods=["POST"]),
         Route(IMAGES + "/{key}", preview, methods=["GET"]),
         Route(HEADS + "/{key}", head, methods=["GET"]),
     ]
 
 
 async def take_image(request: Request, uploads: Uploads) -> Response:
-    """Take the body as an image, under the name that the address gives; answers with its ID, or why there is none."""
+    """Store the body as an image with the name in the query; respond with its ID and name, or an error."""
     name = request.query_params.get("name", "")
     try:
         key = await uploads.take(name, request.stream())
@@ -51,8 +51,8 @@ async def take_image(request: Request, uploads: Uploads) -> Response:
     except ClientDisconnect:
         return Response(status_code=400)
     except OSError as error:
-        told = f"an image must be written to disk, however: it cannot be ({error.strerror}). Is the disk full?"
-        return JSONResponse({"error": told}, 507)
+        message = f"The image could not be written to disk ({error.strerror}). Is the disk full?"
+        return JSONResponse({"error": message}, 507)
     upload = uploads.get(key)
     try:
         await run_in_threadpool(write_preview, upload)
@@ -64,13 +64,13 @@ async def take_image(request: Request, uploads: Uploads) -> Response:
 
 
 def send_head(workspace: Workspace, key: str, scratch: Path) -> Response:
-    """The bundle of a run as a zip, which is removed once it is sent."""
+    """Send the bundle of a run as a zip file, which is removed afterwards."""
     try:
         bundle = run_folder(workspace.store, key) / "head"
     except StoreError as error:
         return PlainTextResponse(str(error), 404)
     if not bundle.is_dir():
-        return PlainTextResponse("a head must be in the store, however: this run has none there. Train it again.", 404)
+        return PlainTextResponse("The head of this run is not in the store. Train it again.", 404)
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=scratch, suffix=".zip", delete=False) as file:
         packed = Path(file.name)
@@ -84,7 +84,7 @@ def send_head(workspace: Workspace, key: str, scratch: Path) -> Response:
 
 
 def zip_folder(folder: Path, out: Path) -> None:
-    """Write the files of a bundle's folder as a zip with the one folder `head`; links are left out."""
+    """Write the files of a bundle, except links, to a zip file with a single folder `head`."""
     with ZipFile(out, "w", ZIP_STORED) as packed:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and not path.is_symlink():

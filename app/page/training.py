@@ -1,4 +1,4 @@
-"""Training A and B: handlers start and stop jobs and read their files; the work is done by processes of their own."""
+"""The training section: handlers that start, watch and stop the jobs of A and B, which run in their own processes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,29 +10,30 @@ import gradio as gr
 from frostbench.app import jobs
 from frostbench.app.finding import collect, keys_of
 from frostbench.app.jobs import Job
-from frostbench.app.page.common import QUIET, Pair, as_text, kept_text
+from frostbench.app.jobs.records import UNFINISHED
+from frostbench.app.page.common import QUIET, Pair, encode_pair, hidden_text
+from frostbench.app.page.form import SIDES, Form, read_form
 from frostbench.app.page.progress import LOADING, lines_html, progress_html
-from frostbench.app.page.state import SIDES, Form, bench_for, read_form, runs_of
+from frostbench.app.page.state import bench_for, runs_of
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.settings.plugins import check_allowed
 
-UNENDED = ("queued", "running")
-SECONDS = 1.0
-"""Between two looks at the files of jobs that are at work."""
+POLL_SECONDS = 1.0
+"""Polling period for unfinished jobs."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """The buttons and what shows the jobs' progress.
+    """The buttons and the progress of the jobs.
 
     Attributes:
-        copy: the button that copies A to B.
+        copy: button that copies A to B.
         start: buttons by the sides that they train.
-        lines: the state of both jobs, a line each, which stays in view.
-        progress: what else is known of both jobs.
-        cancel: a button for each side.
-        tick: the clock that looks at unfinished jobs.
-        ready: the job of each side as text, once both have ended with a run; empty before.
+        lines: state of both jobs, one line each, always visible.
+        progress: details of both jobs.
+        cancel: cancel button of each side.
+        tick: timer that polls unfinished jobs.
+        ready: encoded pair of jobs once both have ended with a run; empty before.
     """
 
     copy: gr.Button
@@ -45,14 +46,14 @@ class Training:
 
     @property
     def outputs(self) -> list[Any]:
-        """What `shown` fills, in its order."""
+        """The components that `job_updates` sets, in its order."""
         return [self.lines, self.progress, *self.cancel.values(), self.tick, self.ready]
 
 
 def build_training() -> Training:
-    """Lay out the buttons and one line for each job; `progress` is rendered where the page wants it.
+    """Lay out the buttons and one line per job; `progress` is rendered later.
 
-    The buttons wait for the form: until its values are there, nobody knows what they would train.
+    The buttons are disabled until the form has its values.
     """
     off: dict[str, Any] = {"size": "sm", "interactive": False}
     with gr.Row(elem_classes="fp-buttons"):
@@ -69,49 +70,49 @@ def build_training() -> Training:
             for side in SIDES
         }
     progress = gr.HTML("", elem_id="progress", apply_default_css=False, render=False)
-    return Training(copy, start, lines, progress, cancel, gr.Timer(SECONDS, active=False), kept_text())
+    return Training(copy, start, lines, progress, cancel, gr.Timer(POLL_SECONDS, active=False), hidden_text())
 
 
 def wire_training(training: Training, workspace: Workspace, pair: gr.BrowserState) -> None:
-    """Connect the buttons and the clock; the form's values come from its script."""
-    sent, one = gr.JSON(visible=False), Lock()
+    """Connect the buttons and the timer; the form's script supplies the form's values."""
+    form, lock = gr.JSON(visible=False), Lock()
     for sides, button in training.start.items():
         button.click(
-            _starter(workspace, sides, one),
-            [pair, sent],
+            _starter(workspace, sides, lock),
+            [pair, form],
             [pair, *training.outputs],
             js="(pair, _) => [pair, window.frostbench.form()]",
             **QUIET,
         )
 
-    def look(known: Pair | None) -> list[Any]:
+    def poll(stored: Pair | None) -> list[Any]:
         jobs.advance(workspace.store, workspace.plugins)
-        return shown(known or {}, workspace)
+        return job_updates(stored or {}, workspace)
 
-    training.tick.tick(look, pair, training.outputs, **QUIET)
+    training.tick.tick(poll, pair, training.outputs, **QUIET)
     for side, button in training.cancel.items():
         button.click(_canceller(workspace, side), pair, training.outputs, **QUIET)
 
 
-def _starter(workspace: Workspace, sides: Sequence[str], one: Lock) -> Callable[..., list[Any]]:
-    def start(known: Pair | None, tree: Any) -> list[Any]:
-        with one:
-            pair = dict(known or {}) | submit(read_form(tree), sides, workspace)
-        return [pair, *shown(pair, workspace)]
+def _starter(workspace: Workspace, sides: Sequence[str], lock: Lock) -> Callable[..., list[Any]]:
+    def start(stored: Pair | None, tree: Any) -> list[Any]:
+        with lock:
+            pair = dict(stored or {}) | submit(read_form(tree), sides, workspace)
+        return [pair, *job_updates(pair, workspace)]
 
     return start
 
 
 def submit(form: Form, sides: Sequence[str], workspace: Workspace) -> Pair:
-    """Start the jobs of some sides, or find what they would train; returns their ids by side.
+    """Submit the jobs of some sides, or find their existing runs; return the job IDs by side.
 
     Raises:
-        gr.Error: a side cannot be trained as the form stands, or the store takes no job.
+        gr.Error: a side cannot be trained with the form's values, or the job cannot be submitted.
     """
     runs, errors = runs_of(form, workspace)
-    wrong = [f"{side}: {errors[side]}" for side in sides if errors[side]]
-    if wrong:
-        raise gr.Error(". ".join(wrong), print_exception=False)
+    problems = [f"{side}: {errors[side].rstrip('.')}." for side in sides if errors[side]]
+    if problems:
+        raise gr.Error(" ".join(problems), print_exception=False)
     try:
         for side in sides:
             check_allowed(runs[side], workspace.plugins)
@@ -122,71 +123,73 @@ def submit(form: Form, sides: Sequence[str], workspace: Workspace) -> Pair:
 
 
 def submit_one(side: str, bench: dict[str, Any], workspace: Workspace) -> str:
-    """A job for what a side asks for; one without a worker where all of its runs are there, in whichever store.
+    """Submit a job for a bench, without a worker if all of its runs already exist in any store; return its ID.
 
     Raises:
-        JobError: the store takes no job.
+        JobError: the job cannot be submitted.
         OSError: the store cannot be written.
     """
     keys = keys_of(bench)
-    is_there, stores = collect(keys, workspace)
-    if is_there:
+    is_complete, stores = collect(keys, workspace)
+    if is_complete:
         return jobs.submit_found(workspace.store, side, bench, keys, stores=list(map(str, stores)))
     limits: dict[str, Any] = {"slots": workspace.slots, "device": workspace.device, "plugins": workspace.plugins}
     return jobs.submit(workspace.store, side, bench, keys=keys, **limits)
 
 
 def _canceller(workspace: Workspace, side: str) -> Callable[..., list[Any]]:
-    def cancel(known: Pair | None) -> list[Any]:
-        if known and side in known:
-            jobs.cancel(workspace.store, known[side], workspace.plugins)
-        return shown(known or {}, workspace)
+    def cancel(stored: Pair | None) -> list[Any]:
+        if stored and side in stored:
+            jobs.cancel(workspace.store, stored[side], workspace.plugins)
+        return job_updates(stored or {}, workspace)
 
     return cancel
 
 
-def shown(pair: Pair, workspace: Workspace) -> list[Any]:
-    """Progress, cancel buttons, the clock and what is ready, as the files of a pair's jobs say."""
-    found = {side: jobs.read(workspace.store, pair[side], workspace.plugins) for side in SIDES if side in pair}
-    curves = {side: jobs.curves(workspace.store, job.id) for side, job in found.items()}
+def job_updates(pair: Pair, workspace: Workspace) -> list[Any]:
+    """Return updates of the progress, cancel buttons, timer and finished pair from the files of two jobs."""
+    read = {side: jobs.read(workspace.store, pair[side], workspace.plugins) for side in SIDES if side in pair}
+    curves = {side: jobs.curves(workspace.store, job.id) for side, job in read.items()}
     logs = {
-        side: jobs.log_tail(workspace.store, job.id) for side, job in found.items() if job.state in ("failed", "lost")
+        side: jobs.log_tail(workspace.store, job.id) for side, job in read.items() if job.state in ("failed", "lost")
     }
-    at_work = [side for side, job in found.items() if job.state in UNENDED]
-    buttons = [_cancel_button(side, found.get(side)) for side in SIDES]
-    idle = "" if found else workspace.told_runs()
-    told = [lines_html(found, idle), progress_html(found, curves, logs)]
-    return [*told, *buttons, gr.Timer(active=bool(at_work)), as_text(ready_of(found))]
+    is_active = any(job.state in UNFINISHED for job in read.values())
+    buttons = [_cancel_button(side, read.get(side)) for side in SIDES]
+    idle = "" if read else workspace.describe_runs()
+    progress = [lines_html(read, idle), progress_html(read, curves, logs)]
+    return [*progress, *buttons, gr.Timer(active=is_active), encode_pair(ready_of(read))]
 
 
 def _cancel_button(side: str, job: Job | None) -> Any:
-    unended = job is not None and job.state in UNENDED
-    words = f"Stop {side} now" if job is not None and job.stopping else f"Cancel {side}"
-    return gr.update(visible=unended, value=words)
+    is_unfinished = job is not None and job.state in UNFINISHED
+    label = f"Stop {side} now" if job is not None and job.stopping else f"Cancel {side}"
+    return gr.update(visible=is_unfinished, value=label)
 
 
-def ready_of(found: Mapping[str, Job]) -> Pair | None:
-    """The jobs of both sides, where both have ended and left a run."""
-    if any(side not in found or found[side].state in UNENDED or not found[side].keys for side in SIDES):
+def ready_of(read: Mapping[str, Job]) -> Pair | None:
+    """Return the job IDs of both sides if both have ended with a run, otherwise None."""
+    if any(side not in read or read[side].state in UNFINISHED or not read[side].keys for side in SIDES):
         return None
-    return {side: found[side].id for side in SIDES}
+    return {side: read[side].id for side in SIDES}
 
 
-def attach(known: Any, asked: Mapping[str, str], workspace: Workspace) -> list[Any]:
-    """The pair that a page shows when it opens: the address's, else this browser's, else the newest; and its state.
+def attach(stored: Any, parameters: Mapping[str, str], workspace: Workspace) -> list[Any]:
+    """Return the pair of jobs to show when a page opens, and its updates.
+
+    Each side shows the job in the address, otherwise the one stored by the browser, otherwise the newest.
 
     Args:
-        known: what the browser kept.
-        asked: the address's parameters; `a` and `b` name jobs.
-        workspace: where jobs are.
+        stored: value stored by the browser.
+        parameters: query parameters of the address; `a` and `b` name jobs.
+        workspace: workspace of the page.
     """
     jobs.advance(workspace.store, workspace.plugins)
-    there = set(jobs.jobs(workspace.store))
-    kept = known if isinstance(known, dict) else {}
+    existing = set(jobs.jobs(workspace.store))
+    kept = stored if isinstance(stored, dict) else {}
     pair = {}
     for side in SIDES:
-        wanted = [asked.get(side.lower()), kept.get(side), jobs.newest(workspace.store, side)]
-        chosen = next((job for job in wanted if isinstance(job, str) and job in there), None)
+        candidates = [parameters.get(side.lower()), kept.get(side), jobs.newest(workspace.store, side)]
+        chosen = next((job for job in candidates if isinstance(job, str) and job in existing), None)
         if chosen is not None:
             pair[side] = chosen
-    return [pair, *shown(pair, workspace)]
+    return [pair, *job_updates(pair, workspace)]

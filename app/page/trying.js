@@ -1,30 +1,30 @@
-// An image is sent as it is; the server answers with its number, or in words why it cannot be tried.
-const input = element.querySelector("input"), told = element.querySelector("p"), picture = element.querySelector("img");
+// Uploads an image unchanged; the server responds with its ID, or with an error.
+const input = element.querySelector("input"), status = element.querySelector("p"), picture = element.querySelector("img");
 const area = element.querySelector(".fp-drop");
 let newest = 0;
 
 async function send(file) {
   const number = ++newest;
-  show("sending", `Sending ${file.name} …`);
+  show("sending", `Uploading ${file.name} …`);
   try {
-    const answer = await fetch(`frostbench/images?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
-    const said = await answer.json();
+    const response = await fetch(`frostbench/images?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
+    const reply = await response.json();
     if (number !== newest) return;
-    if (said.error) show("failed", said.error);
-    else show("ready", said.name, said.id);
+    if (reply.error) show("failed", reply.error);
+    else show("ready", reply.name, reply.id);
   } catch (error) {
-    if (number === newest) show("failed", `The server did not take the image. Is "frostbench app" still running? (${error})`);
+    if (number === newest) show("failed", `The upload failed. Is "frostbench app" still running? (${error})`);
   }
 }
 
-function show(state, words, id = null) {
+function show(state, text, id = null) {
   area.dataset.state = state;
-  told.textContent = words;
-  told.setAttribute("role", state === "failed" ? "alert" : "status");
-  told.classList.toggle("fp-error", state === "failed");
+  status.textContent = text;
+  status.setAttribute("role", state === "failed" ? "alert" : "status");
+  status.classList.toggle("fp-error", state === "failed");
   picture.hidden = id === null;
   if (id === null) picture.removeAttribute("src");
-  else { picture.src = `frostbench/images/${id}`; picture.alt = words; }
+  else { picture.src = `frostbench/images/${id}`; picture.alt = text; }
   window.frostbench_image = id;
   if (state !== "sending") trigger("upload");
 }
@@ -36,6 +36,6 @@ for (const name of ["dragover", "dragleave", "drop"]) area.addEventListener(name
   if (name === "drop" && event.dataTransfer.files.length) send(event.dataTransfer.files[0]);
 });
 document.addEventListener("paste", event => {
-  const file = [...(event.clipboardData?.files ?? [])].find(each => each.type.startsWith("image/"));
+  const file = [...(event.clipboardData?.files ?? [])].find(pasted => pasted.type.startsWith("image/"));
   if (file) send(file);
 });

@@ -1,1 +1,1 @@
-"""What the page shows, as text: pure functions from data to escaped HTML and SVG, without gradio."""
+"""Views of a comparison: pure functions from data to escaped HTML and SVG, without gradio."""

@@ -1,22 +1,22 @@
-"""Class by class: how F1 moved, with its interval, and how far the few images of a class can be trusted."""
+"""Changes of F1 per class with their intervals, with small classes marked."""
 
 import math
 from collections.abc import Sequence
 from typing import Literal
 
 from frostbench.app.views.delta_table import WIDTH, interval_svg
-from frostbench.app.views.words import change, count, html, name_html, piece, scrolled, things
+from frostbench.app.views.formatting import change, count, count_noun, html, name_html, piece, scrolled
 from frostbench.benchmarks.comparison.ab import Pair
 from frostbench.benchmarks.comparison.class_deltas import ClassRow
 from frostbench.benchmarks.report.svg import Scale
 
 MOST = 30
-"""Classes that are shown; more are told in a sentence."""
+"""Maximum number of classes in the table; the others are summarised in a sentence."""
 Order = Literal["change", "training"]
 
 
 def per_class_html(pair: Pair, order: Order = "change") -> str:
-    """A forest plot of the differences by class, those that changed most, or those with most training images, first."""
+    """Return a forest plot of the differences per class, ordered by change or by number of training images."""
     ranked = sorted(pair.classes, key=_by_training if order == "training" else _by_change)
     shown, rest = ranked[:MOST], ranked[MOST:]
     ends = [abs(v) for row in shown if row.support for v in (row.low, row.high, row.delta) if math.isfinite(v)]
@@ -28,19 +28,19 @@ def per_class_html(pair: Pair, order: Order = "change") -> str:
         '<th scope="col" class="fb-num">B − A</th>'
         '<th scope="col" class="fb-num">F1, A → B</th></tr></thead>'
     )
-    words = "most training images first" if order == "training" else "largest change first"
+    ordering = "most training images first" if order == "training" else "largest change first"
     body = [
         '<h3 class="fb-title">Change per class</h3>',
-        f'<p class="fb-sub">F1 in per cent, B − A in points, 95 % interval; {words}. Pale: too few images to trust. '
-        "Single classes are not corrected for their number.</p>",
+        f'<p class="fb-sub">F1 in per cent, B − A in points, 95 % interval; {ordering}. Pale rows have too few images '
+        "for a conclusion. Intervals are not corrected for the number of classes.</p>",
         scrolled(f'<table class="fb-table fb-tight">{head}<tbody>{rows}</tbody></table>', "Change per class"),
-        _told(rest),
+        _rest_html(rest),
     ]
     return piece(pair, "per-class", body, order)
 
 
 def _by_change(row: ClassRow) -> tuple[bool, float]:
-    """Classes without rows, or without figures, come last."""
+    """Sort key: largest change first, classes without images or a finite difference last."""
     known = bool(row.support) and math.isfinite(row.delta)
     return not known, -abs(row.delta) if known else 0.0
 
@@ -49,7 +49,7 @@ def _by_training(row: ClassRow) -> tuple[bool, float]:
     return not row.support, -row.train
 
 
-def _row(row: ClassRow, place: Scale) -> str:
+def _row(row: ClassRow, scale: Scale) -> str:
     pale = " fb-pale" if row.thin else ""
     background = ' <span class="fb-hint">background</span>' if row.background else ""
     title = f"{row.train} training images, {row.support} here"
@@ -63,7 +63,7 @@ def _row(row: ClassRow, place: Scale) -> str:
         )
     else:
         won = "B" if row.low > 0 else "A" if row.high < 0 else ""
-        cells.append(f"<td>{interval_svg(row.delta, row.low, row.high, place, won)}</td>")
+        cells.append(f"<td>{interval_svg(row.delta, row.low, row.high, scale, won)}</td>")
         cells.append(f'<td class="fb-num fb-strong">{change(100 * row.delta)}</td>')
         cells.append(f'<td class="fb-num">{_percent(row.f1[0])} → {_percent(row.f1[1])}</td>')
     state = "empty" if not row.support else "thin" if row.thin else "shown"
@@ -74,16 +74,16 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f}" if math.isfinite(value) else "—"
 
 
-def _told(rest: Sequence[ClassRow]) -> str:
-    """One sentence on the classes that are not shown."""
+def _rest_html(rest: Sequence[ClassRow]) -> str:
+    """Return one sentence about the classes that are not in the table."""
     if not rest:
         return ""
     deltas = [100 * row.delta for row in rest if row.support and math.isfinite(row.delta)]
     up, down = sum(d > 0 for d in deltas), sum(d < 0 for d in deltas)
     empty = len(rest) - len(deltas)
-    spans = f", between {change(min(deltas))} and {change(max(deltas))} points" if deltas else ""
-    lacking = f"; {count(empty)} without images here" if empty else ""
+    span = f", between {change(min(deltas))} and {change(max(deltas))} points" if deltas else ""
+    without = f"; {count(empty)} without images here" if empty else ""
     return (
-        f'<p class="fb-sub" data-testid="per-class-rest">{things(len(rest), "more class")}: {count(up)} up, '
-        f"{count(down)} down, {count(len(deltas) - up - down)} unchanged{spans}{lacking}.</p>"
+        f'<p class="fb-sub" data-testid="per-class-rest">{count_noun(len(rest), "more class")}: {count(up)} up, '
+        f"{count(down)} down, {count(len(deltas) - up - down)} unchanged{span}{without}.</p>"
     )

@@ -1,20 +1,20 @@
-"""When it says 80 %, is it right 80 % of the time: A over B, before and after calibration."""
+"""Reliability diagrams of A and B, before and after calibration."""
 
 import math
 
-from frostbench.app.views.words import html, piece, who
+from frostbench.app.views.formatting import html, piece, side_html
 from frostbench.benchmarks.comparison.ab import Pair
 from frostbench.benchmarks.comparison.reliability import Bins
 from frostbench.benchmarks.report.svg import MUTED, Scale, box, figure, line, mark, path, text
 
 LEFT, TOP, SIDE, FOOT, WIDTH = 44.0, 10.0, 256.0, 44.0, 320.0
 FEW = 10
-"""A bin with fewer images is a hollow mark beside the line, which it would only make jump."""
+"""A bin with fewer images is a hollow mark and not part of the line, because it is too noisy."""
 LOOKS = {"A": ("var(--A)", "circle", ""), "B": ("var(--B)", "diamond", "6 4")}
 
 
 def reliability_html(pair: Pair) -> str:
-    """One diagram of A over B, or two where calibration changed the confidences of one of them."""
+    """Return one diagram of A and B, or two (before and after) if either of them was calibrated."""
     calibrated = any(side.before != side.after for side in pair.sides)
     before = {side.name: side.before for side in pair.sides}
     after = {side.name: side.after for side in pair.sides}
@@ -23,11 +23,11 @@ def reliability_html(pair: Pair) -> str:
     panels = [_panel("before calibration", before, first), _panel("after calibration", after, last)]
     panels = panels if calibrated else [_panel("no calibration was fitted", after, last)]
     body = [
-        '<h3 class="fb-title">When it says 80 %, is it right 80 % of the time?</h3>',
-        '<p class="fb-sub">Reliability diagram, all seeds together. On the dotted line a head is as often right as it '
-        f"says, below it too sure of itself. Larger marks hold more images, hollow ones fewer than {FEW}; the bars "
-        "below count them. ECE is the mean distance from the line, of each seed by itself and then averaged over "
-        "seeds, as every metric of the table is; it is not that of the pooled marks. "
+        '<h3 class="fb-title">Is a confidence of 80 % correct 80 % of the time?</h3>',
+        '<p class="fb-sub">Reliability diagram with all seeds pooled. On the dotted line, accuracy equals confidence; '
+        "below it, the head is overconfident. Larger marks and the bars below show more images; hollow marks have "
+        f"fewer than {FEW}. ECE, the mean distance from the line, is computed per seed and then averaged, like the "
+        "metrics in the table, so it differs from the ECE of the pooled marks. "
         f"{_temperatures(pair) if calibrated else ''}</p>",
         f'<div class="fb-panels">{"".join(panels)}</div>',
     ]
@@ -35,17 +35,17 @@ def reliability_html(pair: Pair) -> str:
 
 
 def _temperatures(pair: Pair) -> str:
-    told = []
     if all(t == 1 for side in pair.sides for t in side.temperatures):
         return ""
+    parts = []
     for side in pair.sides:
-        shown = ", ".join(f"{t:.2f}" for t in side.temperatures)
-        told.append(f"{who(side.name)}: " + (shown if any(t != 1 for t in side.temperatures) else "none"))
-    return f"Temperatures by seed: {'; '.join(told)}."
+        values = ", ".join(f"{t:.2f}" for t in side.temperatures)
+        parts.append(f"{side_html(side.name)}: " + (values if any(t != 1 for t in side.temperatures) else "none"))
+    return f"Temperatures by seed: {'; '.join(parts)}."
 
 
 def _panel(title: str, bins: dict[str, Bins], ece: dict[str, float]) -> str:
-    legend = " ".join(f'<span class="fb-nowrap">{who(name)}: ECE {_percent(ece[name])}</span>' for name in bins)
+    legend = " ".join(f'<span class="fb-nowrap">{side_html(name)}: ECE {_percent(ece[name])}</span>' for name in bins)
     caption = f"<figcaption><strong>{html(title.capitalize())}</strong> {legend}</figcaption>"
     return f'<figure class="fb-panel">{caption}{_drawing(title, bins)}</figure>'
 
@@ -61,14 +61,15 @@ def _drawing(title: str, bins: dict[str, Bins]) -> str:
     most = max((rows for found in bins.values() for rows in found.rows), default=1)
     for number, (name, found) in enumerate(bins.items()):
         body += _series(found, name, number, most, across, up)
-    told = "; ".join(
+    description = "; ".join(
         f"{name}: "
         + ", ".join(
-            f"{100 * c:.0f} % sure, {100 * a:.0f} % right" for c, a in zip(f.confidence, f.accuracy, strict=True)
+            f"{100 * c:.0f} % confidence, {100 * a:.0f} % accuracy"
+            for c, a in zip(f.confidence, f.accuracy, strict=True)
         )
         for name, f in bins.items()
     )
-    return figure(body, WIDTH, TOP + SIDE + FOOT + 34, f"Reliability, {title}", told)
+    return figure(body, WIDTH, TOP + SIDE + FOOT + 34, f"Reliability, {title}", description)
 
 
 def _axes(across: Scale, up: Scale) -> list[str]:
@@ -77,9 +78,9 @@ def _axes(across: Scale, up: Scale) -> list[str]:
         body += [line(across(value), up(0), across(value), up(1)), line(across(0), up(value), across(1), up(value))]
         body.append(text(across(value), bottom + 12, f"{100 * value:.0f} %", anchor="middle", size=11))
         body.append(text(LEFT - 5, up(value) + 4, f"{100 * value:.0f}", anchor="end", size=11))
-    body.append(text((across(0) + across(1)) / 2, bottom + 29, "it says (confidence)", anchor="middle", color=MUTED))
+    body.append(text((across(0) + across(1)) / 2, bottom + 29, "confidence", anchor="middle", color=MUTED))
     turned = f'<g transform="translate(12 {(up(0) + up(1)) / 2:.1f}) rotate(-90)">'
-    return [*body, turned + text(0, 0, "it is right, %", anchor="middle", color=MUTED) + "</g>"]
+    return [*body, turned + text(0, 0, "accuracy, %", anchor="middle", color=MUTED) + "</g>"]
 
 
 def _series(found: Bins, name: str, number: int, most: int, across: Scale, up: Scale) -> list[str]:
@@ -87,9 +88,9 @@ def _series(found: Bins, name: str, number: int, most: int, across: Scale, up: S
     points = [(across(c), up(a)) for c, a in zip(found.confidence, found.accuracy, strict=True)]
     wide, high = (across(1) - across(0)) / found.of, FOOT - 10
     drawn = []
-    for place, rows in zip(found.place, found.rows, strict=True):
+    for index, rows in zip(found.place, found.rows, strict=True):
         height = high * rows / most
-        x = across(place / found.of) + 1 + number * (wide - 2) / 2
+        x = across(index / found.of) + 1 + number * (wide - 2) / 2
         drawn.append(box(x, up(0) + FOOT - 2 - height, (wide - 2) / 2, height, fill=color, opacity=0.9))
     firm = [point for point, rows in zip(points, found.rows, strict=True) if rows >= FEW]
     drawn.append(path(firm, color=color, dash=dash) if firm else "")

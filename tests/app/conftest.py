@@ -10,7 +10,7 @@ from frostbench.app.cli import main
 
 
 @dataclass(frozen=True)
-class Said:
+class Result:
     status: int
     out: str
     err: str
@@ -25,8 +25,8 @@ def frostbench(capsys, monkeypatch):
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
             main()
-        told = capsys.readouterr()
-        return Said(int(end.value.code or 0), told.out, told.err)
+        output = capsys.readouterr()
+        return Result(int(end.value.code or 0), output.out, output.err)
 
     return run
 

@@ -20,8 +20,8 @@ def test_backbones_are_listed_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -
     assert "384" in small
     assert "DINOv3 License" in small
     assert small.split()[-1] == "gated"
-    (told,) = [line for line in lines if line.startswith("gated, such as huggingface:facebook/dinov3-vits16-pretrain")]
-    assert told.endswith("then `hf auth login`; offline --weights FOLDER with its files")
+    (hint,) = [line for line in lines if line.startswith("gated, such as huggingface:facebook/dinov3-vits16-pretrain")]
+    assert hint.endswith("then `hf auth login`; offline --weights FOLDER with its files")
     assert max(map(len, lines[: lines.index("")])) < 130
     some = run("*sat493m").output.splitlines()
     assert [line.split()[0] for line in some[1 : some.index("")]] == [
@@ -35,4 +35,4 @@ def test_backbones_are_listed_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -
 def test_a_pattern_that_finds_nothing_is_an_error() -> None:
     found = run("resnet")
     assert isinstance(found.exception, ValueError)
-    assert "no name of the catalogue holds 'resnet'" in str(found.exception)
+    assert "No backbone in the catalogue matches 'resnet'" in str(found.exception)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from frostbench.app.actions.bench_output import told
+from frostbench.app.actions.bench_output import format_run
 from frostbench.app.demo_data import digits, solar_cells
 from frostbench.heads.bundle.export import load
 
@@ -36,7 +36,7 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (
             ["bench", "run", "none.yaml"],
@@ -54,22 +54,22 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
         (["train", "CACHE", "--set", "columns=[cls]"], "got ['cls'], but the table has ['avg']"),
     ],
 )
-def test_mistakes_are_told_in_words(frostbench, bench_file, cache, tmp_path, monkeypatch, words, told):
+def test_errors_are_explained(frostbench, bench_file, cache, tmp_path, monkeypatch, words, message):
     frostbench("bench", "run", bench_file)
     monkeypatch.chdir(tmp_path)
-    said = frostbench(*({"BENCH": bench_file, "CACHE": cache}.get(word, word) for word in words))
-    assert said.status == 2
-    assert told in said.err
+    result = frostbench(*({"BENCH": bench_file, "CACHE": cache}.get(word, word) for word in words))
+    assert result.status == 2
+    assert message in result.err
 
 
 def test_options_are_listed(frostbench):
-    said = frostbench("options")
-    assert "train.loss.class_weight.kind = none  (none, inverse, sqrt_inverse, power, effective)" in said.out
+    result = frostbench("options")
+    assert "train.loss.class_weight.kind = none  (none, inverse, sqrt_inverse, power, effective)" in result.out
     assert (
         "    Class weights. Weights of the classes in the loss, from class sizes; none weights all samples equally.\n"
-        in said.out
+        in result.out
     )
-    assert said.out.startswith("presets: arcface, balanced_softmax, baseline, ")
+    assert result.out.startswith("presets: arcface, balanced_softmax, baseline, ")
 
 
 def test_training_and_the_command_line_do_not_import_gradio():
@@ -90,7 +90,7 @@ def imported(name, by):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "True"
 
 
-def test_the_demo_has_the_images_it_speaks_of(tmp_path):
+def test_the_images_of_the_demo_are_as_described(tmp_path):
     solar = pd.read_csv(solar_cells(tmp_path).manifest)["label"].value_counts()
     assert (solar.sum(), len(solar), round(solar.max() / solar.min())) == (2624, 8, 18)
     made = digits(tmp_path)
@@ -105,7 +105,7 @@ def test_info_is_json(frostbench, cache):
     assert found["quarantine"]
 
 
-def test_without_selection_rows_a_solved_head_is_trained_and_exported_and_that_is_said(frostbench, cache, tmp_path):
+def test_a_closed_form_head_is_trained_and_exported_without_validation_rows(frostbench, cache, tmp_path):
     (tmp_path / "bench.yaml").write_text(
         f"""
 name: solved
@@ -139,9 +139,7 @@ def test_folds_are_given_on_the_command_line(frostbench, cache, tmp_path, monkey
     assert "cross-validation has no rows apart to select and calibrate" in refused.err
 
 
-def test_train_names_a_simple_head_that_does_better_and_refits_what_it_exports(
-    frostbench, cache, tmp_path, monkeypatch
-):
+def test_train_reports_a_better_simple_head_and_refits_the_export(frostbench, cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hardly = ("--preset", "plain", "--set", "train.schedule={epochs: 1, min_steps: 0}", "--set", "train.optim.lr=1e-6")
     ran = frostbench("train", cache, *hardly, "--out", "head")
@@ -156,7 +154,7 @@ def test_train_names_a_simple_head_that_does_better_and_refits_what_it_exports(
     assert after["facts"]["metrics_before"] == before["facts"]["metrics"]
 
 
-def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench, bench_file, tmp_path, monkeypatch):
+def test_a_failed_run_ends_the_command_with_status_1(frostbench, bench_file, tmp_path, monkeypatch):
     import frostbench.benchmarks.runs.runner as runner
     from frostbench.training.engine.events import Failed, Finished
 
@@ -179,7 +177,7 @@ def test_a_failed_run_ends_the_command_with_status_1_after_the_others(frostbench
     assert "1 run trained" in again.out.splitlines()[-1]
 
 
-def test_a_run_that_needs_a_second_look_is_told():
+def test_alerts_and_notes_of_a_run_are_printed():
     record = SimpleNamespace(
         selection_value=None,
         epoch=3,
@@ -192,10 +190,10 @@ def test_a_run_that_needs_a_second_look_is_told():
         members=(),
         notes=("a temperature of 20 lies at the bound of the search",),
     )
-    said = told(SimpleNamespace(record=record, row="full"))
-    assert "DIVERGED, the best epoch before is kept" in said
-    assert "a temperature of 20 lies at the bound of the search" in said
-    assert "2.0 s for 4 heads together" in said
+    result = format_run(SimpleNamespace(record=record, row="full"))
+    assert "DIVERGED, kept the best epoch before that" in result
+    assert "a temperature of 20 lies at the bound of the search" in result
+    assert "2.0 s for 4 heads together" in result
 
 
 def test_train_prints_a_handful_of_lines(frostbench, cache, tmp_path, monkeypatch):
@@ -207,11 +205,11 @@ def test_train_prints_a_handful_of_lines(frostbench, cache, tmp_path, monkeypatc
     assert "macro F1" in run
     assert store == "train: 1 run trained, 0 found in results"
     assert figures.startswith("on ")
-    assert " selection rows: macro F1 0." in figures
-    assert figures.endswith("; the test rows are left unseen")
+    assert " validation rows: macro F1 0." in figures
+    assert figures.endswith("; the test rows were not used")
 
 
-def test_a_note_on_several_rows_is_told_once(frostbench, cache, tmp_path, monkeypatch):
+def test_a_note_about_several_rows_is_printed_once(frostbench, cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bench = (
         f"{{name: b, caches: ['{cache}'], preset: plain, seeds: [0, 1], toggles: {{slow: {{train.optim.lr: 0.001}}}}, "
@@ -219,5 +217,5 @@ def test_a_note_on_several_rows_is_told_once(frostbench, cache, tmp_path, monkey
     (tmp_path / "b.yaml").write_text(bench + "base: {train.schedule: {epochs: 2, min_steps: 0}}}")
     ran = frostbench("bench", "run", "b.yaml")
     assert ran.status == 0, ran.err
-    told = [line for line in ran.err.splitlines() if "the epoch with the lowest NLL on the " in line]
-    assert [line.partition(": the epoch")[0] for line in told] == ["note: plain, slow"]
+    notes = [line for line in ran.err.splitlines() if "the epoch with the lowest NLL on the " in line]
+    assert [line.partition(": the epoch")[0] for line in notes] == ["note: plain, slow"]

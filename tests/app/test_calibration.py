@@ -7,25 +7,25 @@ import pytest
 def test_the_command_prints_tables_and_writes_a_page(frostbench, bench_file, tmp_path):
     frostbench("bench", "run", bench_file)
     out = tmp_path / "out" / "page.html"
-    said = frostbench("calibration", bench_file, "--baseline", "weighted", "--out", out)
-    assert said.status == 0, said.err
-    assert "calibration on validation rows (select), baseline 'weighted'" in said.out
-    assert "after temperature scaling" in said.out
+    result = frostbench("calibration", bench_file, "--baseline", "weighted", "--out", out)
+    assert result.status == 0, result.err
+    assert "calibration on validation rows (select), baseline 'weighted'" in result.out
+    assert "after temperature scaling" in result.out
     assert "<svg" in out.read_text("utf-8")
     assert set(pd.read_csv(out.with_suffix(".csv"))["row"]) == {"weighted", "plain", "solved"}
     assert json.loads(out.with_suffix(".json").read_text())[0]["baseline"] == "weighted"
 
 
-def test_test_rows_are_judged_where_asked_for_and_kept_in_the_store(frostbench, bench_file):
+def test_test_rows_are_measured_on_request(frostbench, bench_file):
     frostbench("bench", "run", bench_file)
-    said = frostbench("calibration", bench_file, "--on", "test")
-    assert said.status == 0, said.err
-    assert "calibration on TEST rows" in said.out
+    result = frostbench("calibration", bench_file, "--on", "test")
+    assert result.status == 0, result.err
+    assert "calibration on TEST rows" in result.out
     assert (bench_file.parent / "results" / "calibration" / "digits-test.html").is_file()
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--out", "report.pdf"], "a calibration report must end in .html, got 'report.pdf'"),
         (["--baseline", "ful"], "'ful' came"),
@@ -33,8 +33,8 @@ def test_test_rows_are_judged_where_asked_for_and_kept_in_the_store(frostbench, 
         (["--ood", "CACHE"], "images to be told apart are none of the bench's cache"),
     ],
 )
-def test_mistakes_are_told_in_words(frostbench, bench_file, cache, words, told):
+def test_errors_are_explained(frostbench, bench_file, cache, words, message):
     frostbench("bench", "run", bench_file)
-    said = frostbench("calibration", bench_file, *({"CACHE": cache}.get(word, word) for word in words))
-    assert said.status == 2
-    assert told in said.err
+    result = frostbench("calibration", bench_file, *({"CACHE": cache}.get(word, word) for word in words))
+    assert result.status == 2
+    assert message in result.err

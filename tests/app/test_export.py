@@ -19,11 +19,11 @@ def ran(bench_file, tmp_path_factory):
 
 def test_a_refitted_head_is_exported_and_predicts(frostbench, ran, photos, tmp_path):
     plain = frostbench("export", ran, "weighted", "--out", tmp_path / "plain", "--no-refit")
-    said = frostbench("export", ran, "weighted", "--out", tmp_path / "refit")
-    assert said.status == 0, said.err
+    result = frostbench("export", ran, "weighted", "--out", tmp_path / "refit")
+    assert result.status == 0, result.err
     before, after = (json.loads((tmp_path / name / "card.json").read_text()) for name in ("plain", "refit"))
     rows = sum(before["facts"]["data"]["rows"][role] for role in ("train", "select"))
-    assert said.out.strip() == (
+    assert result.out.strip() == (
         plain.out.strip().replace(str(tmp_path / "plain"), str(tmp_path / "refit")) + f", refitted to {rows} rows"
     )
     assert (sum(after["priors"]["counts"]), after["facts"]["refit"]["rows"]) == (rows, rows)
@@ -40,19 +40,19 @@ def test_a_refitted_head_is_exported_and_predicts(frostbench, ran, photos, tmp_p
 def test_what_cannot_be_refitted_is_told_in_words(frostbench, ran, tmp_path):
     few = ("--set", "seeds=[0]", "--set", f"store={tmp_path / 'runs'}", "--set", "toggles={}")
     solved = ("--set", "base={'head.classifier.kind': logreg}")
-    for split, told in (
+    for split, message in (
         ("split={folds: 3}", "with this cross-validated split the head is already fitted to all rows"),
         ("split={select: 0}", "this split has no validation rows"),
     ):
         words = (*few, *solved, "--set", split)
         assert frostbench("bench", "run", ran, *words).status == 0
-        said = frostbench("export", ran, "plain", "--out", tmp_path / "head", "--refit", *words)
-        assert said.status == 2
-        assert told in said.err
+        result = frostbench("export", ran, "plain", "--out", tmp_path / "head", "--refit", *words)
+        assert result.status == 2
+        assert message in result.err
         assert not (tmp_path / "head").exists()
-        said = frostbench("export", ran, "plain", "--out", tmp_path / "as-it-is" / split[7:10], *words)
-        assert said.status == 0, said.err
-        assert f", not refitted: A refit adds the validation rows to the training rows, but {told}" in said.out
+        result = frostbench("export", ran, "plain", "--out", tmp_path / "as-it-is" / split[7:10], *words)
+        assert result.status == 0, result.err
+        assert f", not refitted: A refit adds the validation rows to the training rows, but {message}" in result.out
 
 
 def test_ensembles_are_run_compared_exported_and_predict(frostbench, ran, cache, photos, tmp_path):
@@ -65,8 +65,8 @@ def test_ensembles_are_run_compared_exported_and_predict(frostbench, ran, cache,
     compared = frostbench("compare", ran, *words, "--out", tmp_path / "compare")
     assert compared.status == 0, compared.err
     assert "mean" in set(pd.read_csv(tmp_path / "compare" / "table.csv")["row"])
-    said = frostbench("export", ran, "mean", "--out", tmp_path / "head", *words)
-    assert said.status == 0, said.err
+    result = frostbench("export", ran, "mean", "--out", tmp_path / "head", *words)
+    assert result.status == 0, result.err
     assert len(load(tmp_path / "head").head.members) == 2
     for source in (photos / "digit 8", cache):
         predicted = frostbench("predict", tmp_path / "head", source, "--prior", "uniform", "--out", tmp_path / "p.csv")
@@ -76,9 +76,9 @@ def test_ensembles_are_run_compared_exported_and_predict(frostbench, ran, cache,
 
 
 def test_all_seeds_of_a_row_are_exported_as_one_bundle(frostbench, ran, cache, tmp_path):
-    said = frostbench("export", ran, "plain", "--out", tmp_path / "all", "--seeds", "all", "--no-refit")
-    assert said.status == 0, said.err
-    assert said.out.strip() == f"{tmp_path / 'all'}: row 'plain', mean of seeds 0, 1"
+    result = frostbench("export", ran, "plain", "--out", tmp_path / "all", "--seeds", "all", "--no-refit")
+    assert result.status == 0, result.err
+    assert result.out.strip() == f"{tmp_path / 'all'}: row 'plain', mean of seeds 0, 1"
     frostbench("predict", tmp_path / "all", cache, "--out", tmp_path / "mean.csv")
     each = []
     for number in (0, 1):
@@ -90,6 +90,8 @@ def test_all_seeds_of_a_row_are_exported_as_one_bundle(frostbench, ran, cache, t
 
 
 def test_an_unknown_member_is_told_with_the_rows(frostbench, ran):
-    said = frostbench("bench", "run", ran, "--set", "ensembles={mean: [weighted, solvd]}")
-    assert said.status == 2
-    assert "must be rows of this bench, which are ['plain', 'weighted', 'solved'], but 'mean' has ['solvd']" in said.err
+    result = frostbench("bench", "run", ran, "--set", "ensembles={mean: [weighted, solvd]}")
+    assert result.status == 2
+    assert (
+        "must be rows of this bench, which are ['plain', 'weighted', 'solved'], but 'mean' has ['solvd']" in result.err
+    )

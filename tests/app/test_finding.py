@@ -1,4 +1,4 @@
-"""Runs that are there already are found by their keys, in whichever store below the folder."""
+"""Existing runs are found by their keys in any store below the folder."""
 
 import json
 from pathlib import Path
@@ -39,25 +39,25 @@ def trained(tree):
 def test_runs_of_another_store_are_taken_over_without_a_worker(here, monkeypatch):
     monkeypatch.setattr("frostbench.app.jobs.queue.start", lambda folder, *_: pytest.fail("a worker was started"))
     trained(bench())
-    asked = bench(store="results")
-    job = read(here.store, submit_one("A", asked, here))
-    assert (job.state, job.message) == ("done", "2 found, in elsewhere/kept too; 0 trained")
-    assert job.keys == finding.keys_of(asked)
+    requested = bench(store="results")
+    job = read(here.store, submit_one("A", requested, here))
+    assert (job.state, job.message) == ("done", "2 found (some in elsewhere/kept), 0 trained")
+    assert job.keys == finding.keys_of(requested)
     assert all((here.store / "runs" / key / "head").is_dir() for key in job.keys.values())
-    # They are in the page's own store now.
-    again = read(here.store, submit_one("B", asked, here))
+    # The runs are in the page's own store now.
+    again = read(here.store, submit_one("B", requested, here))
     assert again.message == "2 found, 0 trained"
-    assert "2 in results, 2 in elsewhere/kept" in here.told_runs()
+    assert "2 in results, 2 in elsewhere/kept" in here.describe_runs()
 
 
-def test_what_is_there_in_part_is_taken_over_and_the_rest_trained(here, monkeypatch):
+def test_some_existing_runs_are_taken_over_and_the_rest_trained(here, monkeypatch):
     started = []
     monkeypatch.setattr("frostbench.app.jobs.queue.start", lambda folder, *_: started.append(folder.name))
     trained(bench(seeds=(1,)))
-    asked = bench(seeds=(0, 1), store="results")
-    job = submit_one("A", asked, here)
+    requested = bench(seeds=(0, 1), store="results")
+    job = submit_one("A", requested, here)
     assert started == [job]
-    keys = finding.keys_of(asked)
+    keys = finding.keys_of(requested)
     assert [(here.store / "runs" / keys[seed]).is_dir() for seed in (0, 1)] == [False, True]
 
 
@@ -70,7 +70,7 @@ def test_without_a_split_or_with_a_damaged_cache_there_are_no_keys(here):
     assert finding.keys_of(bench(**{"train.optim.lr": -1})) == {}
 
 
-def test_stores_are_found_below_the_folder_and_their_runs_not_walked_through(tmp_path):
+def test_stores_are_found_below_the_folder(tmp_path):
     for store in ("results", "a/b/kept", "one/runs/x"):
         (tmp_path / store / "runs" / "0123").mkdir(parents=True)
         (tmp_path / store / "runs" / "0123" / "record.json").write_text("{}")
@@ -85,7 +85,7 @@ def test_stores_are_found_below_the_folder_and_their_runs_not_walked_through(tmp
     assert there.cache_names() == [str(tmp_path / "a" / "b" / "kept" / "cache")]
 
 
-def test_a_fingerprint_is_of_what_is_trained():
+def test_a_fingerprint_depends_on_what_is_trained():
     one = fingerprint(bench())
     assert one == fingerprint(json.loads(json.dumps(bench(store="other") | {"name": "B"})))
     assert one == fingerprint(bench() | {"preset": "plain", "base": dict(reversed(SHORT.items()))})
@@ -94,12 +94,13 @@ def test_a_fingerprint_is_of_what_is_trained():
 
 
 @pytest.mark.parametrize("tree", [{}, {"preset": "plain"}, {"preset": "p", "seeds": 3, "caches": []}, {"base": 1}])
-def test_a_bench_that_cannot_be_read_is_told_as_such(tree):
+def test_an_unreadable_bench_is_described_as_such(tree):
     assert describe_bench(tree) == UNREADABLE
 
 
 def test_many_changes_are_counted():
-    told = describe_bench(bench(a=1, b=True, c=[1, 2], d=None))
-    assert told.startswith(
-        "plain with train.schedule.epochs=2, train.schedule.min_steps=0, a=1, b=true and 2 more · seeds"
+    text = describe_bench(bench(a=1, b=True, c=[1, 2], d=None))
+    assert text.startswith(
+        "plain with Epochs (train.schedule.epochs) = 2, Minimum steps (train.schedule.min_steps) = 0, a = 1, b = true "
+        "and 2 more · seeds"
     )

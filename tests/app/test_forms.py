@@ -1,4 +1,4 @@
-"""Every spec goes through the form and back, whatever its options are called."""
+"""Every spec can be converted to a form and back."""
 
 import inspect
 import re
@@ -21,7 +21,7 @@ SPECS = [RunSpec, SplitSpec, BenchSpec, HeadSpec]
 
 
 def moved(row: Row, value):
-    """Another value of a row, as a person could set it."""
+    """Return another value of a row, as a user could set it."""
     if row.control == "numbers":
         return "5, 4"
     if row.control == "names":
@@ -47,11 +47,11 @@ GOES_WITH = {
     ("<cosine>.file", "other"): {"<cosine>.init": "weights"},
     ("<mahalanobis>.alpha2", None): {"<mahalanobis>.alpha1": 100},
 }
-"""What else must be set for some values, by the ends of keys; None is any value."""
+"""Options that must be set along with a value, by the end of the key; None matches any value."""
 
 
 def with_what_it_needs(row: Row, value, values):
-    """Control values with one of them set, the kinds that it needs, and what must go with it."""
+    """Return control values with one value set, and everything that it requires."""
     found = dict(values) | dict(row.needs) | {row.key: value}
     for (end, wanted), others in GOES_WITH.items():
         if row.key.endswith(end) and wanted in (None, value):
@@ -60,7 +60,7 @@ def with_what_it_needs(row: Row, value, values):
 
 
 def every_form(spec_type):
-    """Control values with each kind chosen once and, for each row, one other value of it."""
+    """Yield for each row control values that set it to another value."""
     rows = rows_of(spec_type)
     start = values_of(rows, spec_type())
     for row in rows:
@@ -93,11 +93,11 @@ def test_the_defaults_survive_the_form_and_every_row_has_a_sentence(spec_type):
 def test_rows_that_can_be_seen_together_have_different_labels(spec_type):
     rows = rows_of(spec_type)
     same = [(a, b) for n, a in enumerate(rows) for b in rows[:n] if a.label == b.label]
-    # One of each pair exists under another kind of a choice than the other does.
+    # Rows with the same label must need different kinds of one choice.
     assert [(a.key, b.key) for a, b in same if all(dict(a.needs).get(key, kind) == kind for key, kind in b.needs)] == []
 
 
-def test_equal_titles_are_told_apart_by_the_part_that_differs():
+def test_equal_titles_get_the_name_of_their_part():
     class Layer(Spec):
         """A part that stands twice."""
 
@@ -143,13 +143,13 @@ def test_a_new_option_appears_without_an_edit():
     assert rows["motion.kind"].choices == ("slow", "quick")
     assert (rows["motion<slow>.pace"].low, rows["motion<slow>.pace"].high) == (0, 1)
     assert rows["motion<quick>.bold"].tier == "experimental"
-    assert rows["motion.kind"].rarer == ("quick",)
+    assert rows["motion.kind"].experimental == ("quick",)
     assert [rows[key].control for key in rows] == ["choice", "number", "flag", "names"]
     values = values_of(tuple(rows.values()), Whole()) | {"motion.kind": "quick", "motion<quick>.bold": False}
     assert spec_of(Whole, tuple(rows.values()), values) == Whole(motion=Quick(bold=False))
 
 
-def test_values_of_another_kind_wait_but_do_not_count():
+def test_values_of_unselected_kinds_are_kept_but_not_used():
     rows = rows_of(HeadSpec)
     values = values_of(rows, HeadSpec()) | {"body<mlp>.dropout": 0.4}
     assert "dropout" not in str(tree_of(rows, values))
@@ -157,7 +157,7 @@ def test_values_of_another_kind_wait_but_do_not_count():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "message"),
     [
         (
             "train.schedule.epochs",
@@ -173,19 +173,19 @@ def test_values_of_another_kind_wait_but_do_not_count():
         (
             "head.body<mlp>.hidden",
             "1, {",
-            "hidden layers (head.body.hidden): a value is written as YAML, however: '1, {'",
+            "hidden layers (head.body.hidden): value must be YAML, got '1, {'",
         ),
     ],
 )
-def test_what_is_not_allowed_is_told_by_its_option(key, value, told):
+def test_errors_name_the_option(key, value, message):
     rows = rows_of(RunSpec)
     values = values_of(rows, RunSpec()) | {"head.body.kind": "mlp", key: value}
     with pytest.raises(SettingsError) as caught:
         spec_of(RunSpec, rows, values)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_numbers_are_written_with_commas():
+def test_numbers_are_separated_by_commas():
     rows = rows_of(RunSpec)
     values = values_of(rows, RunSpec()) | {"head.body.kind": "mlp"}
     assert values["head.body<mlp>.hidden"] == "768, 384"
@@ -196,7 +196,7 @@ def test_numbers_are_written_with_commas():
 @pytest.mark.parametrize(
     "row", [row for row in rows_of(RunSpec) if row.control in ("choice", "flag", "number")], ids=lambda r: r.key
 )
-def test_other_values_are_allowed_and_other(row):
+def test_other_values_are_valid_and_different(row):
     found = other_values(row, row.default)
     assert found
     assert row.default not in found
@@ -220,7 +220,7 @@ def test_the_form_names_no_option():
     assert [path for path in sorted(paths) if f'"{path}"' in code] == []
 
 
-def test_a_number_may_be_left_empty_where_the_spec_says_so():
+def test_optional_numbers_may_be_empty():
     rows = {row.key: row for row in rows_of(RunSpec)}
     scale = rows["head.classifier<cosine>.scale"]
     assert (scale.control, scale.optional, scale.default, scale.low, scale.high) == ("number", True, None, 1, 200)
@@ -245,7 +245,7 @@ def test_a_union_within_a_kind_has_its_own_kinds():
     assert labels["second<refit>.classifier<knn>.k"] == "Second stage · kNN: neighbours k"
 
 
-def test_a_file_is_written_as_it_stands():
+def test_a_file_name_is_not_parsed_as_yaml():
     rows = rows_of(RunSpec)
     values = values_of(rows, RunSpec()) | {
         "head.classifier.kind": "zero_shot",
@@ -263,22 +263,22 @@ def test_all_below_an_experimental_spec_is_experimental():
 
 
 @pytest.mark.parametrize("spec_type", [RunSpec, SplitSpec])
-def test_every_number_that_may_be_empty_says_what_that_means(spec_type):
+def test_every_optional_number_explains_what_empty_means(spec_type):
     found = {row.path: row.empty for row in rows_of(spec_type) if row.optional}
     assert found
     assert all(found.values())
 
 
-def test_an_empty_number_is_what_its_field_says_and_not_automatic():
+def test_an_empty_number_shows_what_it_means():
     text = form_html()
-    for key, told in (("split-duplicates", "ignored"), ("A-train-sampler-shuffled-buffer-rows", "all rows")):
+    for key, meaning in (("split-duplicates", "ignored"), ("A-train-sampler-shuffled-buffer-rows", "all rows")):
         (control,) = re.findall(f'<input [^>]*id="{key}"[^>]*>', text)
-        assert f'placeholder="empty: {told}"' in control
+        assert f'placeholder="empty: {meaning}"' in control
     assert "automatic" not in "".join(re.findall('placeholder="[^"]*"', text))
 
 
 def aliased(levels):
-    """A text of a few hundred letters that stands for ten times as many values a level."""
+    """Return a short YAML text whose aliases expand tenfold per level."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, levels)]
     return "\n".join(lines)
@@ -286,18 +286,18 @@ def aliased(levels):
 
 @pytest.mark.parametrize("text", ["[" * 5000, "[" * 102 + "]" * 102, "{a: " * 5000 + "}" * 5000, aliased(9)])
 @pytest.mark.parametrize("key", ["posthoc.deploy_prior", "head.body<mlp>.hidden"])
-def test_deep_and_aliased_texts_are_refused_in_words(key, text):
+def test_deep_and_aliased_texts_are_refused(key, text):
     rows = rows_of(RunSpec)
-    # Brackets around a list of numbers are the form's own.
+    # The form adds the brackets around a list of numbers.
     text = text.replace("[[", "[1, [") if key.endswith("hidden") else text
     values = values_of(rows, RunSpec()) | {"head.body.kind": "mlp", key: text}
-    with pytest.raises(SettingsError, match="a value is written as YAML, however: ") as error:
+    with pytest.raises(SettingsError, match="value must be YAML, got ") as error:
         spec_of(RunSpec, rows, values)
     assert len(str(error.value)) < 700
 
 
 @pytest.mark.parametrize("levels", [101, 3000])
-def test_deep_values_of_every_control_are_refused_in_words(levels):
+def test_deep_values_of_every_control_are_refused(levels):
     rows = rows_of(RunSpec)
     deep = 1
     for _ in range(levels):
@@ -305,6 +305,6 @@ def test_deep_values_of_every_control_are_refused_in_words(levels):
     values = values_of(rows, RunSpec())
     for row in rows:
         if row.is_active(values):
-            with pytest.raises(SettingsError, match="values are nested 100 deep at most") as error:
+            with pytest.raises(SettingsError, match="value is nested more than 100 levels deep") as error:
                 spec_of(RunSpec, rows, values | {row.key: deep})
             assert str(error.value).startswith(f"{row.label} ({row.path}): ")

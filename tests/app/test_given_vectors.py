@@ -33,19 +33,19 @@ def train(frostbench, folder, *more):
 
 @pytest.mark.parametrize(("factor", "storage"), [(1.0, "float16"), (1e-8, "float32"), (1e6, "float32")])
 def test_the_scale_of_imported_vectors_decides_nothing(frostbench, imported, tmp_path, factor, storage):
-    said = imported(factor)
-    assert said.status == 0, said.err
-    assert f"features [5] {storage}" in said.out
-    assert float(said.out.split("largest rounding error ")[1].split()[0]) <= 2**-11
+    result = imported(factor)
+    assert result.status == 0, result.err
+    assert f"features [5] {storage}" in result.out
+    assert float(result.out.split("largest rounding error ")[1].split()[0]) <= 2**-11
     assert frostbench("cache", "verify", tmp_path / "c").status == 0
 
 
 def test_a_head_of_imported_float32_vectors_predicts_them(frostbench, imported, tmp_path):
     imported(1e6)
-    said = train(frostbench, tmp_path)
-    assert said.status == 0, said.err
-    said = frostbench("predict", tmp_path / "head", tmp_path / "c", "--out", tmp_path / "new.csv")
-    assert said.status == 0, said.err
+    result = train(frostbench, tmp_path)
+    assert result.status == 0, result.err
+    result = frostbench("predict", tmp_path / "head", tmp_path / "c", "--out", tmp_path / "new.csv")
+    assert result.status == 0, result.err
     found = pd.read_csv(tmp_path / "new.csv")
     assert (found["class"] == np.array(["ash", "beech", "cedar"])[LABELS]).mean() > 0.9
 
@@ -65,9 +65,9 @@ def test_rows_that_are_not_finite_are_error_rows_of_predict(frostbench, imported
         return table
 
     monkeypatch.setattr(predicting, "read_table", damaged)
-    said = frostbench("predict", tmp_path / "head", tmp_path / "c", "--out", tmp_path / "new.csv")
-    assert said.status == 0, said.err
-    assert "90 images, 2 of them" in said.out
+    result = frostbench("predict", tmp_path / "head", tmp_path / "c", "--out", tmp_path / "new.csv")
+    assert result.status == 0, result.err
+    assert "90 images, 2 of them" in result.out
     found = pd.read_csv(tmp_path / "new.csv")
     assert found["error"][[3, 4]].tolist() == [NOT_FINITE] * 2
     assert found["class"].isna().sum() == 2
@@ -75,22 +75,23 @@ def test_rows_that_are_not_finite_are_error_rows_of_predict(frostbench, imported
 
 def test_one_class_is_refused_by_train_and_bench(frostbench, imported, tmp_path):
     imported(names=("ash",) * 3)
-    said = train(frostbench, tmp_path)
-    assert said.status == 2
-    assert "training rows are of the class 'ash'" in said.err
+    result = train(frostbench, tmp_path)
+    assert result.status == 2
+    assert "training rows are of the class 'ash'" in result.err
     (tmp_path / "bench.yaml").write_text(
         f"name: one\ncaches: [{tmp_path / 'c'}]\nstore: {tmp_path / 'runs'}\npreset: plain\nseeds: [0]\n"
     )
-    said = frostbench("bench", "run", tmp_path / "bench.yaml")
-    assert said.status == 2
-    assert "Training needs at least two classes" in said.err
+    result = frostbench("bench", "run", tmp_path / "bench.yaml")
+    assert result.status == 2
+    assert "Training needs at least two classes" in result.err
 
 
 def test_perfect_calibration_rows_are_told_by_train(frostbench, imported, tmp_path):
     imported()
-    said = train(frostbench, tmp_path, "--set", "posthoc.calibration.kind=temperature")
-    assert said.status == 0, said.err
+    result = train(frostbench, tmp_path, "--set", "posthoc.calibration.kind=temperature")
+    assert result.status == 0, result.err
     assert (
-        "calibration rows are classified correctly, so nothing limits the confidence that a temperature of" in said.out
+        "calibration rows are classified correctly, so nothing limits the confidence that a temperature of"
+        in result.out
     )
     assert "calibration rows are classified correctly" in (tmp_path / "head" / "card.json").read_text()

@@ -16,7 +16,7 @@ import pytest
             ("gradio", "typer"),
         ),
         (
-            "frostbench.app.forms, frostbench.app.sides, frostbench.app.page.judge, "
+            "frostbench.app.forms, frostbench.app.sides, frostbench.app.page.form_update, "
             "frostbench.app.page.form_html, frostbench.app.views.compare",
             ("gradio", "typer"),
         ),
@@ -24,5 +24,5 @@ import pytest
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(modules, absent):
     code = f"import sys, {modules}; print([name for name in {absent!r} if name in sys.modules])"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

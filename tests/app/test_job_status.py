@@ -1,36 +1,36 @@
-"""What a job says after each event of its bench."""
+"""The status of a job after each event of its bench."""
 
-from frostbench.app.jobs.files import Request, Status
 from frostbench.app.jobs.progress import Progress
-from frostbench.app.jobs.training import METRICS, after, ended, train
+from frostbench.app.jobs.records import Request, Status
+from frostbench.app.jobs.training import METRICS, after, final_state, train
 from frostbench.benchmarks.runs.events import BenchDone, RunEpoch, RunFailed, RunFold
 
 
-def test_a_job_says_how_far_it_is_and_which_seed_failed(tmp_path):
+def test_the_status_names_progress_and_failed_seeds(tmp_path):
     status = after(Status(seeds=2, seed_number=1), RunFold("c", "plain", 0, 2, 7), (0, 1), 0.0)
     assert status.message == "Cross-validation: fit 2 of 7."
     failed = RunFailed("c", "plain", 0, "it diverged.")
     status = after(status, failed, (0, 1), 0.0)
     assert (status.seed_number, status.warnings) == (2, ("seed 0 failed: it diverged.",))
     end = BenchDone("bench", 1, 0, tmp_path, (), (failed,))
-    assert ended(end) == ("done", "0 found, 1 trained; seed 0 failed: it diverged.")
+    assert final_state(end) == ("done", "0 found, 1 trained; seed 0 failed: it diverged.")
     nothing = BenchDone("bench", 0, 0, tmp_path, (), (failed,))
-    assert ended(nothing) == ("failed", "seed 0 failed: it diverged.")
+    assert final_state(nothing) == ("failed", "seed 0 failed: it diverged.")
 
 
-def test_seeds_that_train_together_are_followed_one_by_one(tmp_path, monkeypatch):
+def test_of_seeds_that_train_together_one_is_displayed(tmp_path, monkeypatch):
     def epoch(seed, number, value, best):
         return RunEpoch("c", "plain", seed, number, 9, 1.0, dict.fromkeys(METRICS, value), best)
 
-    told = [epoch(0, 1, 0.3, 1), epoch(1, 1, 0.9, 1), epoch(0, 2, 0.4, 2), epoch(1, 2, 0.1, 1)]
+    events = [epoch(0, 1, 0.3, 1), epoch(1, 1, 0.9, 1), epoch(0, 2, 0.4, 2), epoch(1, 2, 0.1, 1)]
     seen = []
-    monkeypatch.setattr("frostbench.app.jobs.training.run_bench", lambda *_, **__: iter(told))
+    monkeypatch.setattr("frostbench.app.jobs.training.run_bench", lambda *_, **__: iter(events))
     progress = Progress(tmp_path)
     real = progress.show
     monkeypatch.setattr(progress, "show", lambda status, soon=False: (seen.append(status), real(status, soon=soon)))
     bench = {"caches": ["c"], "preset": "plain", "seeds": [0, 1]}
     train(Request("A", "", bench, 1, "cpu", 0.0), progress)
-    # Both hold an epoch that would be kept; the figures are those of the first.
+    # Both have an epoch that would be kept; the displayed values are those of the first.
     assert [(status.epoch, status.best, status.best_epoch, status.holds) for status in seen] == [
         (1, 0.3, 1, 1),
         (1, 0.3, 1, 2),

@@ -1,4 +1,4 @@
-"""Every output of a command is found writable before the work, and is whole or not there afterwards."""
+"""Outputs are checked before the work and written atomically."""
 
 import json
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def test_training_into_a_bundle_goes_on_after_a_kill_and_a_full_disk(
 ) -> None:
     torch.set_num_threads(1)
     store, out, at = tmp_path / "store", tmp_path / "head", 1
-    monkeypatch.setattr("frostbench.app.actions.benches.print", lambda *told: None, raising=False)
+    monkeypatch.setattr("frostbench.app.actions.benches.print", lambda *_: None, raising=False)
     if is_trained:
         train(cache, store, None)
     while stops(lambda: train(cache, store, out), at):
@@ -91,9 +91,7 @@ def test_training_into_a_bundle_goes_on_after_a_kill_and_a_full_disk(
     assert [name for name in names(tmp_path) + names(store) + names(store / "runs") if ".tmp" in name] == []
 
 
-def test_an_output_that_cannot_be_written_is_found_before_the_work(
-    frostbench, cache, bundle, photos, trained, tmp_path
-):
+def test_unwritable_outputs_are_found_before_the_work(frostbench, cache, bundle, photos, trained, tmp_path):
     taken, image = tmp_path / "taken", tmp_path / "image.csv"
     taken.mkdir()
     image.mkdir()
@@ -120,10 +118,10 @@ def test_an_output_that_cannot_be_written_is_found_before_the_work(
         ),
         (("texts", cache, "--out", tmp_path / "file/x.npz"), "file is none"),
     ]
-    for words, told in refused:
-        said = frostbench(*words)
-        assert (said.status, said.out) == (2, ""), (words, said)
-        assert told in said.err, (words, said.err)
+    for words, message in refused:
+        result = frostbench(*words)
+        assert (result.status, result.out) == (2, ""), (words, result)
+        assert message in result.err, (words, result.err)
     assert names(tmp_path) == ["file", "image.csv", "leaks-conflicts.csv", "taken"]
     assert names(taken) == names(image) == []
 
@@ -164,15 +162,15 @@ def test_only_a_bundle_is_removed(bundle, tmp_path):
     assert load(bundle)
 
 
-def test_the_demo_takes_no_folder_of_others(frostbench, tmp_path):
+def test_the_demo_refuses_folders_with_other_files(frostbench, tmp_path):
     (tmp_path / "winner").mkdir()
     (tmp_path / "winner/notes.txt").write_text("mine")
     for text in (None, "mine"):
         if text:
             (tmp_path / "demo.txt").write_text(text)
-        said = frostbench("demo", "--data", "digits", "--out", tmp_path)
-        assert said.status == 2
-        assert "holds other files" in said.err
+        result = frostbench("demo", "--data", "digits", "--out", tmp_path)
+        assert result.status == 2
+        assert "holds other files" in result.err
     assert names(tmp_path) == ["demo.txt", "winner"]
     assert (tmp_path / "winner/notes.txt").read_text() == "mine"
     claim_folder(tmp_path / "new")

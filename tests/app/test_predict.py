@@ -37,9 +37,9 @@ def test_images_give_what_their_cached_vectors_gave(predictor, photos, cache):
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
 def test_predictions_are_written_in_three_forms(frostbench, bundle, photos, tmp_path, ending):
     out = tmp_path / f"new.{ending}"
-    said = frostbench("predict", bundle, photos / "digit 1", photos / "digit 0" / "broken.png", "--out", out)
-    assert said.status == 0, said.err
-    assert "41 images, 1 of them could not be read" in said.out
+    result = frostbench("predict", bundle, photos / "digit 1", photos / "digit 0" / "broken.png", "--out", out)
+    assert result.status == 0, result.err
+    assert "41 images, 1 of them could not be read" in result.out
     table = getattr(pd, f"read_{ending}")(out)
     assert list(table.columns[:4]) == ["image", "class", "probability", "error"]
     assert table["probability"].dropna().between(1 / 3, 1).all()
@@ -50,8 +50,8 @@ def test_predictions_are_written_in_three_forms(frostbench, bundle, photos, tmp_
 
 def test_a_cache_is_predicted_without_its_backbone(frostbench, bundle, cache, photos, tmp_path, monkeypatch):
     monkeypatch.setattr("frostbench.benchmarks.inference.predict.rebuild_all", None)
-    said = frostbench("predict", bundle, cache, "--out", tmp_path / "cached.csv")
-    assert said.status == 0, said.err
+    result = frostbench("predict", bundle, cache, "--out", tmp_path / "cached.csv")
+    assert result.status == 0, result.err
     table = pd.read_csv(tmp_path / "cached.csv")
     assert table["image"].tolist() == read_table(cache).ids.tolist()
     assert (table["class"] == table["image"].str.split("/").str[0]).mean() > 0.9
@@ -59,16 +59,16 @@ def test_a_cache_is_predicted_without_its_backbone(frostbench, bundle, cache, ph
 
 def test_a_cache_of_another_recipe_is_refused(frostbench, bundle, photos, tmp_path):
     frostbench("embed", photos, "--cache", tmp_path / "small", "--size", "64")
-    said = frostbench("predict", bundle, tmp_path / "small")
-    assert said.status == 2
-    assert "size: head 224, vectors 64" in said.err
+    result = frostbench("predict", bundle, tmp_path / "small")
+    assert result.status == 2
+    assert "size: head 224, vectors 64" in result.err
 
 
 def test_a_line_for_each_image_is_printed(frostbench, bundle, photos):
-    said = frostbench("predict", bundle, photos / "digit 8")
-    assert said.status == 0
-    assert len(said.out.splitlines()) == 12
-    assert said.out.splitlines()[0].split("\t")[1].startswith("digit ")
+    result = frostbench("predict", bundle, photos / "digit 8")
+    assert result.status == 0
+    assert len(result.out.splitlines()) == 12
+    assert result.out.splitlines()[0].split("\t")[1].startswith("digit ")
 
 
 def test_everything_in_a_folder_is_predicted_or_told(frostbench, bundle, photos, tmp_path):
@@ -80,25 +80,25 @@ def test_everything_in_a_folder_is_predicted_or_told(frostbench, bundle, photos,
         shutil.copy(picture, place)
     (root / "linked").symlink_to(elsewhere)
     (root / "gone.png").symlink_to(root / "nothing.png")
-    said = frostbench("predict", bundle, root)
-    assert [line.split("\t")[0] for line in said.out.splitlines()] == [f"{root}/1.png", f"{root}/linked/3.png"]
-    for told in (
+    result = frostbench("predict", bundle, root)
+    assert [line.split("\t")[0] for line in result.out.splitlines()] == [f"{root}/1.png", f"{root}/linked/3.png"]
+    for note in (
         "1 hidden file or folder was skipped: ._1.png.",
         "1 system file or folder was skipped: __MACOSX.",
         "1 broken link was skipped: gone.png.",
         "1 file of an unsupported format was skipped: 1 × .heic.",
     ):
-        assert f"note: {root}: {told}" in said.err
+        assert f"note: {root}: {note}" in result.err
 
 
 def test_batches_change_no_prediction_and_a_prior_is_applied_once(photos, predictor, monkeypatch):
     files = sorted((photos / "digit 8").iterdir())
-    prior, done, asked = read_prior("uniform", predictor.head), [], []
+    prior, done, priors = read_prior("uniform", predictor.head), [], []
     whole = predict_images(predictor, files, prior=prior)
     under = TrainedHead.under
-    monkeypatch.setattr(TrainedHead, "under", lambda head, prior: asked.append(prior) or under(head, prior))
+    monkeypatch.setattr(TrainedHead, "under", lambda head, prior: priors.append(prior) or under(head, prior))
     found = predict_images(predictor, files, prior=prior, batch_size=5, tell=done.append)
-    assert len([one for one in asked if one is not None]) == 1
+    assert len([one for one in priors if one is not None]) == 1
     assert done == [*range(5, len(files), 5), len(files)]
     names = ["image", "class", "error"]
     assert found[names].equals(whole[names])
@@ -116,8 +116,8 @@ def test_the_class_prior_moves_the_probabilities(frostbench, bundle, photos, pre
     files = [photos / "digit 8" / name for name in sorted(p.name for p in (photos / "digit 8").iterdir())]
     shares = {"digit 0": 0.01, "digit 1": 0.01, "digit 8": 0.98}
     (tmp_path / "prior.json").write_text(json.dumps(shares))
-    asked = {name: read_prior(name, predictor.head) for name in ("trained", "uniform", str(tmp_path / "prior.json"))}
-    means = [predict_images(predictor, files, prior=prior)["p:digit 8"].mean() for prior in asked.values()]
+    priors = {name: read_prior(name, predictor.head) for name in ("trained", "uniform", str(tmp_path / "prior.json"))}
+    means = [predict_images(predictor, files, prior=prior)["p:digit 8"].mean() for prior in priors.values()]
     assert means[0] < means[1] < means[2]
     wanted = predictor.head.log_probabilities(
         predictor.vectors([predictor.prepare(files[0].name, _decoded(files[0]))]),
@@ -152,8 +152,8 @@ def test_decisions_are_those_of_the_bundle_unless_the_largest_probability_is_ask
     what, tables = (cache if source == "cache" else photos / "digit 1"), {}
     for words in ((), ("--decisions", "tuned"), ("--decisions", "argmax")):
         out = tmp_path / f"{'-'.join(words) or 'plain'}.csv"
-        said = frostbench("predict", shifted, what, *words, "--out", out)
-        assert said.status == 0, said.err
+        result = frostbench("predict", shifted, what, *words, "--out", out)
+        assert result.status == 0, result.err
         tables[words] = pd.read_csv(out)
     default, tuned, plain = tables.values()
     assert default.equals(tuned)
@@ -179,16 +179,16 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
     words = {"plain": ["--prior", tmp_path / "prior.json"], "deployed": []}
     found = {}
     for name, extra in words.items():
-        said = frostbench("predict", tmp_path / name, photos / "digit 1", *extra, "--out", tmp_path / f"{name}.csv")
-        assert said.status == 0, said.err
+        result = frostbench("predict", tmp_path / name, photos / "digit 1", *extra, "--out", tmp_path / f"{name}.csv")
+        assert result.status == 0, result.err
         found[name] = pd.read_csv(tmp_path / f"{name}.csv").filter(like="p:").to_numpy()
     assert found["deployed"] == pytest.approx(found["plain"], abs=1e-5)
-    said = frostbench("predict", tmp_path / "plain", photos / "digit 1", "--out", tmp_path / "own.csv")
+    result = frostbench("predict", tmp_path / "plain", photos / "digit 1", "--out", tmp_path / "own.csv")
     assert np.abs(pd.read_csv(tmp_path / "own.csv").filter(like="p:").to_numpy() - found["plain"]).max() > 1e-3
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["PHOTOS", "--prior", "Uniform"], "A prior must be trained, uniform or a file"),
         (["PHOTOS", "--prior", "NAN"], "Shares of a prior must be non-negative numbers"),
@@ -201,7 +201,7 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
         (["EMPTY"], "must contain images"),
     ],
 )
-def test_mistakes_are_told_in_words(frostbench, bundle, photos, tmp_path, words, told):
+def test_mistakes_are_told_in_words(frostbench, bundle, photos, tmp_path, words, message):
     (tmp_path / "prior.yaml").write_text("digit 0: 0.5\ndigit 1: 0.3\ndigit 9: 0.2\n")
     (tmp_path / "nan.yaml").write_text("digit 0: .nan\ndigit 1: true\ndigit 8: 0.2\n")
     (tmp_path / "empty").mkdir()
@@ -211,15 +211,15 @@ def test_mistakes_are_told_in_words(frostbench, bundle, photos, tmp_path, words,
         "NAN": tmp_path / "nan.yaml",
         "EMPTY": tmp_path / "empty",
     }
-    said = frostbench("predict", bundle, *(places.get(word, word) for word in words))
-    assert said.status == 2
-    assert told in said.err
+    result = frostbench("predict", bundle, *(places.get(word, word) for word in words))
+    assert result.status == 2
+    assert message in result.err
 
 
 def test_nothing_that_could_be_read_is_a_failure(frostbench, bundle, photos, tmp_path):
-    said = frostbench("predict", bundle, tmp_path / "none.png", photos / "digit 0" / "broken.png")
-    assert said.status == 1
-    assert said.out.count("could not be read") == 2
+    result = frostbench("predict", bundle, tmp_path / "none.png", photos / "digit 0" / "broken.png")
+    assert result.status == 1
+    assert result.out.count("could not be read") == 2
 
 
 def test_the_bundle_travels_alone(frostbench, bundle, photos, tmp_path):
@@ -233,20 +233,20 @@ def test_weights_other_than_the_head_was_trained_on_are_refused(frostbench, bund
     card = json.loads((tmp_path / "other" / "card.json").read_text())
     card["recipes"]["avg"]["weights_sha256"] = "0" * 64
     (tmp_path / "other" / "card.json").write_text(json.dumps(card))
-    said = frostbench("predict", tmp_path / "other", photos)
-    assert said.status == 2
-    assert "card.json of" in said.err
-    assert "was changed" in said.err
+    result = frostbench("predict", tmp_path / "other", photos)
+    assert result.status == 2
+    assert "card.json of" in result.err
+    assert "was changed" in result.err
     (tmp_path / "other" / "card.json").write_text(json.dumps(sealed(card)))
-    said = frostbench("predict", tmp_path / "other", photos)
-    assert said.status == 2
-    assert "must have the hash" in said.err
+    result = frostbench("predict", tmp_path / "other", photos)
+    assert result.status == 2
+    assert "must have the hash" in result.err
     fields = {name: value for name, value in card["recipes"]["avg"].items() if name != "hash"}
     card["recipes"]["avg"]["hash"] = Recipe.model_validate(fields).hash
     (tmp_path / "other" / "card.json").write_text(json.dumps(sealed(card)))
-    said = frostbench("predict", tmp_path / "other", photos)
-    assert said.status == 2
-    assert "weights_sha256" in said.err
+    result = frostbench("predict", tmp_path / "other", photos)
+    assert result.status == 2
+    assert "weights_sha256" in result.err
 
 
 def test_a_backbone_that_changed_is_noticed_by_the_canary(bundle, predictor):
@@ -268,9 +268,9 @@ def test_a_flipped_bit_of_a_cache_is_noticed_by_predict(frostbench, bundle, cach
     copy = shutil.copytree(cache, tmp_path / "cache")
     for name in ("shards/part-00000.parquet", "items.parquet"):
         for _ in flips(copy / name, 20):
-            said = frostbench("predict", bundle, copy, "--out", tmp_path / "out.csv")
-            assert said.status == 2
-            assert ", however: " in said.err
+            result = frostbench("predict", bundle, copy, "--out", tmp_path / "out.csv")
+            assert result.status == 2
+            assert ", however: " in result.err
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -286,26 +286,26 @@ def test_an_intensity_range_goes_from_the_command_into_the_bundle(frostbench, tm
             pixels = (level + 100 * random.random((32, 32))).astype(np.uint16)
             Image.fromarray(pixels).save(tmp_path / "twelve" / name / f"{i}.png")
     embed = ("embed", tmp_path / "twelve", "--size", "64", "--cache")
-    said = frostbench(*embed, tmp_path / "plain")
-    assert "60 of 60 images with 16-bit grey values use a small part of the range" in said.err
-    assert "embed with --intensity-range 0:4095" in said.err
-    said = frostbench(*embed, tmp_path / "window", "--intensity-range", "0:4095")
-    assert (said.status, "small part" in said.err) == (0, False), said.err
-    assert "intensity_range [0.0, 4095.0]" in said.out
+    result = frostbench(*embed, tmp_path / "plain")
+    assert "60 of 60 images with 16-bit grey values use a small part of the range" in result.err
+    assert "embed with --intensity-range 0:4095" in result.err
+    result = frostbench(*embed, tmp_path / "window", "--intensity-range", "0:4095")
+    assert (result.status, "small part" in result.err) == (0, False), result.err
+    assert "intensity_range [0.0, 4095.0]" in result.out
     assert frostbench(*embed, tmp_path / "plain", "--intensity-range", "0:4095").status == 2
     train_one(
         tmp_path / "window", "plain", ["head.classifier.kind=logreg"], 0, str(tmp_path / "r"), tmp_path / "head", "cpu"
     )
-    said = frostbench("predict", tmp_path / "head", tmp_path / "twelve", "--out", tmp_path / "new.csv")
-    assert said.status == 0, said.err
+    result = frostbench("predict", tmp_path / "head", tmp_path / "twelve", "--out", tmp_path / "new.csv")
+    assert result.status == 0, result.err
     table = read_table(tmp_path / "window")
     vectors = torch.tensor(table.columns["avg"].astype(np.float32))
     wanted = load(tmp_path / "head").head.log_probabilities({"avg": vectors}).exp().numpy()
     found = pd.read_csv(tmp_path / "new.csv").filter(like="p:").to_numpy()
     assert found == pytest.approx(wanted, abs=2e-3)
     for wrong in ("4095", "9:1", "a:b", "0:inf"):
-        said = frostbench(*embed, tmp_path / "other", "--intensity-range", wrong)
-        assert (said.status, "an intensity range is LOW:HIGH" in said.err) == (2, True)
+        result = frostbench(*embed, tmp_path / "other", "--intensity-range", wrong)
+        assert (result.status, "an intensity range is LOW:HIGH" in result.err) == (2, True)
 
 
 def test_names_neither_break_a_line_nor_become_formulas(frostbench, bundle, photos, tmp_path):
@@ -313,9 +313,9 @@ def test_names_neither_break_a_line_nor_become_formulas(frostbench, bundle, phot
     for name in ("=1+1\n.png", "b\t\x1b[31m.png"):
         shutil.copy(picture, tmp_path / name)
     (tmp_path / "-c\r.png").write_bytes(b"x")
-    said = frostbench("predict", bundle, tmp_path)
-    assert len(said.out.splitlines()) == said.out.count("\n") == 3
-    assert [line.split("\t")[0].removeprefix(f"{tmp_path}/") for line in said.out.splitlines()] == [
+    result = frostbench("predict", bundle, tmp_path)
+    assert len(result.out.splitlines()) == result.out.count("\n") == 3
+    assert [line.split("\t")[0].removeprefix(f"{tmp_path}/") for line in result.out.splitlines()] == [
         r"-c\r.png",
         r"=1+1\n.png",
         r"b\t\x1b[31m.png",
@@ -326,11 +326,12 @@ def test_a_csv_of_names_that_are_formulas_is_told(frostbench, bundle, photos, tm
     picture = sorted((photos / "digit 8").iterdir())[0]
     shutil.copy(picture, tmp_path / "=1+1.png")
     monkeypatch.chdir(tmp_path)
-    said = frostbench("predict", bundle, "=1+1.png", "--out", "x.csv")
+    result = frostbench("predict", bundle, "=1+1.png", "--out", "x.csv")
     assert (
-        "note: 1 texts that a spreadsheet would evaluate as formulas are written with a leading apostrophe" in said.err
+        "note: 1 texts that a spreadsheet would evaluate as formulas are written with a leading apostrophe"
+        in result.err
     )
     assert pd.read_csv("x.csv")["image"].tolist() == ["'=1+1.png"]
-    said = frostbench("predict", bundle, "=1+1.png", "--out", "x.json")
-    assert "apostrophe" not in said.err
+    result = frostbench("predict", bundle, "=1+1.png", "--out", "x.json")
+    assert "apostrophe" not in result.err
     assert pd.read_json("x.json")["image"].tolist() == ["=1+1.png"]

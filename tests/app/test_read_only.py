@@ -1,4 +1,4 @@
-"""A cache on a read-only disk: reading, training and looking go on, and what must write says so in words."""
+"""A cache on a read-only disk: reading and training work, and commands that must write explain the error."""
 
 import errno
 import os
@@ -31,35 +31,35 @@ def fresh(small_cache, tmp_path):
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_commands_that_only_read_go_on(frostbench, fresh, tmp_path, monkeypatch, number):
+def test_commands_that_only_read_work(frostbench, fresh, tmp_path, monkeypatch, number):
     before = everything(fresh)
     make_read_only(monkeypatch, fresh, number)
     train = ("train", fresh, "--preset", "plain", "--set", "head.classifier.kind=logreg", "--store", tmp_path / "store")
-    said = frostbench(*train, "--out", tmp_path / "head")
-    assert said.status == 0, said.err
-    assert UNKEPT not in said.err + said.out
+    result = frostbench(*train, "--out", tmp_path / "head")
+    assert result.status == 0, result.err
+    assert UNKEPT not in result.err + result.out
     [kept] = (tmp_path / "store/splits").iterdir()
     at = kept.stat().st_mtime_ns
     again = frostbench(*train)
     assert "0 runs trained, 1 found" in again.out
     assert kept.stat().st_mtime_ns == at
-    for words, told in (
+    for words, message in (
         (("inspect", "balance", fresh), UNKEPT),
         (("inspect", "leaks", fresh), UNKEPT),
-        (("inspect", "map", fresh), "not kept, for the cache cannot be written"),
+        (("inspect", "map", fresh), "not stored, because the cache is read-only"),
         (("predict", tmp_path / "head", fresh), "\tdigit 1\t"),
         (("cache", "verify", fresh), "ok"),
-        (("cache", "doctor", fresh), "the cache is whole"),
+        (("cache", "doctor", fresh), "no problems found"),
     ):
-        said = frostbench(*words)
-        assert said.status == 0, (words, said)
-        assert told in said.out + said.err, (words, said)
+        result = frostbench(*words)
+        assert result.status == 0, (words, result)
+        assert message in result.out + result.err, (words, result)
     assert fit(str(fresh), split={"test": 0}, preset="plain").metrics
     assert everything(fresh) == before
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_commands_that_must_write_say_so(frostbench, fresh, photos, monkeypatch, number):
+def test_commands_that_must_write_fail_with_an_explanation(frostbench, fresh, photos, monkeypatch, number):
     before = everything(fresh)
     make_read_only(monkeypatch, fresh, number)
     for words in (
@@ -67,11 +67,11 @@ def test_commands_that_must_write_say_so(frostbench, fresh, photos, monkeypatch,
         ("cache", "doctor", fresh, "--repair"),
         ("views", "make", fresh, "flips", "--policy", "flip"),
     ):
-        said = frostbench(*words)
-        assert said.status == 2, (words, said)
-        assert "cannot be" in said.err, (words, said.err)
-        assert os.strerror(number) in said.err, (words, said.err)
-        assert said.err.count("[Errno") == 0
+        result = frostbench(*words)
+        assert result.status == 2, (words, result)
+        assert "cannot be" in result.err, (words, result.err)
+        assert os.strerror(number) in result.err, (words, result.err)
+        assert result.err.count("[Errno") == 0
     assert everything(fresh) == before
 
 

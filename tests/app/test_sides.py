@@ -1,4 +1,4 @@
-"""Presets, switches, differences, what is out of use, and the same from the command line."""
+"""Presets, switches, differences, disabled options, and the equivalent commands."""
 
 import random
 import subprocess
@@ -11,23 +11,21 @@ from frostbench.app.forms import values_of
 from frostbench.app.rows import other_values
 from frostbench.app.sides import (
     ROWS,
-    at,
     bench_of,
     changed_rows,
     changes,
     differences,
     disabled,
-    given_back,
-    met,
+    matching_rules,
     nearest_preset,
     preset_spec,
     switches,
+    undo_changes,
+    value_at,
     with_preset,
     with_switch,
 )
-from frostbench.app.sides import (
-    run_of as run_of_side,
-)
+from frostbench.app.sides import run_of as run_of_side
 from frostbench.benchmarks.settings.parsing import merge, parse, preset, preset_names, with_changes
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 from frostbench.heads.head import Closed
@@ -38,7 +36,7 @@ NAMES = ["Long-tail logit adjustment", "Feature augmentation", "Manifold mixup",
 
 
 def random_values(seed: int):
-    """A side after a few random changes, as clicks would make them."""
+    """Return a side after a few random changes, as by clicks."""
     chance = random.Random(seed)
     values = with_preset({}, chance.choice(preset_names()))
     for row in chance.sample(ROWS, 12):
@@ -48,7 +46,7 @@ def random_values(seed: int):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_bench_of_a_side_trains_what_the_side_shows(seed):
+def test_the_bench_of_a_side_trains_the_displayed_run(seed):
     run = run_of_side(random_values(seed))
     bench = parse(BenchSpec, bench_of("cache", run, (0, 1), "results", {}, "A"))
     try:
@@ -70,7 +68,7 @@ def test_changes_turn_one_run_into_the_other(seed):
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_a_preset_fills_a_side_and_is_known_again(name):
+def test_a_preset_sets_a_side_and_is_recognised(name):
     values = with_preset({"columns": ["cls"], "background": ["sky"]}, name)
     assert nearest_preset(run_of_side(values)) == (name, True)
     assert (values["columns"], values["background"]) == (["cls"], ["sky"])
@@ -84,36 +82,36 @@ def test_the_switches_have_their_names_and_are_off_in_plain():
     assert not any(switch.is_on(RunSpec()) for switch in switches())
 
 
-SOLVED = [name for name in preset_names() if isinstance(preset_spec(name).head.classifier, Closed)]
-STEPPED = [name for name in preset_names() if name not in SOLVED]
+CLOSED_FORM = [name for name in preset_names() if isinstance(preset_spec(name).head.classifier, Closed)]
+GRADIENT = [name for name in preset_names() if name not in CLOSED_FORM]
 
 
 @pytest.mark.parametrize("switch", switches(), ids=lambda s: s.name)
-@pytest.mark.parametrize("name", STEPPED)
-def test_a_switch_fills_recommended_values_and_clears_them(switch, name):
+@pytest.mark.parametrize("name", GRADIENT)
+def test_a_switch_sets_recommended_values_and_clears_them(switch, name):
     start = with_preset({}, name)
     on = with_switch(start, switch, True)
     run = run_of_side(on)
     check(run)
     assert switch.is_on(run)
-    assert {path: at(run, path) for path in switch.sets} == dict(switch.sets)
+    assert {path: value_at(run, path) for path in switch.sets} == dict(switch.sets)
     off = with_switch(on, switch, False)
     assert not switch.is_on(run_of_side(off))
     # A preset may have the method itself.
     left = {d.row.path for d in differences(with_switch(start, switch, False), off)}
     assert left <= {*switch.needs, *switch.instead} | {path.replace(".kind", "") for path in switch.needs}
-    assert start | given_back(on, changed_rows(start, on)) == start
+    assert start | undo_changes(on, changed_rows(start, on)) == start
 
 
 @pytest.mark.parametrize("switch", [s for s in switches() if s.needs], ids=lambda s: s.name)
-@pytest.mark.parametrize("name", SOLVED)
-def test_a_switch_that_needs_a_body_is_refused_with_a_solved_head(switch, name):
+@pytest.mark.parametrize("name", CLOSED_FORM)
+def test_a_switch_that_needs_a_body_is_refused_with_a_closed_form_head(switch, name):
     on = with_switch(with_preset({}, name), switch, True)
     with pytest.raises(ValueError, match="a body in front of it would stay untrained"):
         check(run_of_side(on))
 
 
-def test_what_cannot_be_used_says_why():
+def test_disabled_options_have_a_reason():
     values = with_preset({}, "plain") | {"head.classifier.kind": "logreg"}
     found = disabled(values)
     assert "a body in front of it would stay untrained" in found["head.body.kind"]
@@ -123,13 +121,13 @@ def test_what_cannot_be_used_says_why():
     assert "train.loss.class_weight.kind" not in found
 
 
-def test_an_option_of_a_switched_off_method_is_out_of_use_until_it_is_on():
+def test_options_of_a_method_are_disabled_until_it_is_on():
     values = with_preset({}, "plain")
     assert "logit_adjustment.tau=0 leaves" in disabled(values)["train.loss.logit_adjustment.prior"]
     assert "train.loss.logit_adjustment.prior" not in disabled(values | {"train.loss.logit_adjustment.tau": 1.0})
 
 
-def test_differences_name_what_only_one_side_has_where_it_is_not_at_its_default():
+def test_differences_include_changed_options_of_only_one_side():
     a, b = with_preset({}, "plain"), with_preset({}, "plain") | {"head.body.kind": "mlp"}
     assert [(d.row.path, d.a, d.b) for d in differences(a, b)] == [("head.body.kind", "identity", "mlp")]
     b["head.body<mlp>.dropout"] = 0.5
@@ -146,7 +144,7 @@ def test_the_commands_train_the_same_runs(seed, tmp_path):
     assert [run_of(a), run_of(b)] == sides
     base = with_changes(merge(RunSpec().model_dump(mode="json"), preset(bench.preset)), bench.base)
     assert parse(RunSpec, base) == sides[0]
-    if any(met(run, ("refuse",)) for run in sides):
+    if any(matching_rules(run, ("refuse",)) for run in sides):
         with pytest.raises(ValueError, match="Incompatible options"):
             expand(bench)
         return
@@ -154,7 +152,7 @@ def test_the_commands_train_the_same_runs(seed, tmp_path):
     assert [row.specs[1] for row in rows] == [run.model_copy(update={"seed": 1}) for run in sides]
 
 
-def test_sides_on_other_caches_get_a_bench_each(tmp_path):
+def test_sides_on_different_caches_get_separate_benches(tmp_path):
     run = preset_spec("plain")
     a, b = (bench_of(cache, run, (0,), "results", {}, n) for cache, n in (("one", "A"), ("two's", "B")))
     lines = command_lines(a, b)
@@ -172,7 +170,7 @@ def test_one_bench_holds_both_where_b_has_the_preset_of_a():
 
 
 def _written(lines: str, folder) -> dict[str, str]:
-    """The files that the commands write, made by a shell; the commands themselves are left out."""
+    """Run the part of a script that writes files; return their contents."""
     script = "\n".join(line for line in lines.splitlines() if not line.startswith("frostbench "))
     subprocess.run(["sh", "-c", script], cwd=folder, check=True)
     return {path.name: path.read_text("utf-8") for path in folder.iterdir()}

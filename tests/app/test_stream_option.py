@@ -1,4 +1,4 @@
-"""`--stream` leaves vectors on disk, and a run that cannot do with that is told why."""
+"""`--stream` leaves vectors on disk, and a run that cannot use it gets an error."""
 
 
 def test_a_run_with_a_buffer_streams_and_says_so(frostbench, cache, tmp_path):
@@ -17,7 +17,7 @@ def test_a_run_with_a_buffer_streams_and_says_so(frostbench, cache, tmp_path):
 
 
 def test_a_run_without_a_buffer_is_told_what_to_set(frostbench, cache, tmp_path):
-    said = frostbench("train", cache, "--stream", "always", "--store", tmp_path / "runs")
-    assert said.status == 2
-    assert "train.sampler.buffer_rows=null needs all" in said.err
-    assert "Vectors stay on disk: stream=always was requested." in said.err
+    result = frostbench("train", cache, "--stream", "always", "--store", tmp_path / "runs")
+    assert result.status == 2
+    assert "train.sampler.buffer_rows=null needs all" in result.err
+    assert "They stay on disk, for stream=always was asked for." in result.err

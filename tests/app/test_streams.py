@@ -48,24 +48,24 @@ def odd_photos(photos, tmp_path_factory):
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_no_character_ends_a_command(old_terminal, odd_photos, bundle, tmp_path, encoding):
     cache = tmp_path / "日本"
-    status, said, told = old_terminal(encoding, "embed", odd_photos, "--cache", cache, "--size", "64")
-    assert (status, "4 of 5 images embedded" in said) == (0, True), told
-    status, said, _ = old_terminal(encoding, "cache", "info", cache)
+    status, result, errors = old_terminal(encoding, "embed", odd_photos, "--cache", cache, "--size", "64")
+    assert (status, "4 of 5 images embedded" in result) == (0, True), errors
+    status, result, _ = old_terminal(encoding, "cache", "info", cache)
     assert status == 0
-    assert "日本" in json.dumps(json.loads(said), ensure_ascii=False)
-    status, said, _ = old_terminal(encoding, "cache", "bad", cache)
-    assert (status, said.count("\n")) == (0, 1)
-    status, said, told = old_terminal(encoding, "predict", bundle, odd_photos)
-    assert (status, said.count("\n")) == (0, 5), told
-    status, _, told = old_terminal(encoding, "predict", bundle, tmp_path / "nothing 日本", "--prior", "größe…")
-    assert (status, "frostbench: A prior must be trained, uniform or a file" in told) == (2, True)
+    assert "日本" in json.dumps(json.loads(result), ensure_ascii=False)
+    status, result, _ = old_terminal(encoding, "cache", "bad", cache)
+    assert (status, result.count("\n")) == (0, 1)
+    status, result, errors = old_terminal(encoding, "predict", bundle, odd_photos)
+    assert (status, result.count("\n")) == (0, 5), errors
+    status, _, errors = old_terminal(encoding, "predict", bundle, tmp_path / "nothing 日本", "--prior", "größe…")
+    assert (status, "frostbench: A prior must be trained, uniform or a file" in errors) == (2, True)
 
 
 def test_help_and_pipes_of_another_encoding():
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path.cwd())}
     for words in (["--help"], ["options"], ["backbones"]):
-        said = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "frostbench.app.cli", *words], env=environment, capture_output=True, check=False
         )
-        assert (said.returncode, said.stderr) == (0, b"")
-        assert said.stdout.isascii()
+        assert (result.returncode, result.stderr) == (0, b"")
+        assert result.stdout.isascii()

@@ -39,31 +39,35 @@ def clip_cache(folder, photos, tmp_path_factory):
 
 def test_names_become_a_zero_shot_head(frostbench, clip_cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = frostbench("texts", clip_cache, "--out", "texts.npz", "--template", "a photo of a {}.", "--template", "a {}")
-    assert said.status == 0, said.err
+    result = frostbench(
+        "texts", clip_cache, "--out", "texts.npz", "--template", "a photo of a {}.", "--template", "a {}"
+    )
+    assert result.status == 0, result.err
     found = np.load("texts.npz")
     assert found["weights"].shape == (len(found["class_names"]), 24)
-    # What it prints is what `train` takes.
-    for line, says in zip(said.out.splitlines()[1:], ("A zero-shot head: ", "A start: "), strict=True):
-        sets = line.removeprefix(says).split()
+    # The printed options work with `train`.
+    for line, label in zip(
+        result.out.splitlines()[1:], ("To use as a zero-shot head: ", "To initialise a head: "), strict=True
+    ):
+        sets = line.removeprefix(label).split()
         trained = frostbench("train", clip_cache, "--preset", "plain", *sets, "--out", f"head {len(sets)}")
         assert trained.status == 0, trained.err
 
 
-def test_a_cache_without_a_projection_is_told(frostbench, cache, tmp_path):
-    said = frostbench("texts", cache, "--out", tmp_path / "texts.npz")
-    assert said.status == 2
-    assert "this cache has the projections [] among its columns ['avg']" in said.err
-    assert "Embed with open_clip:MODEL/TAG" in said.err
+def test_a_cache_without_a_projection_is_an_error(frostbench, cache, tmp_path):
+    result = frostbench("texts", cache, "--out", tmp_path / "texts.npz")
+    assert result.status == 2
+    assert "this cache has the projections [] among its columns ['avg']" in result.err
+    assert "Embed with open_clip:MODEL/TAG" in result.err
 
 
 def test_images_are_prepared_as_a_file_says(frostbench, photos, folder, tmp_path):
     (tmp_path / "how.yaml").write_text("size: 64\ncrop: center\ncrop_fraction: 0.8\n")
     words = ("--backbone", f"open_clip:local-dir:{folder}", "--preparation", tmp_path / "how.yaml")
-    said = frostbench("embed", photos, "--cache", tmp_path / "cache", *words)
-    assert said.status == 0, said.err
-    assert "size 64, resize 80, crop center" in said.out
+    result = frostbench("embed", photos, "--cache", tmp_path / "cache", *words)
+    assert result.status == 0, result.err
+    assert "size 64, resize 80, crop center" in result.out
     (tmp_path / "how.yaml").write_text("zoom: 2\n")
-    said = frostbench("embed", photos, "--cache", tmp_path / "other", *words)
-    assert said.status == 2
-    assert "zoom" in said.err
+    result = frostbench("embed", photos, "--cache", tmp_path / "other", *words)
+    assert result.status == 2
+    assert "zoom" in result.err

@@ -74,8 +74,8 @@ def test_an_image_of_any_mode_that_is_given_to_the_page_gets_what_predict_gives_
     uploads, predictor = Uploads(tmp_path / "uploads"), None
     client = TestClient(Starlette(routes=routes(Workspace(tmp_path, (), store), uploads, tmp_path / "heads")))
     for image in images_of_every_mode(tmp_path):
-        said = client.post("/frostbench/images", params={"name": image.name}, content=image.read_bytes()).json()
-        upload = uploads.get(said["id"])
+        result = client.post("/frostbench/images", params={"name": image.name}, content=image.read_bytes()).json()
+        upload = uploads.get(result["id"])
         trial = try_image(upload.path, upload.name, store, keys, "cpu")
         predictor = predictor or open_predictor(store / "runs" / trial.key / "head")
         wanted = predict_images(predictor, [image]).iloc[0]
@@ -125,7 +125,7 @@ def test_the_sliders_move_sureness_and_prior():
     assert probabilities(trial, 1.0, 1.0) == pytest.approx([0.451863, 0.548137, 0.0], abs=1e-6)
 
 
-def test_a_file_that_is_no_image_is_told(store, photos):
+def test_a_file_that_is_not_an_image_is_an_error(store, photos):
     keys = {int(row.seed): row.key for row in read_records(store).itertuples()}
     with pytest.raises(ValueError, match="is not an image"):
         try_image(photos / "digit 0" / "broken.png", "broken.png", store, keys, "cpu")
@@ -137,7 +137,7 @@ def test_an_ensemble_is_not_tried(store, photos, monkeypatch):
     monkeypatch.setattr(
         "frostbench.app.trial._predictor", lambda folder, device, plugins: Predictor(Ensemble(members), None)
     )
-    with pytest.raises(ValueError, match=r"one head is tried at a time, however: run .* is an ensemble"):
+    with pytest.raises(ValueError, match=r"Run .* is an ensemble, but only single heads can be tried"):
         try_image(photos / "digit 8", "digit 8", store, keys, "cpu")
 
 

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from frostbench.app.actions.bench_output import winners
+from frostbench.app.actions.bench_output import format_winners
 from frostbench.benchmarks.runs.tuning import Tried, Tuned
 from frostbench.heads.bundle.export import load
 from frostbench.training.run import RunSpec
@@ -59,7 +59,7 @@ def test_the_path_of_a_tuned_bench(frostbench, tuned_file, tmp_path):
     ]
     assert lines[13].endswith("lr=0.01          Learning rate (train.optim.lr) = 0.01 (largest of 3)")
     assert lines[14].endswith("nothing to tune")
-    # One sentence on label smoothing and adjustment, not one for each setting of the row.
+    # The note on label smoothing and adjustment is printed once, not once per setting.
     assert ran.err.count("label smoothing bounds the logit gaps") == 1
 
     compared = frostbench("compare", tuned_file, "--out", tmp_path / "compare")
@@ -88,7 +88,7 @@ def test_budgets_that_differ_are_refused_and_an_unfinished_bench_is_not_compared
     assert "lacks 2 of 2 of row 'plain @ lr=1e-07'" in early.err
 
 
-def test_a_setting_that_fails_is_told_and_the_command_ends_well(frostbench, tuned_file, monkeypatch):
+def test_a_failed_setting_is_printed_and_the_command_succeeds(frostbench, tuned_file, monkeypatch):
     import frostbench.benchmarks.runs.runner as runner
     from frostbench.training.engine.events import Failed, Finished
 
@@ -108,10 +108,10 @@ def test_a_setting_that_fails_is_told_and_the_command_ends_well(frostbench, tune
     assert "lr=0.01" in ran.out.splitlines()[-3]
 
 
-def test_the_table_of_winners_stands_in_columns():
+def test_the_table_of_winners_is_aligned():
     few, many = (Tried(name, {}, RunSpec(), ("k",), 0.5, "") for name in ("", "lr=0.01, margin=0.3"))
     found = {"solved": Tuned((few,), few, ()), "arcface": Tuned((many,) * 12, many, ("lr=0.01 (largest of 4)",))}
-    assert winners(found).splitlines() == [
+    assert format_winners(found).splitlines() == [
         "row      settings  macro F1  winner               at the edge of its values",
         "solved          1    0.5000  nothing to tune",
         "arcface        12    0.5000  lr=0.01, margin=0.3  lr=0.01 (largest of 4)",

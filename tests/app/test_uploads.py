@@ -1,4 +1,4 @@
-"""What is kept of the images that were given to the page."""
+"""Storage of uploaded images, and the scratch folder."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ def files(folder):
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-def test_bytes_are_kept_as_they_came(tmp_path):
+def test_bytes_are_stored_unchanged(tmp_path):
     uploads = Uploads(tmp_path / "kept")
     key = take(uploads, b"\x89PNG", b"", b"\r\n", name="up/../cat \n1.HEIC")
     upload = uploads.get(key)
@@ -35,20 +35,20 @@ def test_bytes_are_kept_as_they_came(tmp_path):
     uploads.drop(key)
     uploads.drop(key)
     assert list((tmp_path / "kept").iterdir()) == []
-    with pytest.raises(UploadError, match="this one has gone"):
+    with pytest.raises(UploadError, match="no longer on the server"):
         uploads.get(key)
 
 
 def test_an_image_that_is_too_large_leaves_nothing(tmp_path):
     uploads = Uploads(tmp_path, most_bytes=2**20, most_total=2**22)
     assert uploads.get(take(uploads, bytes(2**20))).size == 2**20
-    with pytest.raises(UploadError, match="an image takes at most 1 MB, however: more came"):
+    with pytest.raises(UploadError, match="An image may have at most 1 MB, but this one is larger"):
         take(uploads, bytes(2**20), b"1")
     assert files(tmp_path) == ["image"]
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_the_oldest_images_go_where_all_take_too_much(tmp_path):
+def test_the_oldest_images_are_removed_when_space_runs_out(tmp_path):
     uploads = Uploads(tmp_path, most_bytes=2**20, most_total=2**22)
     keys = [take(uploads, bytes(2**20)) for _ in range(6)]
     assert files(tmp_path) == ["image"] * 4
@@ -58,7 +58,7 @@ def test_the_oldest_images_go_where_all_take_too_much(tmp_path):
     assert all(uploads.get(key).path.is_file() for key in keys[2:])
 
 
-def test_images_on_their_way_count_too(tmp_path):
+def test_uploads_in_progress_count(tmp_path):
     uploads = Uploads(tmp_path, most_bytes=2**20, most_total=2**21)
 
     async def crowd():
@@ -70,7 +70,7 @@ def test_images_on_their_way_count_too(tmp_path):
 
         first = [asyncio.create_task(uploads.take("a", slow())) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(UploadError, match="others are still on their way"):
+        with pytest.raises(UploadError, match="others are still being uploaded"):
             await uploads.take("b", chunks(b"2"))
         gate.set()
         return await asyncio.gather(*first)
@@ -79,7 +79,7 @@ def test_images_on_their_way_count_too(tmp_path):
     assert uploads.get(take(uploads, b"3")).size == 1
 
 
-def test_an_upload_that_breaks_off_leaves_nothing_and_gives_its_place_back(tmp_path):
+def test_an_interrupted_upload_leaves_nothing(tmp_path):
     uploads = Uploads(tmp_path, most_bytes=2**20, most_total=2**20)
 
     async def broken():
@@ -93,11 +93,11 @@ def test_an_upload_that_breaks_off_leaves_nothing_and_gives_its_place_back(tmp_p
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "\x00\n", " . ", "a/.."])
-def test_a_name_that_is_none_is_replaced(name):
+def test_an_unusable_name_is_replaced(name):
     assert plain_name(name) == "image"
 
 
-def test_the_preview_is_what_heads_see_but_smaller(tmp_path):
+def test_the_preview_shows_the_decoded_pixels(tmp_path):
     pixels = np.zeros((600, 1200, 4), np.uint8)
     pixels[:, :600] = (200, 10, 10, 255)
     Image.fromarray(pixels, "RGBA").save(tmp_path / "a.png")
@@ -119,7 +119,7 @@ with scratch_folder(Path(sys.argv[1])) as own:
 """
 
 
-def test_what_servers_left_behind_is_removed_and_nothing_else(tmp_path):
+def test_only_folders_of_killed_servers_are_removed(tmp_path):
     home, documents = tmp_path / "app", tmp_path / "documents"
     words = [sys.executable, "-c", HOLD, str(home)]
     alive, killed = (subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in "ab")

@@ -1,4 +1,4 @@
-"""What the page may touch."""
+"""The caches, stores and files that the page may access."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def below(tmp_path, monkeypatch):
     workspace._below.cache_clear()
 
 
-def test_finished_below_the_root_are_offered_and_nothing_else(below):
+def test_only_finished_caches_below_the_root_are_listed(below):
     made(below / "b")
     made(below / "a" / "deep" / "er")
     made(below / "b" / "inside another")
@@ -38,13 +38,13 @@ def test_finished_below_the_root_are_offered_and_nothing_else(below):
 
 
 @pytest.mark.parametrize("name", ["../b", "/etc", "c", "", None])
-def test_a_cache_that_is_not_offered_is_refused(below, name):
+def test_a_cache_that_is_not_listed_is_refused(below, name):
     made(below / "b")
-    with pytest.raises(SettingsError, match=r"a cache is one of \['b'\], however"):
+    with pytest.raises(SettingsError, match=r"The cache must be one of \['b'\], got"):
         Workspace(Path(), (), Path("results")).cache(name)
 
 
-def test_what_was_found_is_believed_for_a_few_seconds(below, monkeypatch):
+def test_a_search_result_is_reused_for_a_few_seconds(below, monkeypatch):
     made(below / "b")
     now = [100.0]
     monkeypatch.setattr(workspace.time, "monotonic", lambda: now[0])
@@ -58,7 +58,7 @@ def test_what_was_found_is_believed_for_a_few_seconds(below, monkeypatch):
 
 @pytest.fixture
 def files(below, tmp_path_factory):
-    """A workspace, and another folder beside it that holds a secret."""
+    """A workspace, and a folder outside of it with a secret."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "secret.csv").write_text("id,role\na,secret\n")
     (elsewhere / "loss.py").write_text("")
@@ -67,7 +67,7 @@ def files(below, tmp_path_factory):
     return Workspace(Path(), (), Path("results"), plugins=(elsewhere / "loss.py",)), below, elsewhere
 
 
-def test_a_file_below_the_root_may_be_read_and_a_plugin_that_was_named(files):
+def test_files_below_the_root_and_named_plugins_may_be_read(files):
     here, below, elsewhere = files
     wanted = (below / "sub" / "roles.csv").resolve()
     (below / "link.csv").symlink_to(wanted)
@@ -76,7 +76,7 @@ def test_a_file_below_the_root_may_be_read_and_a_plugin_that_was_named(files):
     assert here.file(str(elsewhere / "loss.py")) == (elsewhere / "loss.py").resolve()
 
 
-def test_a_file_elsewhere_is_refused_by_any_way(files):
+def test_a_file_outside_the_root_is_refused(files):
     here, below, elsewhere = files
     (below / "link.csv").symlink_to(elsewhere / "secret.csv")
     (below / "folder").symlink_to(elsewhere)
@@ -91,18 +91,18 @@ def test_a_file_elsewhere_is_refused_by_any_way(files):
         str(elsewhere / "there is none"),
     )
     for way in ways:
-        with pytest.raises(SettingsError, match=r"a file that the page reads lies below .*, however: .* does not"):
+        with pytest.raises(SettingsError, match=r"The page only reads files below .*, and .* is not"):
             here.file(way)
 
 
-def test_what_is_no_file_is_refused(files):
+def test_a_path_that_is_not_a_file_is_refused(files):
     here, below, _ = files
     os.mkfifo(below / "pipe")
     (below / "circle").symlink_to("circle")
     for name in ("", "sub", "pipe", "none", "http://127.0.0.1/a.csv", "a" * 5000, "circle"):
-        with pytest.raises(SettingsError, match="a file must be there, however: "):
+        with pytest.raises(SettingsError, match="is not a readable file"):
             here.file(name)
-    with pytest.raises(SettingsError, match="is no path"):
+    with pytest.raises(SettingsError, match="is not a readable file"):
         here.file("a\0b")
 
 
@@ -112,11 +112,11 @@ def test_a_file_that_is_too_large_for_a_form_is_refused(files):
         with (below / name).open("wb") as file:
             file.truncate(size)
     assert here.file("fits.npz").name == "fits.npz"
-    with pytest.raises(SettingsError, match=r"has at most 100 MB, however: 'large.npz' has 300. Use the command line"):
+    with pytest.raises(SettingsError, match=r"at most 100 MB, but 'large.npz' has 300 MB. Use the command line"):
         here.file("large.npz")
 
 
-def test_a_folder_of_somebody_else_that_cannot_be_looked_into_is_no_store(below, monkeypatch):
+def test_an_unreadable_folder_is_not_a_store(below, monkeypatch):
     (below / "theirs" / "runs").mkdir(parents=True)
     scan = os.scandir
 

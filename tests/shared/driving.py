@@ -1,15 +1,15 @@
-"""Driving the page in a browser: every wait is for a state that the page tells."""
+"""Helpers to use the page in a browser; they wait for states of the page."""
 
 from playwright.sync_api import expect
 
 ENDLESS = {"Epochs": "100000", "Batch size": "1000", "Early stopping: patience (epochs)": "100000"}
 SHORT = {"Epochs": "4", "Minimum steps": "0"}
 LONG = 90_000
-"""Milliseconds that a state may take to come on a busy machine."""
+"""Timeout in milliseconds for a busy machine."""
 
 
-def choose(page, label, word):
-    page.get_by_label(label, exact=True).select_option(word)
+def choose(page, label, option):
+    page.get_by_label(label, exact=True).select_option(option)
     settled(page)
 
 
@@ -25,7 +25,7 @@ def fill(page, side, values):
 
 
 def settled(page):
-    """The server has judged the last change."""
+    """Wait for the server's reply to the last change."""
     expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
 
 
@@ -38,7 +38,7 @@ def epochs(page, side):
 
 
 def comes_to(page, side, epoch):
-    """Wait until a job has trained that many epochs."""
+    """Wait until a job has trained a number of epochs."""
     page.wait_for_function(
         "([side, n]) => +document.querySelector(`[data-testid=job-${side}]`)?.dataset.n >= n",
         arg=[side, epoch],

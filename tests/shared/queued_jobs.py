@@ -1,4 +1,4 @@
-"""Jobs to queue, waiting for what becomes of them, and jobs that are written by hand."""
+"""Helpers to queue jobs, wait for their state, and write their files by hand."""
 
 import os
 import time
@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from frostbench.app.jobs import log_tail, read
-from frostbench.app.jobs.files import Request, Status, read_process, write_json
+from frostbench.app.jobs.files import read_process, write_json
 from frostbench.app.jobs.ids import new_id
 from frostbench.app.jobs.mark import write_mark
 from frostbench.app.jobs.process import identity
+from frostbench.app.jobs.records import Request, Status
 
 ENDLESS = {
     "train.schedule.epochs": 100_000,
@@ -19,7 +20,7 @@ ENDLESS = {
     "train.early_stop.patience": 100_000,
 }
 SHORT = {"train.schedule.epochs": 4, "train.schedule.min_steps": 0}
-# With many vectors of very unequal scale, an almost absent penalty and this tolerance the search takes a while.
+# Slow on many vectors of very unequal scale, with almost no penalty and a small tolerance.
 SLOW_SOLVER = {
     "head.classifier.kind": "logreg",
     "head.classifier.tolerance": 1e-10,
@@ -46,7 +47,7 @@ def bench_of(cache, base=SHORT, seeds=(0,)):
 
 
 def wait_for(store, job_id, reached):
-    """The job as soon as it is as it should be; it must not end otherwise before."""
+    """Return the job once it reaches a state; fail if it ends in another one first."""
     deadline = time.monotonic() + DEADLINE
     while not reached(job := read(store, job_id)):
         ended = job.state not in ("queued", "running")
@@ -76,7 +77,7 @@ def pid_of(store, job_id):
 
 
 def seconds_to(store, job_id, state, act):
-    """How long a job takes to a state after something was done."""
+    """Return the job and the seconds it takes to reach a state after an action."""
     began = time.monotonic()
     act()
     return wait_for(store, job_id, is_in(state)), time.monotonic() - began
@@ -89,14 +90,14 @@ def records_of(store, job):
 
 
 def instead_of_pydantic(monkeypatch, folder, source):
-    """What the worker imports first where it begins to train is replaced."""
+    """Replace the first module that the worker imports for training."""
     folder.mkdir()
     (folder / "pydantic.py").write_text(source)
     monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
 
 def made_by_hand(store, process=None, **fields):
-    """A job without a worker; its process is that of somebody else."""
+    """Write the files of a job without starting a worker."""
     created = time.time()
     folder = store / "jobs" / new_id(created)
     folder.mkdir(parents=True)
@@ -114,5 +115,5 @@ def this_process():
 
 
 def another_process():
-    """One that had the pid of this process before."""
+    """An earlier process with the pid of this one."""
     return replace(this_process(), start=1.0)

@@ -51,7 +51,7 @@ class FeatureAugment(Spec):
     feature augmentation for few-shot image classification", CVPR 2024, apply image augmentation to frozen features.
     """
 
-    group: ClassVar[str] = "Rows"
+    group: ClassVar[str] = "Sampling and augmentation"
     """Title of the form group that shows it."""
     kind: Literal["feature_augment"] = "feature_augment"
     noise: float = Field(default=0.0, ge=0, le=10, json_schema_extra=SWEPT, title="Feature noise (standard deviation)")

@@ -56,7 +56,7 @@ class Mixup(Spec):
     layer for each step. Pairs with rows of rare classes follow Ren et al., Entropy 26(10):839, 2024, who blend images.
     """
 
-    group: ClassVar[str] = "Rows"
+    group: ClassVar[str] = "Sampling and augmentation"
     """Title of the form group that shows it."""
     off: ClassVar[str] = "train.mixup.alpha=0"
     """Setting that turns mixing off, as messages name it."""

@@ -8,44 +8,32 @@ import pytest
 from queued_jobs import bench_of, is_in, made_by_hand, records_of, this_process, wait_for
 
 from frostbench.app import worker
-from frostbench.app.jobs import JobError, advance, cancel, jobs, listed, mark, queue, read, submit
-from frostbench.app.jobs.files import DEEPEST_FILE, Request, Status, is_started, write_json
+from frostbench.app.jobs import JobError, advance, cancel, jobs, list_jobs, mark, queue, read, submit
+from frostbench.app.jobs.files import DEEPEST_FILE, is_started, write_json
 from frostbench.app.jobs.mark import is_own, write_mark
-from frostbench.app.jobs.plugged import plugins_of
+from frostbench.app.jobs.plugins import plugins_of
 from frostbench.app.jobs.process import start
-from frostbench.app.page.listing import answer
+from frostbench.app.jobs.records import Request, Status
+from frostbench.app.page.listing import list_response
 from frostbench.app.page.training import attach
 from frostbench.app.workspace import Workspace
 
 
 @pytest.fixture
-def started(monkeypatch):
-    """Jobs whose workers were started, in that order; they are this process and do nothing."""
-    found = []
-
-    def start(folder, *_):
-        found.append(folder.name)
-        write_json(folder / "process.json", this_process())
-
-    monkeypatch.setattr(queue, "start", start)
-    return found
-
-
-@pytest.fixture
 def plugin(tmp_path):
-    """A plugin that leaves a file when it is run."""
+    """A plugin that creates a file when it is executed."""
     path = tmp_path / "theirs.py"
     path.write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n")
     return path
 
 
 def foreign(folder):
-    """The job as it lies in a store of somebody else, whose secret we do not have."""
+    """Make a job look like that of another user, whose secret is unknown."""
     (folder / "mark").write_text("0" * 64)
     return folder
 
 
-def asks_for(folder, **bench):
+def with_bench(folder, **bench):
     request = json.loads((folder / "request.json").read_text())
     (folder / "request.json").write_text(json.dumps(request | {"bench": {"seeds": [0]} | bench}))
     return folder
@@ -53,7 +41,7 @@ def asks_for(folder, **bench):
 
 @pytest.mark.parametrize("forge", ["none", "wrong", "of another job", "changed since"])
 def test_a_waiting_job_of_another_store_is_never_started(store, cache, tmp_path, plugin, forge):
-    folder = asks_for(made_by_hand(store), **bench_of(cache), plugins=[str(plugin)])
+    folder = with_bench(made_by_hand(store), **bench_of(cache), plugins=[str(plugin)])
     if forge == "none":
         (folder / "mark").unlink()
     elif forge == "wrong":
@@ -64,30 +52,32 @@ def test_a_waiting_job_of_another_store_is_never_started(store, cache, tmp_path,
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     advance(store, [plugin])
     _, lines, *_ = attach(None, {}, here)
-    said = answer({}, here)
+    reply = list_response({}, here)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert not (tmp_path / "ran").exists()
     job = read(store, folder.name)
-    assert (job.state, job.message[:46]) == ("foreign", "Asked for on another machine, by somebody else")
+    assert (job.state, job.message[:46]) == ("foreign", "Submitted on another machine, by another user ")
     assert 'data-state="foreign"' in lines
-    assert "⇄ of another machine" in said["html"]
-    assert f'data-cancel="{folder.name}"' in said["html"]
-    assert said["unfinished"] == 0
+    assert "⇄ from another machine" in reply["html"]
+    assert f'data-cancel="{folder.name}"' in reply["html"]
+    assert reply["unfinished"] == 0
     assert not (store / "jobs" / ".lock").exists()
 
 
-def test_a_worker_looks_again_before_it_trains(store, cache, tmp_path, plugin, monkeypatch):
+def test_a_worker_checks_the_job_before_training(store, cache, tmp_path, plugin, monkeypatch):
     monkeypatch.setattr(worker, "_watch", lambda *_: None)
-    folder = foreign(asks_for(made_by_hand(store), **bench_of(cache), plugins=[str(plugin)]))
+    folder = foreign(with_bench(made_by_hand(store), **bench_of(cache), plugins=[str(plugin)]))
     assert worker.main(folder, [str(plugin)]) == 1
-    assert read(store, folder.name).message.startswith("a job is started for whoever asked for it, however: ")
-    own = asks_for(made_by_hand(store), **bench_of(cache), plugins=[str(plugin)])
+    assert read(store, folder.name).message.startswith(
+        f"Job {folder.name} cannot be started here. Submitted on another machine"
+    )
+    own = with_bench(made_by_hand(store), **bench_of(cache), plugins=[str(plugin)])
     write_mark(own, own.name)
     assert worker.main(own) == 1
-    told = read(store, own.name)
-    assert (told.state, told.message) == (
+    job = read(store, own.name)
+    assert (job.state, job.message) == (
         "failed",
-        f"a job runs plugins that its page was started with, however: it names {plugin}. Start the page with "
+        f"A job may only run plugins that the page was started with, but this one names {plugin}. Start the page with "
         f"--plugin {plugin}.",
     )
     assert not (tmp_path / "ran").exists()
@@ -101,14 +91,14 @@ def _again(folder):
     return folder
 
 
-def test_a_foreign_job_holds_nobody_up_and_only_a_person_cancels_it(tmp_path, started):
+def test_a_foreign_job_does_not_block_others_and_can_be_cancelled(tmp_path, started):
     first = foreign(made_by_hand(tmp_path))
     second = foreign(made_by_hand(tmp_path))
     write_json(second / "status.json", Status(state="running", seeds=1))
     own = submit(tmp_path, "A", {"name": "page"})
     assert started == [own]
-    assert (read(tmp_path, own).ahead, worker.queue.before(tmp_path / "jobs" / own, ())) == (0, [])
-    assert {job.id: job.state for job in listed(tmp_path)[0]} == {
+    assert (read(tmp_path, own).ahead, worker.queue.jobs_ahead(tmp_path / "jobs" / own, ())) == (0, [])
+    assert {job.id: job.state for job in list_jobs(tmp_path)[0]} == {
         own: "queued",
         second.name: "foreign",
         first.name: "foreign",
@@ -118,7 +108,7 @@ def test_a_foreign_job_holds_nobody_up_and_only_a_person_cancels_it(tmp_path, st
     assert started == [own]
 
 
-def test_the_same_that_somebody_else_asked_for_is_a_job_of_its_own(tmp_path, started):
+def test_a_foreign_job_with_the_same_runs_is_not_reused(tmp_path, started):
     first = submit(tmp_path, "A", {"name": "page"})
     (tmp_path / "jobs" / first / "process.json").unlink()
     foreign(tmp_path / "jobs" / first)
@@ -156,17 +146,17 @@ def test_a_damaged_secret_marks_nothing(tmp_path, started, monkeypatch, content)
     secret = tmp_path / "state" / "frostbench" / "jobs.secret"
     secret.parent.mkdir(parents=True)
     secret.write_bytes(content)
-    with pytest.raises(JobError, match=r"a job is marked as yours by a secret in .*it is damaged\. Remove it"):
+    with pytest.raises(JobError, match=r"The secret that marks jobs as yours, .* is damaged\. Remove it"):
         submit(tmp_path, "A", {"name": "page"})
     (folder / "mark").write_text(mark._mark(content, folder.name, (folder / "request.json").read_bytes()))
     assert not is_own(folder)
     assert (jobs(tmp_path), started) == ([folder.name], [])
 
 
-def test_a_secret_that_cannot_be_made_is_told(tmp_path, monkeypatch):
+def test_a_secret_that_cannot_be_created_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "state").write_text("a file")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with pytest.raises(JobError, match="or set XDG_STATE_HOME to a folder of yours, and ask for the job again"):
+    with pytest.raises(JobError, match="or set XDG_STATE_HOME to a folder of yours, and submit the job again"):
         submit(tmp_path, "A", {"name": "page"})
     assert jobs(tmp_path) == []
 
@@ -183,7 +173,7 @@ def test_a_store_that_was_moved_keeps_its_jobs_and_trains_into_itself(store, cac
     assert not store.exists()
 
 
-def test_a_job_whose_folder_is_gone_says_so(tmp_path, started, monkeypatch):
+def test_a_job_whose_folder_is_gone_fails(tmp_path, started, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     own = made_by_hand(tmp_path)
@@ -194,34 +184,38 @@ def test_a_job_whose_folder_is_gone_says_so(tmp_path, started, monkeypatch):
     advance(tmp_path)
     job = read(tmp_path, own.name)
     assert (job.state, started) == ("failed", [])
-    assert job.message.startswith("a job works in the folder that it was asked for from, however: ")
+    assert job.message.startswith(f"The folder {tmp_path / 'here'}, from which the job was submitted, no longer exists")
 
 
-def test_a_job_waits_for_a_page_with_its_plugins_and_holds_nobody_up(tmp_path, started, plugin, monkeypatch):
+def test_a_job_waits_for_a_page_with_its_plugins_without_blocking_others(tmp_path, started, plugin, monkeypatch):
     at_work = [made_by_hand(tmp_path, this_process(), state="running") for _ in range(2)]
     needing = submit(tmp_path, "A", {"name": "page", "base": {"train.loss.point.file": str(plugin)}}, plugins=[plugin])
     other = submit(tmp_path, "B", {"name": "page"})
     for folder in at_work:
         write_json(folder / "status.json", Status(state="done"))
-    told = f"Waits for a page that was started with --plugin {plugin}."
-    assert [read(tmp_path, needing, given).message for given in (None, (), (plugin,))] == ["Starts.", told, "Starts."]
-    assert told in answer({}, Workspace(tmp_path, (), tmp_path))["html"]
+    message = f"Waiting for a page that was started with --plugin {plugin}."
+    assert [read(tmp_path, needing, given).message for given in (None, (), (plugin,))] == [
+        "Starting.",
+        message,
+        "Starting.",
+    ]
+    assert message in list_response({}, Workspace(tmp_path, (), tmp_path))["html"]
     assert started == [other]
-    assert queue.before(tmp_path / "jobs" / other, ()) == []
-    assert queue.before(tmp_path / "jobs" / other, [plugin]) == [tmp_path / "jobs" / needing]
-    # From another folder the file has another name and is the same.
+    assert queue.jobs_ahead(tmp_path / "jobs" / other, ()) == []
+    assert queue.jobs_ahead(tmp_path / "jobs" / other, [plugin]) == [tmp_path / "jobs" / needing]
+    # The same file may be named relative to another folder.
     monkeypatch.chdir(tmp_path)
     advance(tmp_path, [plugin.name])
     assert started == [other, needing]
 
 
-def test_a_job_cannot_be_asked_for_with_a_plugin_that_was_not_named(tmp_path, started, plugin):
-    with pytest.raises(JobError, match="a job runs plugins that its page was started with, however: it names"):
+def test_a_job_with_a_plugin_that_is_not_allowed_is_refused(tmp_path, started, plugin):
+    with pytest.raises(JobError, match="A job may only run plugins that the page was started with, but this one names"):
         submit(tmp_path, "A", {"name": "page", "plugins": [str(plugin)]})
     assert (jobs(tmp_path), started) == ([], [])
 
 
-def test_a_worker_is_given_the_plugins_with_their_whole_paths(tmp_path, monkeypatch, plugin):
+def test_a_worker_gets_absolute_paths_of_plugins(tmp_path, monkeypatch, plugin):
     calls = []
 
     class Started:
@@ -241,14 +235,14 @@ def test_a_worker_is_given_the_plugins_with_their_whole_paths(tmp_path, monkeypa
     assert is_started(folder)
 
 
-def test_every_place_of_a_plugin_is_seen(tmp_path):
+def test_plugins_are_found_anywhere_in_the_bench(tmp_path):
     bench = {"caches": ["digits.py"], "plugins": ["a.py"], "base": {"head": {"classifier": {"file": "b.py"}}}}
     bench |= {"toggles": {"x": {"train.loss.point": {"kind": "external", "file": "/c.py"}}}, "grid": {"y": ["d.py"]}}
     found = plugins_of(Request("A", "", bench, 1, "cpu", 0.0, str(tmp_path)))
     assert found == [*(str(tmp_path / name) for name in ("a.py", "b.py")), "/c.py", str(tmp_path / "d.py")]
 
 
-def test_files_that_are_nested_without_end_are_damaged(tmp_path):
+def test_deeply_nested_files_count_as_damaged(tmp_path):
     deep = []
     for _ in range(DEEPEST_FILE):
         deep = [deep]
@@ -256,12 +250,12 @@ def test_files_that_are_nested_without_end_are_damaged(tmp_path):
     request = asdict(Request("A", "", {}, 1, "cpu", 0.0))
     (folder / "request.json").write_text(json.dumps(request | {"bench": {"base": deep}}))
     (most / "request.json").write_text(json.dumps(request | {"bench": {"base": deep[0][0]}}))
-    with pytest.raises(JobError, match="it is damaged \\(values are nested 200 deep at most\\)"):
+    with pytest.raises(JobError, match="is damaged \\(values are nested more than 200 levels deep\\)"):
         read(tmp_path, folder.name)
     (folder / "request.json").write_text("[" * 100_000)
     (folder / "status.json").write_text("[" * 100_000)
-    with pytest.raises(JobError, match=r"request\.json of a job must be as it was written"):
+    with pytest.raises(JobError, match=r"request\.json of the job is damaged"):
         read(tmp_path, folder.name)
     here = Workspace(tmp_path, (), tmp_path)
-    assert answer({}, here)["html"].count('data-testid="listed"') == 2
+    assert list_response({}, here)["html"].count('data-testid="listed"') == 2
     assert attach(None, {}, here)[0] == {"A": most.name}

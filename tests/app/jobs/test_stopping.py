@@ -28,7 +28,7 @@ from frostbench.app.jobs.process import process_of
 
 
 @pytest.mark.slow
-def test_a_job_outlives_the_killed_process_that_asked_for_it_and_cancelling_keeps_its_best(store, cache):
+def test_a_job_outlives_its_submitting_process_and_cancelling_keeps_the_best_epoch(store, cache):
     from frostbench.benchmarks.runs.all_runs import count_runs, write_records
     from frostbench.benchmarks.runs.store import is_finished
     from frostbench.heads.bundle.export import load
@@ -52,7 +52,7 @@ def test_a_job_outlives_the_killed_process_that_asked_for_it_and_cancelling_keep
     assert seconds < 5
     key, stopped = job.keys[0].split("-stopped-")
     assert (list(job.keys), int(stopped)) == ([0], job.epoch)
-    assert job.message == f"Stopped at epoch {job.epoch}. Best so far (epoch {job.best_epoch}) is kept."
+    assert job.message == f"Stopped at epoch {job.epoch}. The best epoch so far ({job.best_epoch}) is kept."
     record = records_of(store, job)[0]
     assert (record.key, record.reason, record.epoch) == (job.keys[0], "stopped", job.best_epoch)
     assert record.evaluations["select"].metrics["macro_f1_fg"] == pytest.approx(job.best)
@@ -80,27 +80,27 @@ def test_waiting_jobs_can_be_stopped_and_take_over_when_a_worker_is_killed(store
     ]
     job, seconds = seconds_to(store, third, "cancelled", lambda: cancel(store, third))
     assert seconds < 2
-    assert (job.message, job.began, job.keys) == ("Cancelled before it began.", None, {})
+    assert (job.message, job.began, job.keys) == ("Cancelled before it started.", None, {})
     assert not (store / "jobs" / third / "process.json").exists()
 
     wait_for(store, killed, epoch_from(2))
     assert read(store, solver).state == "queued"
     lost, seconds = seconds_to(store, killed, "lost", lambda: os.kill(pid_of(store, killed), signal.SIGKILL))
     assert seconds < 2
-    assert lost.message.startswith("The worker ended without a word")
+    assert lost.message.startswith("The worker ended unexpectedly")
     assert (lost.ended, eta_seconds(lost)) == (None, None)
 
     wait_for(store, solver, lambda job: job.seed_number == 1)
-    # A solver asks nobody whether it should stop: the worker ends it after its 3 s of grace.
-    # Its worker was started when that of the solver began. Before its first word a worker just ends by SIGTERM.
+    # The fourth worker was started when the solver began. Before it has written a status, SIGTERM just ends it.
     wait_for(store, fourth, lambda job: (store / "jobs" / fourth / "status.json").exists())
     job, seconds = seconds_to(store, fourth, "cancelled", lambda: os.kill(pid_of(store, fourth), signal.SIGTERM))
     assert seconds < 2
-    assert (job.message, job.began, job.keys) == ("Cancelled before it began.", None, {})
+    assert (job.message, job.began, job.keys) == ("Cancelled before it started.", None, {})
+    # A solver does not check for requests to stop: the worker ends it after 3 s.
     job, seconds = seconds_to(store, solver, "cancelled", lambda: cancel(store, solver))
     assert 2.9 < seconds < 5
     assert (job.message, job.keys, job.epoch) == (
-        "Stopped before the run at work had finished an epoch, so nothing of it is kept.",
+        "Stopped before the current run had finished an epoch, so nothing of it is kept.",
         {},
         0,
     )
@@ -108,20 +108,20 @@ def test_waiting_jobs_can_be_stopped_and_take_over_when_a_worker_is_killed(store
 
 @pytest.mark.slow
 def test_a_worker_that_cannot_stop_is_killed(store, cache, tmp_path, monkeypatch):
-    # PyDLL keeps the interpreter's lock: no other thread of the worker can run.
+    # PyDLL holds the GIL, so no other thread of the worker can run.
     source = "import ctypes, pathlib\npathlib.Path({!r}).touch()\nctypes.PyDLL(None).sleep(600)"
     instead_of_pydantic(monkeypatch, tmp_path / "odd", source.format(str(tmp_path / "asleep")))
     job_id = submit(store, "A", bench_of(cache))
     wait_for(store, job_id, lambda job: (tmp_path / "asleep").exists())
     job, seconds = seconds_to(store, job_id, "cancelled", lambda: cancel(store, job_id))
     assert 3.5 < seconds < 5
-    assert job.message == "Stopped by force, for the worker did not answer; the run at work is not kept."
+    assert job.message == "Killed, because the worker did not respond; the current run is not kept."
     assert job.ended == pytest.approx(time.time(), abs=10)
     assert process_of(store / "jobs" / job_id) is None
 
 
 @pytest.mark.slow
-def test_the_best_finished_epoch_is_kept_however_long_the_next_step_takes(store, cache, tmp_path):
+def test_the_best_epoch_is_kept_even_if_the_next_step_is_slow(store, cache, tmp_path):
     bench = slow_bench(bench_of(cache, ENDLESS, seeds=(0, 1)), tmp_path, after=8, seconds=9.0)
     job_id = submit(store, "A", bench, plugins=bench["plugins"])
     wait_for(store, job_id, lambda job: (tmp_path / "slow").exists())
@@ -129,12 +129,12 @@ def test_the_best_finished_epoch_is_kept_however_long_the_next_step_takes(store,
     at = read(store, job_id)
     assert (at.state, at.stopping, at.holds, at.message[:42]) == (
         *("running", True, 1),
-        "Stops when its best finished epoch is in t",
+        "Stopping: the best epoch so far is being s",
     )
     job = wait_for(store, job_id, is_in("cancelled"))
     assert list(job.keys) == [0]
     assert job.epoch >= 2
-    assert job.message == f"Stopped at epoch {job.epoch}. Best so far (epoch {job.best_epoch}) is kept."
+    assert job.message == f"Stopped at epoch {job.epoch}. The best epoch so far ({job.best_epoch}) is kept."
     record = records_of(store, job)[0]
     assert (record.reason, record.epoch) == ("stopped", job.best_epoch)
     assert (store / "runs" / job.keys[0] / "head").is_dir()
@@ -143,18 +143,20 @@ def test_the_best_finished_epoch_is_kept_however_long_the_next_step_takes(store,
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("after", "asks", "told"),
+    ("after", "cancels", "message"),
     [
-        (0, 1, "Stopped before the run at work had finished an epoch, so nothing of it is kept."),
-        (8, 2, "Stopped at once, since it was asked twice; the run at work is not kept."),
+        (0, 1, "Stopped before the current run had finished an epoch, so nothing of it is kept."),
+        (8, 2, "Stopped immediately after the second cancel; the current run is not kept."),
     ],
 )
-def test_a_job_without_a_finished_epoch_or_asked_twice_ends_at_once(store, cache, tmp_path, after, asks, told):
+def test_a_job_without_a_finished_epoch_or_cancelled_twice_ends_quickly(
+    store, cache, tmp_path, after, cancels, message
+):
     bench = slow_bench(bench_of(cache, ENDLESS), tmp_path, after=after, seconds=60.0)
     job_id = submit(store, "A", bench, plugins=bench["plugins"])
     wait_for(store, job_id, lambda job: (tmp_path / "slow").exists())
-    for _ in range(asks):
+    for _ in range(cancels):
         cancel(store, job_id)
     job, seconds = seconds_to(store, job_id, "cancelled", lambda: None)
     assert seconds < 5
-    assert (job.message, job.keys) == (told, {})
+    assert (job.message, job.keys) == (message, {})

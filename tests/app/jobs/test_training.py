@@ -21,8 +21,9 @@ from queued_jobs import (
 )
 
 from frostbench.app.jobs import JobError, cancel, curves, jobs, log_tail, newest, read, submit
-from frostbench.app.jobs.files import Request, Status, write_json
+from frostbench.app.jobs.files import write_json
 from frostbench.app.jobs.progress import Progress
+from frostbench.app.jobs.records import Request, Status
 
 
 @pytest.mark.slow
@@ -30,7 +31,7 @@ def test_a_job_trains_its_seeds_and_the_next_one_waits_and_finds_them(store, cac
     first = submit(store, "A", bench_of(cache, seeds=(1, 0)), title="plain <b>")
     second = submit(store, "B", bench_of(cache, seeds=(1, 0)))
     waiting = read(store, second)
-    assert (waiting.state, waiting.ahead, waiting.message) == ("queued", 1, "Waits for 1 other job.")
+    assert (waiting.state, waiting.ahead, waiting.message) == ("queued", 1, "Waiting for 1 other job.")
     assert (jobs(store), newest(store, "A"), newest(store, "B")) == ([second, first], first, second)
 
     done = wait_for(store, first, is_in("done"))
@@ -63,52 +64,52 @@ def test_a_job_trains_its_seeds_and_the_next_one_waits_and_finds_them(store, cac
 
 
 @pytest.mark.parametrize(
-    ("raised", "told"),
+    ("raised", "message"),
     [
-        ("ValueError", "rule, however: this came."),
-        ("OSError", "rule, however: this came."),
-        ("TypeError", "something went wrong: TypeError: rule, however: this came."),
+        ("ValueError", "no such rule."),
+        ("OSError", "no such rule."),
+        ("TypeError", "Internal error: TypeError: no such rule."),
     ],
 )
-def test_an_exception_is_told_in_one_line_and_logged(store, cache, tmp_path, monkeypatch, raised, told):
-    instead_of_pydantic(monkeypatch, tmp_path / "odd", f"raise {raised}('rule, however: this came.\\nSee the docs.')")
+def test_an_exception_is_reported_in_one_line_and_logged(store, cache, tmp_path, monkeypatch, raised, message):
+    instead_of_pydantic(monkeypatch, tmp_path / "odd", f"raise {raised}('no such rule.\\nSee the docs.')")
     job_id = submit(store, "A", bench_of(cache))
     pid = pid_of(store, job_id)
     job = wait_for(store, job_id, is_in("failed"))
-    assert job.message == told
+    assert job.message == message
     assert "Traceback (most recent call last)" in log_tail(store, job_id)
-    assert log_tail(store, job_id, lines=2) == f"{raised}: rule, however: this came.\nSee the docs."
+    assert log_tail(store, job_id, lines=2) == f"{raised}: no such rule.\nSee the docs."
     wait_until(lambda: not psutil.pid_exists(pid), "no zombie is left")
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"base": {"train.optim.rate": 1}}, "row 'plain': train.optim.rate: there is no such option here"),
-        ({"caches": []}, "a job is one row on one cache, however: 1 rows on 0 caches came"),
-        ({"grid": {"train.optim.lr": [0.1, 0.2]}}, "a job is one row on one cache, however: 3 rows on 1 caches came"),
+        ({"caches": []}, "A job must have one row on one cache, got 1 rows on 0 caches"),
+        ({"grid": {"train.optim.lr": [0.1, 0.2]}}, "A job must have one row on one cache, got 3 rows on 1 caches"),
         ({"caches": ["/nowhere"]}, "/nowhere"),
     ],
 )
-def test_a_bench_that_cannot_be_trained_is_refused(tmp_path, cache, fields, told):
+def test_a_bench_that_cannot_be_trained_is_refused(tmp_path, cache, fields, message):
     from frostbench.app.jobs.training import train
 
     bench = bench_of(cache) | {"store": str(tmp_path)} | fields
-    with pytest.raises((ValueError, OSError), match=told):
+    with pytest.raises((ValueError, OSError), match=message):
         train(Request("A", "", bench, 1, "cpu", 0.0), Progress(tmp_path))
 
 
-def test_a_job_begins_while_fewer_older_ones_work_than_it_has_slots(store, cache, tmp_path, monkeypatch):
+def test_a_job_begins_when_a_slot_is_free(store, cache, tmp_path, monkeypatch):
     at_work = made_by_hand(store, this_process(), state="running")
     instead_of_pydantic(monkeypatch, tmp_path / "odd", "raise ValueError('came to train')")
-    # Whoever keeps a package of the same name in the current directory gets our worker all the same.
+    # A package of the same name in the current directory must not shadow ours.
     (tmp_path / "frostbench").mkdir()
     (tmp_path / "frostbench" / "__init__.py").write_text("raise RuntimeError('the wrong package')")
     monkeypatch.chdir(tmp_path)
     beside = submit(store, "A", bench_of(cache), slots=2)
     begun = wait_for(store, beside, is_in("failed"))
     assert (begun.message, begun.began is None) == ("came to train", False)
-    # The next in line imports nothing while it waits, and makes itself ready when its turn is near.
+    # The next in line imports the training code only when its turn is near.
     after = submit(store, "A", bench_of(cache))
     wait_until(lambda: (store / "jobs" / after / "status.json").exists(), "the next in line is there")
     far = Status(state="running", seed_number=1, seeds=1, epoch=2, epochs=1000, pace=1.0)
@@ -121,7 +122,7 @@ def test_a_job_begins_while_fewer_older_ones_work_than_it_has_slots(store, cache
 
 @pytest.mark.parametrize(("side", "slots"), [("C", 1), ("", 1), ("A", 0)])
 def test_a_job_needs_a_side_and_a_slot(tmp_path, side, slots):
-    with pytest.raises(JobError, match="a job is for side A or B and needs a slot"):
+    with pytest.raises(JobError, match="A job needs side A or B and at least one slot"):
         submit(tmp_path, side, {}, slots=slots)
     assert list(tmp_path.iterdir()) == []
 

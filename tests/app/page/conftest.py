@@ -1,4 +1,4 @@
-"""A server of its own process, and headless Chromium; without a Chromium these tests skip and say so."""
+"""Servers in their own processes, and headless Chromium; without Chromium, these tests are skipped."""
 
 import os
 import shutil
@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from sklearn.datasets import load_digits
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
-# Headless and quiet: nothing but the page itself may ask the network for anything.
+# Disable everything in the browser that makes requests by itself.
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -39,7 +40,7 @@ DEADLINE = 90
 
 @dataclass
 class Server:
-    """`frostbench app` in a folder of its own."""
+    """`frostbench app` running in its own folder."""
 
     folder: Path
     port: int
@@ -91,7 +92,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
-    """A folder with images of three classes and their cache; a careless page would run or split some of their names."""
+    """A folder with images of three classes and their cache; two class names need correct escaping."""
     from frostbench.app.actions.embedding import embed_listing
     from frostbench.embedcache.backbones import load_backbone
     from frostbench.embedcache.sources.source import list_folder
@@ -109,29 +110,34 @@ def digits(tmp_path_factory):
     return root
 
 
+@contextmanager
 def served(digits, folder):
-    """A server whose folder holds two caches of the same images; nothing it started is left behind."""
+    """Run a server in a folder with two caches of the same images; kill it and its workers at the end."""
     for name in ("digits", "copy"):
         shutil.copytree(digits / "digits", folder / name)
     server = Server(folder, free_port())
     server.start()
-    yield server
-    server.kill()
-    for each in psutil.process_iter(["cmdline", "cwd"]):
-        if each.info["cwd"] == str(folder) and "frostbench.app.worker" in (each.info["cmdline"] or []):
-            each.kill()
+    try:
+        yield server
+    finally:
+        server.kill()
+        for process in psutil.process_iter(["cmdline", "cwd"]):
+            if process.info["cwd"] == str(folder) and "frostbench.app.worker" in (process.info["cmdline"] or []):
+                process.kill()
 
 
 @pytest.fixture
 def server(digits, tmp_path):
     """A server of the test's own."""
-    yield from served(digits, tmp_path)
+    with served(digits, tmp_path) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")
 def untouched(digits, tmp_path_factory):
     """A server for tests that train nothing and change no file."""
-    yield from served(digits, tmp_path_factory.mktemp("untouched"))
+    with served(digits, tmp_path_factory.mktemp("untouched")) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")
@@ -146,8 +152,9 @@ def chromium():
         browser.close()
 
 
+@contextmanager
 def browsed(chromium, server):
-    """Opens the page in a browser of its own; a script error or a request to anywhere else fails the test."""
+    """A function that opens the page; a script error or a request to another address fails the test at the end."""
     contexts, wrong = [], []
 
     def watch(request) -> None:
@@ -164,17 +171,28 @@ def browsed(chromium, server):
         page.get_by_test_id("diff").wait_for()
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    try:
+        yield open_page
+    finally:
+        for context in contexts:
+            context.close()
     assert wrong == []
 
 
 @pytest.fixture
 def browse(chromium, server):
-    yield from browsed(chromium, server)
+    with browsed(chromium, server) as open_page:
+        yield open_page
 
 
 @pytest.fixture
 def look(chromium, untouched):
-    yield from browsed(chromium, untouched)
+    with browsed(chromium, untouched) as open_page:
+        yield open_page
+
+
+@pytest.fixture(scope="module")
+def open_shared(chromium, digits, tmp_path_factory):
+    """As `browse`, with one server for all tests of a module."""
+    with served(digits, tmp_path_factory.mktemp("shared")) as server, browsed(chromium, server) as open_page:
+        yield open_page

@@ -1,4 +1,4 @@
-"""Which requests are answered, without a browser: as browsers and programs send them."""
+"""Requests that are answered or refused, as sent by browsers and other programs."""
 
 import asyncio
 import re
@@ -37,12 +37,12 @@ def status(method, path, headers):
         ("GET", "/frostbench/heads/5d1f", {"host": HERE, "sec-fetch-site": "same-origin"}),
     ],
 )
-def test_the_page_itself_and_visits_are_answered(method, path, headers):
+def test_requests_of_the_page_and_visits_are_answered(method, path, headers):
     assert status(method, path, headers) is None
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1]:7860", "127.0.0.2:7860"])
-def test_another_name_than_ours_is_refused(host):
+def test_other_host_names_are_refused(host):
     assert status("GET", "/", {"host": host}) == HTTPStatus.BAD_REQUEST
     assert refusal_of("GET", "/", Headers(raw=[(b"host", HERE.encode())] * 2), "secret").status == 400
     assert refusal_of("GET", "/", Headers(raw=[]), "secret").status == 400
@@ -61,7 +61,7 @@ def test_another_name_than_ours_is_refused(host):
     ],
 )
 @pytest.mark.parametrize(("method", "path"), [("GET", "/config"), ("POST", "/gradio_api/queue/join"), ("OPTIONS", "/")])
-def test_another_page_is_refused_though_it_had_the_token(method, path, changed):
+def test_another_page_is_refused_even_with_the_token(method, path, changed):
     assert status(method, path, OWN | changed) == HTTPStatus.FORBIDDEN
 
 
@@ -69,16 +69,16 @@ def test_another_page_is_refused_though_it_had_the_token(method, path, changed):
     ("method", "path", "dest"),
     [("GET", "/", "iframe"), ("GET", "/config", "document"), ("POST", "/", "document"), ("GET", "/", "script")],
 )
-def test_a_link_leads_to_the_page_in_a_tab_of_its_own_alone(method, path, dest):
-    asked = VISIT | {"sec-fetch-site": "same-site", "sec-fetch-dest": dest, TOKEN: "secret"}
-    assert status(method, path, asked) == HTTPStatus.FORBIDDEN
+def test_a_link_opens_the_page_only_as_a_document(method, path, dest):
+    headers = VISIT | {"sec-fetch-site": "same-site", "sec-fetch-dest": dest, TOKEN: "secret"}
+    assert status(method, path, headers) == HTTPStatus.FORBIDDEN
 
 
 @pytest.mark.parametrize("token", [{}, {TOKEN: ""}, {TOKEN: "secre"}, {TOKEN: "other"}, {TOKEN: "s\xe9cret"}])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_what_changes_something_carries_the_token(method, token):
-    asked = {"host": HERE, "origin": f"http://{HERE}"} | token
-    refusal = refusal_of(method, "/gradio_api/run/predict", Headers(asked), "secret")
+def test_changing_requests_need_the_token(method, token):
+    headers = {"host": HERE, "origin": f"http://{HERE}"} | token
+    refusal = refusal_of(method, "/gradio_api/run/predict", Headers(headers), "secret")
     assert (refusal.status, dict(refusal.headers)) == (HTTPStatus.FORBIDDEN, {STALE: "1"})
 
 
@@ -92,7 +92,7 @@ def test_what_changes_something_carries_the_token(method, token):
         "/gradio_api/file/etc/passwd",
         "/gradio_api/proxy=http://x.hf.space/",
         "/gradio_api/heartbeat/abc",
-        "/gradio_api/call/judge",
+        "/gradio_api/call/update_form",
         "/gradio_api/stream/x",
         "/gradio_api/run-history/records",
         "/gradio_api/process_recording",
@@ -106,16 +106,16 @@ def test_what_changes_something_carries_the_token(method, token):
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_addresses_that_the_page_does_not_use_are_closed(method, path):
+def test_addresses_that_the_page_does_not_use_are_not_served(method, path):
     assert status(method, path, OWN) == HTTPStatus.NOT_FOUND
 
 
 @pytest.fixture
 def client():
-    """What lets everybody read its answers, behind our doors."""
+    """A client of an app that allows every origin, wrapped in `Doors`."""
 
     async def answer(request):
-        return PlainTextResponse("told", headers={"Access-Control-Allow-Origin": "*", "X-Frame-Options": "ALLOWALL"})
+        return PlainTextResponse("content", headers={"Access-Control-Allow-Origin": "*", "X-Frame-Options": "ALLOWALL"})
 
     async def socket(socket):
         await socket.accept()
@@ -126,17 +126,17 @@ def client():
     return TestClient(Doors(app, "secret"), base_url=f"http://{HERE}")
 
 
-def test_no_answer_may_be_framed_or_read_by_another_page(client):
+def test_no_response_may_be_framed_or_read_by_another_page(client):
     refused = client.get("/", headers={"origin": "http://127.0.0.1:9999"})
     assert refused.status_code == HTTPStatus.FORBIDDEN
-    assert "the page answers only itself, however: the request is one of ['http://127.0.0.1:9999']" in refused.text
-    for answer, told in ((client.get("/"), "told"), (refused, refused.text)):
-        assert answer.text == told
-        assert not [name for name in answer.headers if name.startswith("access-control-")]
-        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-        assert answer.headers["x-frame-options"] == "DENY"
-        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
-    assert client.post("/", headers={TOKEN: "secret"}).text == "told"
+    assert "The server only answers its own page, but the request came from ['http://127.0.0.1:9999']" in refused.text
+    for response, text in ((client.get("/"), "content"), (refused, refused.text)):
+        assert response.text == text
+        assert not [name for name in response.headers if name.startswith("access-control-")]
+        assert "frame-ancestors 'none'" in response.headers["content-security-policy"]
+        assert response.headers["x-frame-options"] == "DENY"
+        assert response.headers["cross-origin-resource-policy"] == "same-origin"
+    assert client.post("/", headers={TOKEN: "secret"}).text == "content"
 
 
 def test_a_web_socket_is_refused(client):
@@ -144,7 +144,7 @@ def test_a_web_socket_is_refused(client):
         pass
 
 
-def test_the_script_holds_the_token_and_nothing_to_fill_in():
+def test_the_script_contains_the_token():
     script = script_with("abc-_9")
     assert re.search(r'const TOKEN = "abc-_9"', script)
     assert "TOKEN_OF" not in script
@@ -152,7 +152,7 @@ def test_the_script_holds_the_token_and_nothing_to_fill_in():
     assert STALE in script
 
 
-def test_the_application_is_told_when_the_server_starts_and_ends():
+def test_lifespan_events_reach_the_application():
     started = []
 
     async def app(scope, receive, send):

@@ -1,35 +1,38 @@
-"""Text from files that somebody else made: it is shown as it stands, and never as HTML."""
+"""Text from untrusted files is shown literally, never as HTML."""
 
 import json
 from dataclasses import asdict, fields, replace
 
 import pytest
+from driving import LONG, settled
 from pages import Page
 from playwright.sync_api import expect
 from queued_jobs import made_by_hand, this_process
 
 from frostbench.app.jobs import Job, curves, read
-from frostbench.app.jobs.files import Process, Request, Status, write_json
+from frostbench.app.jobs.files import write_json
+from frostbench.app.jobs.records import Process, Request, Status
+from frostbench.app.page.form import CACHE_ROW, first_form
 from frostbench.app.page.layout import title_html
 from frostbench.app.page.pieces import difference_html, reasons_html
 from frostbench.app.page.progress import lines_html, progress_html
-from frostbench.app.page.state import CACHE_ROW, ROWS, first_form, view
+from frostbench.app.page.state import view
 from frostbench.app.page.trying import answers_html
+from frostbench.app.sides import ROWS
 from frostbench.app.trial import Trial
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.runs.store import StoreError, run_folder
 from frostbench.heads.posthoc.pipeline import Layers
 
 EVIL = "\"'><img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
-LONG = 90_000
 ID = "20261128-034512-123456-a1b2"
 
 
-def harmless(text, *, says=True):
+def check_harmless(text, *, is_shown=True):
     page = Page(text)
     assert page.wrong == []
     assert not [tag for tag, attrs in page.tags if tag in ("img", "script") or "onerror" in attrs]
-    assert not says or EVIL in text.replace("&quot;", '"').replace("&#x27;", "'").replace("&gt;", ">").replace(
+    assert not is_shown or EVIL in text.replace("&quot;", '"').replace("&#x27;", "'").replace("&gt;", ">").replace(
         "&lt;", "<"
     )
 
@@ -45,14 +48,14 @@ def hostile(value):
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Status)])
-def test_a_status_of_somebody_else_is_shown_as_text(tmp_path, name):
+def test_an_untrusted_status_is_shown_as_text(tmp_path, name):
     usual = Status("running", "m", 1.0, 2.0, 1, 2, 3, 4, 0.5, 2, {0: "5d1f"}, ("w",), 1, 1, 0.5)
     for value in hostile(asdict(usual)[name]):
         folder = made_by_hand(tmp_path, this_process())
         (folder / "status.json").write_text(json.dumps(asdict(usual) | {name: value}))
         job = read(tmp_path, folder.name)
-        harmless(lines_html({"A": job}), says=False)
-        harmless(progress_html({"A": job}, {}), says=False)
+        check_harmless(lines_html({"A": job}), is_shown=False)
+        check_harmless(progress_html({"A": job}, {}), is_shown=False)
         is_text = name == "message" or (name == "warnings" and isinstance(value, list))
         assert ("is damaged" in job.message) != (is_text or (name == "keys" and value == {"0": EVIL}))
         for key in job.keys.values():
@@ -62,49 +65,49 @@ def test_a_status_of_somebody_else_is_shown_as_text(tmp_path, name):
 
 
 @pytest.mark.parametrize("field", ["side", "title", "bench", "slots", "device", "created"])
-def test_a_request_of_somebody_else_is_of_its_types(tmp_path, field):
+def test_the_types_of_an_untrusted_request_are_checked(tmp_path, field):
     folder = made_by_hand(tmp_path, this_process())
     usual = Request("A", "", {}, 1, "cpu", 1.0)
     wrong = [EVIL] if field in ("slots", "created", "bench") else [[EVIL]]
     (folder / "request.json").write_text(json.dumps(asdict(usual) | {field: wrong[0]}))
-    with pytest.raises(ValueError, match=f"it is damaged \\({field} of another type\\)"):
+    with pytest.raises(ValueError, match=f"is damaged \\(wrong type of {field}\\)"):
         read(tmp_path, folder.name)
 
 
-def test_epochs_of_somebody_else_are_left_out_where_they_are_no_numbers(tmp_path):
+def test_malformed_epochs_are_skipped(tmp_path):
     folder = made_by_hand(tmp_path, this_process())
-    whole = {"seed": 0, "epoch": 1, "epochs": 9, "loss": 0.5, "macro_f1_fg": 0.5}
+    valid = {"seed": 0, "epoch": 1, "epochs": 9, "loss": 0.5, "macro_f1_fg": 0.5}
     lines = [
-        whole,
-        whole | {"macro_f1_fg": EVIL},
-        whole | {"epoch": EVIL},
-        whole | {"loss": [1]},
-        whole | {"epoch": 2},
+        valid,
+        valid | {"macro_f1_fg": EVIL},
+        valid | {"epoch": EVIL},
+        valid | {"loss": [1]},
+        valid | {"epoch": 2},
         7,
     ]
     texts = [*map(json.dumps, lines), '{"seed": 0, "epoch"', "[" * 10_000, json.dumps({"seed": EVIL})]
     (folder / "epochs.jsonl").write_text("\n".join(texts) + "\n")
     found = curves(tmp_path, folder.name)
     assert found == {0: {"epoch": [1, 2], "loss": [0.5, 0.5], "macro_f1_fg": [0.5, 0.5]}}
-    harmless(progress_html({"A": read(tmp_path, folder.name)}, {"A": found}), says=False)
+    check_harmless(progress_html({"A": read(tmp_path, folder.name)}, {"A": found}), is_shown=False)
 
 
-def test_what_jobs_say_is_escaped():
+def test_messages_of_jobs_are_escaped():
     job = Job(id=ID, side="A", state="failed", message=EVIL, warnings=(EVIL,), title=EVIL)
-    harmless(progress_html({"A": job}, {}, {"A": EVIL}))
-    harmless(lines_html({"A": replace(job, id=EVIL)}))
+    check_harmless(progress_html({"A": job}, {}, {"A": EVIL}))
+    check_harmless(lines_html({"A": replace(job, id=EVIL)}))
 
 
-def test_what_a_form_says_is_escaped(tmp_path):
+def test_texts_of_a_form_are_escaped(tmp_path):
     here = Workspace(tmp_path, (), tmp_path / EVIL)
-    harmless(title_html(here))
+    check_harmless(title_html(here))
     form = first_form(here).with_side("B", {"columns": [EVIL], "background": [EVIL], "cache": EVIL})
     seen = view(form.with_side("A", {"cache": "other"}), here)
-    harmless(difference_html(seen))
+    check_harmless(difference_html(seen))
     wrong = replace(seen, errors=dict.fromkeys("AB", EVIL), warnings=dict.fromkeys("AB", (EVIL,)))
-    harmless(difference_html(wrong))
+    check_harmless(difference_html(wrong))
     out_of_use = replace(seen, disabled={"A": {ROWS[0].key: EVIL}, "B": {}})
-    harmless("".join(reasons_html((CACHE_ROW, *ROWS), out_of_use).values()))
+    check_harmless("".join(reasons_html((CACHE_ROW, *ROWS), out_of_use).values()))
 
 
 def test_class_names_and_reasons_of_answers_are_escaped():
@@ -112,11 +115,11 @@ def test_class_names_and_reasons_of_answers_are_escaped():
 
     even = torch.full((2,), 0.5)
     trial = Trial(EVIL, (EVIL, "b"), even.log(), even, even, Layers(bias=torch.tensor([0.0, 9.0])))
-    harmless(answers_html({"A": trial, "B": EVIL}, 1, 0))
+    check_harmless(answers_html({"A": trial, "B": EVIL}, 1, 0))
 
 
 @pytest.mark.slow
-def test_a_store_of_somebody_else_runs_nothing_in_a_browser(server, browse):
+def test_an_untrusted_store_executes_nothing_in_a_browser(server, browse):
     for number, (state, epoch) in enumerate((("failed", 3), ("running", EVIL))):
         folder = server.store / "jobs" / f"20261128-03451{number}-123456-a1b2"
         folder.mkdir(parents=True)
@@ -128,9 +131,9 @@ def test_a_store_of_somebody_else_runs_nothing_in_a_browser(server, browse):
         write_json(folder / "process.json", Process(pid=2**22 + 1, boot="another", start=1.0))
     page = browse()
     expect(page.get_by_test_id("card-A")).to_contain_text(EVIL, timeout=LONG)
-    expect(page.get_by_test_id("card-B")).to_contain_text("epoch of another type", timeout=LONG)
+    expect(page.get_by_test_id("card-B")).to_contain_text("wrong type of epoch", timeout=LONG)
     page.get_by_label("B: Classifier", exact=True).select_option("zero_shot")
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    settled(page)
     page.get_by_label("B: Zero-shot: weights file", exact=True).fill(EVIL)
     expect(page.get_by_test_id("error-B")).to_contain_text("<script>window.hacked=1</script>", timeout=LONG)
     page.get_by_role("button", name="Train B", exact=True).click()

@@ -1,4 +1,4 @@
-"""Jobs, runs that are there already and results that name their runs, in a real browser."""
+"""The list of jobs, existing runs, and results that name their runs, in a real browser."""
 
 import json
 import re
@@ -13,12 +13,12 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.slow
 
 
-def train(page, words):
-    page.get_by_role("button", name=words, exact=True).click()
+def train(page, label):
+    page.get_by_role("button", name=label, exact=True).click()
 
 
 def listed(page, wanted):
-    """The jobs of the list in a state."""
+    """Return the listed jobs in a state."""
     return page.locator(f'[data-testid=listed][data-state="{wanted}"]')
 
 
@@ -29,18 +29,18 @@ def test_every_job_is_listed_and_cancelled_from_any_tab(server, browse):
     train(page, "Train B")
     comes_to(page, "B", 2)
     first = page.get_by_test_id("job-B").get_attribute("data-run")
-    # The same again is the same job.
+    # Training the same settings again returns the same job.
     train(page, "Train B")
     expect(page.get_by_test_id("all-jobs")).to_have_attribute("data-n", "1", timeout=LONG)
     expect(page.get_by_test_id("job-B")).to_have_attribute("data-run", first)
-    # Another value is another job, and the first one is not forgotten.
+    # Another value makes another job, and the first one stays in the list.
     fill(page, "B", {"Epochs": "99999"})
     train(page, "Train B")
     expect(page.get_by_test_id("job-B")).not_to_have_attribute("data-run", first, timeout=LONG)
     expect(listed(page, "running")).to_have_count(1, timeout=LONG)
     expect(listed(page, "queued")).to_have_count(1)
     expect(listed(page, "running")).to_have_attribute("data-run", first)
-    expect(listed(page, "running")).to_contain_text("train.schedule.epochs=100000")
+    expect(listed(page, "running")).to_contain_text("Epochs (train.schedule.epochs) = 100000")
 
     other = browse()
     expect(other.get_by_test_id("all-jobs")).to_have_attribute("data-n", "2", timeout=LONG)
@@ -54,7 +54,7 @@ def test_every_job_is_listed_and_cancelled_from_any_tab(server, browse):
     assert not list(server.store.glob("runs/.*"))
 
 
-def test_runs_of_the_command_line_are_found_at_once_and_used(server, browse):
+def test_runs_of_the_command_line_are_found_and_used(server, browse):
     here = server.folder / "elsewhere"
     changes = {"train.schedule.epochs": 4, "train.schedule.min_steps": 0}
     bench = {"name": "ab", "caches": ["digits"], "preset": "plain", "base": changes, "store": "elsewhere/kept"}
@@ -73,7 +73,7 @@ def test_runs_of_the_command_line_are_found_at_once_and_used(server, browse):
     state(page, "job-A", "done")
     state(page, "job-B", "done")
     expect(page.get_by_test_id("job-B")).to_contain_text("3 found in the store, none to train")
-    expect(page.get_by_test_id("card-A")).to_contain_text("in elsewhere/kept too")
+    expect(page.get_by_test_id("card-A")).to_contain_text("some in elsewhere/kept")
     state(page, "compare", "done")
     assert not list(server.store.glob("jobs/*/process.json"))
     shutil.rmtree(here)
@@ -89,16 +89,18 @@ def test_results_name_their_own_runs_and_are_out_of_date_when_the_form_changes(s
     train(page, "Train A and B, then compare")
     state(page, "compare", "done")
     runs = page.locator("#compare").get_by_test_id("runs")
-    expect(runs).to_contain_text("plain with train.schedule.epochs=5, train.schedule.min_steps=0 · seeds 0, 1, 2")
+    expect(runs).to_contain_text(
+        "plain with Epochs (train.schedule.epochs) = 5, Minimum steps (train.schedule.min_steps) = 0 · seeds 0, 1, 2"
+    )
     expect(runs).to_contain_text(re.compile(r"cache \w+ · ended \d\d \w+ \d{4}"))
     old = page.locator("#compare").get_by_test_id("outdated")
     expect(old).to_be_hidden()
     fill(page, "B", {"Epochs": "6"})
     expect(old).to_be_visible()
-    expect(page.get_by_test_id("job-B")).to_contain_text("not what the form says now")
+    expect(page.get_by_test_id("job-B")).to_contain_text("the form has changed since")
     expect(page.get_by_test_id("job-B").locator(".fp-outdated")).to_be_visible()
     expect(page.get_by_test_id("job-A").locator(".fp-outdated")).to_be_hidden()
-    expect(runs).to_contain_text("train.schedule.epochs=5")
+    expect(runs).to_contain_text("(train.schedule.epochs) = 5")
     page.reload()
     expect(old).to_be_visible(timeout=LONG)
     fill(page, "B", {"Epochs": "5"})
@@ -108,11 +110,11 @@ def test_results_name_their_own_runs_and_are_out_of_date_when_the_form_changes(s
     expect(old).to_be_visible()
 
 
-def test_before_the_values_are_there_nothing_can_be_pressed_and_none_is_shown(untouched, chromium):
+def test_controls_are_disabled_until_the_values_are_loaded(untouched, chromium):
     context = chromium.new_context(viewport={"width": 1366, "height": 900})
     page = context.new_page()
     held = []
-    # The server's first word on the form is kept back.
+    # Hold back the server's first reply about the form.
     page.route("**/component_server/**", lambda route: held.append(route))
     page.goto(untouched.url)
     expect(page.get_by_test_id("form")).to_have_attribute("data-state", "asking", timeout=LONG)

@@ -1,14 +1,14 @@
-"""What another page in the same browser can do to ours, on another port of this machine: nothing."""
+"""Another page in the same browser, from another port of this machine, cannot access ours."""
 
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from driving import LONG, preset, settled
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
-LONG = 90_000
 POST = "method: 'POST', mode: 'no-cors'"
 TRIES = {
     "read": "fetch(`${ours}config`)",
@@ -30,7 +30,7 @@ TRIES = {
     "load as an image": """new Promise((open, shut) => { const one = new Image();
         one.onload = open; one.onerror = shut; one.src = `${ours}favicon.ico`; })""",
 }
-"""What a page may try, each as a promise; `ours` is the address of our page."""
+"""Attempts of another page, as promises; `ours` is the address of our page."""
 
 
 class Elsewhere(BaseHTTPRequestHandler):
@@ -48,7 +48,7 @@ class Elsewhere(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def elsewhere():
-    """The address of another server of this machine."""
+    """The address of another server on this machine."""
     other = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
     running = threading.Thread(target=partial(other.serve_forever, 0.05), daemon=True)
     running.start()
@@ -60,13 +60,13 @@ def elsewhere():
 
 @pytest.fixture
 def foreign(chromium, untouched, elsewhere):
-    """A page from elsewhere, and the status of all that our server answered to it."""
+    """A page from another server, and the status of every response it gets, by URL."""
     context = chromium.new_context()
-    page, said = context.new_page(), {}
-    page.on("response", lambda answer: said.update({answer.url: answer.status}))
+    page, statuses = context.new_page(), {}
+    page.on("response", lambda answer: statuses.update({answer.url: answer.status}))
     page.goto(elsewhere)
-    said.clear()
-    yield page, said
+    statuses.clear()
+    yield page, statuses
     context.close()
 
 
@@ -77,46 +77,46 @@ def left_behind(server):
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
 @pytest.mark.parametrize("what", TRIES)
-def test_another_page_gets_no_answer(foreign, untouched, what, name):
-    page, said = foreign
+def test_another_page_gets_no_response(foreign, untouched, what, name):
+    page, statuses = foreign
     ours = untouched.url.replace("127.0.0.1", name)
     got = page.evaluate(
         f"""async ours => {{ try {{ const got = await {TRIES[what]}; return got.type; }}
         catch (error) {{ return "refused"; }} }}""",
         ours,
     )
-    # An opaque answer tells a page nothing, not even its status, which is that of a refusal.
+    # An opaque response reveals nothing to the page, not even its status.
     assert got in ("refused", "opaque")
-    assert set(said.values()) <= {403}
-    assert got == "refused" or said
+    assert set(statuses.values()) <= {403}
+    assert got == "refused" or statuses
     assert left_behind(untouched) == ([], [])
 
 
 def test_a_form_of_another_page_is_refused(foreign, untouched):
-    page, said = foreign
+    page, statuses = foreign
     page.evaluate(
         """ours => { document.body.innerHTML = `<form method=post enctype="multipart/form-data"
         action="${ours}frostbench/images?name=a.png"><input name=files value=x></form>`;
         document.forms[0].submit(); }""",
         untouched.url,
     )
-    expect(page.locator("body")).to_contain_text("the page answers only itself", timeout=LONG)
-    assert list(said.values()) == [403]
+    expect(page.locator("body")).to_contain_text("The server only answers its own page", timeout=LONG)
+    assert list(statuses.values()) == [403]
     assert left_behind(untouched) == ([], [])
 
 
 def test_another_page_cannot_frame_ours(foreign, untouched):
-    page, said = foreign
+    page, statuses = foreign
     page.evaluate(
         """ours => new Promise(done => { const frame = document.createElement("iframe"); frame.onload = done;
         frame.src = ours; document.body.append(frame); })""",
         untouched.url,
     )
-    assert list(said.values()) == [403]
+    assert list(statuses.values()) == [403]
     assert "Frostbench" not in "".join(frame.content() for frame in page.frames)
 
 
-def test_a_link_of_another_page_opens_ours_without_a_hold_on_it(foreign, untouched):
+def test_a_link_of_another_page_opens_ours_without_an_opener(foreign, untouched):
     page, _ = foreign
     with page.context.expect_page() as opening:
         page.evaluate("ours => { window.opened = window.open(ours) }", untouched.url)
@@ -130,33 +130,31 @@ def test_a_link_of_another_page_opens_ours_without_a_hold_on_it(foreign, untouch
 def test_our_own_page_works_under_both_names(chromium, untouched, name):
     context = chromium.new_context()
     page, wrong = context.new_page(), []
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
     page.on("response", lambda answer: wrong.append(answer.url) if answer.status >= 400 else None)
     page.goto(untouched.url.replace("127.0.0.1", name))
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
-    page.get_by_label("B: Preset").select_option("plain")
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    settled(page)
+    preset(page, "B", "plain")
     expect(page.get_by_label("B: Preset")).to_have_value("plain")
     context.close()
     assert wrong == []
 
 
-def test_a_page_of_an_earlier_server_loads_itself_anew(server, browse):
+def test_a_page_of_an_earlier_server_reloads_itself(server, browse):
     page = browse()
-    page.get_by_label("A: Preset").select_option("plain")
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    preset(page, "A", "plain")
     page.evaluate("window.earlier = true")
     server.kill()
     server.start()
     page.get_by_label("B: Preset").select_option("plain")
     page.wait_for_function("window.earlier === undefined", timeout=LONG)
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
+    settled(page)
     expect(page.get_by_label("A: Preset")).to_have_value("plain")
     page.get_by_label("B: Preset").select_option("plain")
     expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "0", timeout=LONG)
 
 
-def test_what_the_server_kept_goes_with_it(server):
+def test_the_scratch_folder_is_removed_with_the_server(server):
     (own,) = (server.store / "app").iterdir()
     assert own.name.startswith(f"{server.process.pid}-")
     (own / "uploads").mkdir()

@@ -1,9 +1,8 @@
-"""The page in a real browser: every wait is for a state that the page tells, never for time to pass."""
+"""The page in a real browser; tests wait for states of the page, never for fixed times."""
 
 import re
 import urllib.error
 import urllib.request
-import zipfile
 
 import pytest
 from colors import contrast
@@ -12,77 +11,6 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
 COMMA = 'digit 1, "thin"'
-EVIL = "<img src=x onerror=window.hacked=1>"
-
-
-def test_from_a_table_to_a_downloaded_head(server, browse, digits, tmp_path):
-    from frostbench.heads.bundle.export import load
-
-    page = browse()
-    for side in "AB":
-        choose(page, f"{side}: Cache", "digits")
-        preset(page, side, "plain")
-        fill(page, side, SHORT)
-    expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "0")
-    page.get_by_label("B: Long-tail logit adjustment").check()
-    settled(page)
-    expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "1")
-    expect(page.get_by_label("B: Logit adjustment: strength τ", exact=True)).to_have_value("1")
-    choose(page, "B: Cache", "copy")
-    expect(page.get_by_test_id("diff")).to_have_attribute("data-n", "2")
-    page.get_by_role("button", name="Train A and B, then compare").click()
-    state(page, "job-A", "done")
-    state(page, "job-B", "done")
-    state(page, "compare", "done")
-    expect(page.get_by_test_id("verdict")).to_have_attribute(
-        "data-state", re.compile("^(a-better|b-better|cannot-tell)$")
-    )
-    expect(page.get_by_test_id("verdict")).to_contain_text(re.compile("B is better|A is better|Can’t tell"))
-    expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "select")
-    for part in ("delta-table", "per-class", "confusion-change", "reliability"):
-        expect(page.get_by_test_id(part).first).to_be_visible()
-    expect(page.get_by_test_id("per-class").get_by_title(EVIL, exact=True)).to_be_visible()
-
-    page.get_by_role("button", name="Reveal the test rows…").click()
-    expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "select")
-    page.get_by_role("button", name="Really reveal").click()
-    expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "test", timeout=LONG)
-    expect(page.get_by_test_id("looked")).to_have_attribute("data-n", "1")
-    page.get_by_role("button", name="Back to validation").click()
-    expect(page.get_by_test_id("verdict")).to_have_attribute("data-role", "select", timeout=LONG)
-
-    for name, content, reason in (("none.png", b"", "the file is empty"), ("x.HEIC", b"\0\0\0\x18ftypheic", "is HEIC")):
-        given = {"name": name, "mimeType": "image/png", "buffer": content}
-        page.locator("#try-image input[type=file]").set_input_files(given)
-        expect(page.get_by_test_id("image")).to_contain_text(f"{name}: {reason}", timeout=LONG)
-        expect(page.get_by_test_id("try")).to_have_attribute("data-state", "empty", timeout=LONG)
-    page.evaluate(
-        """() => new Promise(done => { const drawn = document.createElement("canvas");
-        drawn.toBlob(blob => { const carried = new DataTransfer();
-            carried.items.add(new File([blob], "dropped.png", {type: "image/png"}));
-            document.querySelector("#try-image .fp-drop").dispatchEvent(
-                new DragEvent("drop", {dataTransfer: carried, bubbles: true}));
-            done(); }); })"""
-    )
-    expect(page.get_by_test_id("image")).to_contain_text("dropped.png", timeout=LONG)
-    state(page, "answer-A", "done")
-    image = next((digits / "images" / COMMA).glob("*.png"))
-    page.locator("#try-image input[type=file]").set_input_files(image)
-    expect(page.get_by_test_id("image")).to_contain_text(image.name, timeout=LONG)
-    state(page, "answer-A", "done")
-    before = page.get_by_test_id("answer-A").inner_text()
-    page.get_by_label("number input for Temperature").fill("4")
-    page.get_by_label("number input for Temperature").press("Tab")
-    expect(page.get_by_test_id("answer-A")).not_to_have_text(before, timeout=LONG)
-
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name="Download head B").click()
-    waiting.value.save_as(tmp_path / "head.zip")
-    with zipfile.ZipFile(tmp_path / "head.zip") as packed:
-        packed.extractall(tmp_path / "unpacked")
-    head = load(tmp_path / "unpacked" / "head").head
-    assert set(head.class_names) == {"digit 0", COMMA, EVIL}
-    assert page.evaluate("window.hacked") is None
 
 
 def test_a_job_outlives_a_reload_a_second_browser_and_the_server(server, browse):
@@ -112,12 +40,12 @@ def test_a_job_outlives_a_reload_a_second_browser_and_the_server(server, browse)
     comes_to(page, "A", reached + 2)
 
     page.get_by_role("button", name="Cancel A").click()
-    # Cancelling takes at most 5 s; the rest is for the page to look.
+    # Cancelling takes at most 5 s; the rest is for the page to poll.
     expect(page.get_by_test_id("job-A")).to_have_attribute("data-state", "cancelled", timeout=8000)
     expect(page.get_by_test_id("card-A")).to_contain_text("kept")
 
 
-def test_what_a_cancelled_side_kept_is_compared(server, browse):
+def test_the_kept_run_of_a_cancelled_side_is_compared(server, browse):
     page = browse()
     for side in "AB":
         preset(page, side, "plain")
@@ -132,7 +60,7 @@ def test_what_a_cancelled_side_kept_is_compared(server, browse):
     expect(page.get_by_test_id("compare")).to_contain_text("stopped")
 
 
-def test_options_out_of_use_say_why_and_come_back(look):
+def test_disabled_options_have_a_reason_and_are_enabled_again(look):
     page = look()
     for side in "AB":
         preset(page, side, "plain")
@@ -149,11 +77,11 @@ def test_options_out_of_use_say_why_and_come_back(look):
     expect(page.get_by_label("A: Preset")).to_have_value("custom")
 
 
-def test_what_is_typed_while_the_server_judges_stays(look):
+def test_text_typed_while_a_request_is_pending_stays(look):
     page = look()
     box = page.get_by_label("B: Epochs", exact=True)
     box.fill("")
-    # Each digit comes later than the pause after which the server is asked, and sooner than its answer may.
+    # Each digit comes after the pause that triggers a request, and possibly before its reply.
     box.press_sequentially("123456", delay=170)
     settled(page)
     expect(box).to_have_value("123456")
@@ -180,16 +108,16 @@ def test_a_name_with_a_comma_is_one_name(look):
     expect(box).to_have_value("digit 0")
 
 
-def test_a_server_that_is_gone_is_told(server, browse):
+def test_a_server_that_is_gone_is_reported(server, browse):
     page = browse()
     settled(page)
     server.kill()
     page.get_by_label("B: Epochs", exact=True).fill("7")
-    expect(page.locator("#difference")).to_contain_text("The server does not answer", timeout=LONG)
+    expect(page.locator("#difference")).to_contain_text("The server does not respond", timeout=LONG)
     server.start()
 
 
-def test_a_value_that_is_not_allowed_is_told_and_cannot_be_trained(look):
+def test_a_value_that_is_not_allowed_is_an_error_and_cannot_be_trained(look):
     page = look()
     fill(page, "B", {"Epochs": "0"})
     expect(page.get_by_test_id("error-B")).to_contain_text(
@@ -202,7 +130,7 @@ def test_a_value_that_is_not_allowed_is_told_and_cannot_be_trained(look):
     expect(page.get_by_test_id("error-B")).to_have_count(0)
 
 
-def test_a_job_that_fails_says_so_in_words(server, browse):
+def test_a_failed_job_shows_its_log(server, browse):
     page = browse()
     for part in server.folder.glob("copy/shards/*"):
         part.write_bytes(b"not a shard")
@@ -243,7 +171,7 @@ def test_a_narrow_page_does_not_scroll_sideways(look):
 
 
 def over(papers):
-    """The colour that is seen of backgrounds, the nearest first, some of which are see-through; 0 to 1 each."""
+    """Blend backgrounds, nearest first, some of them transparent; channels from 0 to 1."""
     seen = (1.0, 1.0, 1.0)
     for red, green, blue, alpha in map(rgba, reversed(papers)):
         seen = tuple(alpha * new + (1 - alpha) * old for new, old in zip((red, green, blue), seen, strict=True))
@@ -251,7 +179,7 @@ def over(papers):
 
 
 def rgba(color):
-    """A computed CSS colour, `rgb(…)`, `rgba(…)` or `color(srgb … / …)`, as four numbers from 0 to 1."""
+    """Parse a computed CSS colour, `rgb(…)`, `rgba(…)` or `color(srgb … / …)`, to four numbers from 0 to 1."""
     numbers = [float(n) for n in re.findall(r"[\d.]+", color)]
     scale = 1 if "srgb" in color else 255
     return (*(n / scale for n in numbers[:3]), numbers[3] if len(numbers) > 3 else 1.0)

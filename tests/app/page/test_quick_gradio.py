@@ -6,7 +6,7 @@ import pytest
 
 from frostbench.app.page.quick_gradio import MODULE, WRITER
 
-# In a process of its own: gradio is imported once in each.
+# Runs in its own process, because gradio is imported only once per process.
 SCRIPT = """
 import ast, sys
 parsed = []
@@ -35,11 +35,11 @@ def imported(*names):
     return done.stdout.split()
 
 
-def test_gradio_writes_no_stubs_and_its_events_are_there():
+def test_gradio_writes_no_stubs_and_keeps_its_events():
     assert imported(MODULE, WRITER) == ["False", "1", "True"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [(MODULE, "no_such_function"), ("gradio.no_such_module", WRITER)])
-def test_where_gradio_has_no_such_part_it_is_imported_as_usual(names):
+def test_gradio_is_imported_normally_if_the_writer_is_missing(names):
     assert imported(*names) == ["True", "1", "True"]

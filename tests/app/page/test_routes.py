@@ -1,4 +1,4 @@
-"""Images that are given to the page, and heads that are taken away, without a browser."""
+"""Uploads of images and downloads of heads, without a browser."""
 
 import re
 from io import BytesIO
@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from frostbench.app.page.export import downloads_html
 from frostbench.app.page.routes import routes
-from frostbench.app.page.trying import EMPTY, UNTRAINED, answered
+from frostbench.app.page.trying import EMPTY, UNTRAINED, predictions_html
 from frostbench.app.uploads import Uploads
 from frostbench.app.workspace import Workspace
 
@@ -42,18 +42,18 @@ def give(client, content, name="a.png"):
     return client.post("/frostbench/images", params={"name": name}, content=content)
 
 
-def test_an_image_comes_back_as_the_head_sees_it(client, uploads):
-    said = give(client, png("RGBA"), "a b.png").json()
-    assert said == {"id": said["id"], "name": "a b.png"}
-    assert uploads.get(said["id"]).path.read_bytes() == png("RGBA")
-    shown = client.get(f"/frostbench/images/{said['id']}")
+def test_the_preview_shows_the_decoded_image(client, uploads):
+    reply = give(client, png("RGBA"), "a b.png").json()
+    assert reply == {"id": reply["id"], "name": "a b.png"}
+    assert uploads.get(reply["id"]).path.read_bytes() == png("RGBA")
+    shown = client.get(f"/frostbench/images/{reply['id']}")
     assert shown.headers["content-type"] == "image/png"
     with Image.open(BytesIO(shown.content)) as seen:
         assert np.asarray(seen)[0, 0].tolist() == [255, 255, 255]
 
 
 @pytest.mark.parametrize(
-    ("content", "name", "told"),
+    ("content", "name", "message"),
     [
         (b"", "none.png", "none.png: the file is empty"),
         (b"\0\0\0\x18ftypheic", "photo.HEIC", "photo.HEIC: is HEIC, a format that is not read here"),
@@ -61,49 +61,49 @@ def test_an_image_comes_back_as_the_head_sees_it(client, uploads):
         (b"<svg onload=alert(1)>", "<b>.svg", "<b>.svg: is not an image in a format that is read here"),
     ],
 )
-def test_what_is_no_image_is_told_in_the_words_of_the_decoder(client, uploads, tmp_path, content, name, told):
+def test_a_file_that_is_not_an_image_is_an_error_of_the_decoder(client, uploads, tmp_path, content, name, message):
     answer = give(client, content, name)
     assert answer.status_code == 422
-    assert answer.json()["error"].startswith(told)
+    assert answer.json()["error"].startswith(message)
     assert str(tmp_path) not in answer.text
     assert not re.search("Traceback|gradio|image_utils", answer.text)
     assert list(uploads.folder.iterdir()) == []
 
 
-def test_an_image_that_is_too_large_is_told(client, uploads):
+def test_an_image_that_is_too_large_is_an_error(client, uploads):
     answer = give(client, bytes(2**20 + 1))
     assert (answer.status_code, answer.json()["error"]) == (
         413,
-        "an image takes at most 1 MB, however: more came. Give a smaller one.",
+        "An image may have at most 1 MB, but this one is larger. Choose a smaller image.",
     )
     assert list(uploads.folder.iterdir()) == []
 
 
-def test_a_disk_that_is_full_is_told(client, uploads, monkeypatch):
+def test_a_full_disk_is_an_error(client, uploads, monkeypatch):
     async def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(uploads, "_write", full)
     answer = give(client, png())
     assert answer.status_code == 507
-    assert "however: it cannot be (No space left on device)" in answer.json()["error"]
+    assert "could not be written to disk (No space left on device)" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("key", ["0" * 32, "..", "%2e%2e%2fimage", "a" * 500])
-def test_an_image_that_is_not_kept_is_told(client, key):
+def test_an_unknown_image_is_not_found(client, key):
     assert client.get(f"/frostbench/images/{key}").status_code == 404
 
 
-def test_an_image_that_has_gone_or_heads_that_are_not_there_are_told_in_place_of_answers(here, uploads):
-    assert answered(None, {"A": "a", "B": "b"}, 1, 0, here, uploads) == EMPTY
-    assert answered("0", None, 1, 0, here, uploads) == UNTRAINED
+def test_missing_images_and_heads_are_reported_in_place_of_predictions(here, uploads):
+    assert predictions_html(None, {"A": "a", "B": "b"}, 1, 0, here, uploads) == EMPTY
+    assert predictions_html("0", None, 1, 0, here, uploads) == UNTRAINED
     for odd in ("<img src=x onerror=alert(1)>", 7, ["a"], {"path": "/etc/passwd", "url": "http://127.0.0.1/"}):
-        told = answered(odd, {"A": "a", "B": "b"}, 1, 0, here, uploads)
-        assert told.count("this one has gone. Choose it again.") == 2
-        assert "onerror" not in told
+        html = predictions_html(odd, {"A": "a", "B": "b"}, 1, 0, here, uploads)
+        assert html.count("no longer on the server. Choose it again.") == 2
+        assert "onerror" not in html
 
 
-def test_a_head_is_sent_as_a_zip_and_leaves_nothing(client, here, tmp_path):
+def test_a_head_is_sent_as_a_zip_and_the_file_is_removed(client, here, tmp_path):
     bundle = here.store / "runs" / "5d1f-stopped-3" / "head"
     (bundle / "sub").mkdir(parents=True)
     (bundle / "card.json").write_text("{}")
@@ -119,7 +119,7 @@ def test_a_head_is_sent_as_a_zip_and_leaves_nothing(client, here, tmp_path):
 
 
 @pytest.mark.parametrize("key", ["none", "..", "%2e%2e", "..%2fsecret", ".hidden", "a%00b"])
-def test_what_is_no_head_of_the_store_is_not_sent(client, here, key):
+def test_only_heads_of_the_store_are_sent(client, here, key):
     for name in ("", ".hidden", "../secret"):
         (here.store / "runs" / name / "head").mkdir(parents=True, exist_ok=True)
     answer = client.get(f"/frostbench/heads/{key}")
@@ -127,10 +127,10 @@ def test_what_is_no_head_of_the_store_is_not_sent(client, here, key):
     assert "PK" not in answer.text
 
 
-def test_links_lead_to_heads_that_are_there():
+def test_links_exist_only_for_existing_heads():
     text = downloads_html({"A": "5d1f", "B": ""})
     assert '<a class="fp-button" role="button" download href="frostbench/heads/5d1f">Download head A</a>' in text
-    assert 'aria-disabled="true">The head of B is not in the store</a>' in text
+    assert 'aria-disabled="true">Head B is not in the store</a>' in text
     assert downloads_html({}).count("aria-disabled") == 2
     odd = downloads_html({"A": '"><script>', "B": "../x"})
     assert 'href="frostbench/heads/%22%3E%3Cscript%3E"' in odd

@@ -13,10 +13,10 @@ from frostbench.app.views.compare import compare_html, impossible_html
 from frostbench.app.views.confusion import confusion_change_html, confusion_html
 from frostbench.app.views.delta_table import delta_table_html
 from frostbench.app.views.facts import costs_html, notes_html, options_diff_html
+from frostbench.app.views.formatting import change
 from frostbench.app.views.per_class import per_class_html
 from frostbench.app.views.reliability import reliability_html
 from frostbench.app.views.verdict import verdict_html
-from frostbench.app.views.words import change
 from frostbench.benchmarks.comparison.changes import Change
 
 PIECES = {

@@ -13,7 +13,7 @@ from frostbench.benchmarks.comparison.changes import Change
 class TestReliability:
     def test_two_panels_where_a_temperature_was_fitted_and_one_where_none_was(self, few):
         page = Page(reliability_html(few))
-        assert "When it says 80 %, is it right 80 % of the time?" in page.text
+        assert "Is a confidence of 80 % correct 80 % of the time?" in page.text
         assert [attrs["aria-label"] for tag, attrs in page.tags if tag == "svg"] == [
             "Reliability, before calibration",
             "Reliability, after calibration",
@@ -46,4 +46,4 @@ class TestFacts:
         assert Page(notes_html(found)).text.startswith("Notes Seed 3 of B is left out. <img")
 
     def test_an_unknown_size_is_a_dash(self, few):
-        assert "Numbers in the head — —" in Page(costs_html(few)).text
+        assert "Parameters of the head — —" in Page(costs_html(few)).text

@@ -38,11 +38,11 @@ class TestPerClass:
         assert "fb-pale" in row["class"]
         assert row["data-class"] == thin.name
 
-    def test_many_classes_are_cut_and_the_rest_is_told(self, many):
+    def test_many_classes_are_cut_and_the_rest_is_summarised(self, many):
         page = Page(per_class_html(many))
         assert len(page.having("data-class")) == MOST
-        (told,) = re.findall(r"20 more classes: (\d+) up, (\d+) down, (\d+) unchanged, between", page.text)
-        assert sum(map(int, told)) == 20
+        (counts,) = re.findall(r"20 more classes: (\d+) up, (\d+) down, (\d+) unchanged, between", page.text)
+        assert sum(map(int, counts)) == 20
         assert len(compare_html(many)) < 200_000
 
 
@@ -50,7 +50,7 @@ class TestConfusion:
     def cells(self, text):
         return re.findall(r'<td class="fb-cell([^"]*)">([^<]*)</td>', text)
 
-    def test_good_and_bad_are_told_by_sign_and_place(self, few):
+    def test_good_and_bad_depend_on_sign_and_cell(self, few):
         changes = (CellChange(2, 2, 4.0), CellChange(2, 3, -4.0), CellChange(3, 2, 2.5), CellChange(3, 3, -2.0))
         text = confusion_change_html(replace(few, confusion=changes))
         assert self.cells(text) == [
@@ -61,15 +61,15 @@ class TestConfusion:
         ]
         words = Page(text).text
         assert "true ↓ predicted →" in words
-        assert "▲ class 002 taken for class 003 : 4 fewer" in words
-        assert "▼ class 003 taken for class 002 : 2.5 more" in words
+        assert "▲ class 002 predicted as class 003 : 4 fewer" in words
+        assert "▼ class 003 predicted as class 002 : 2.5 more" in words
 
     def test_only_the_classes_with_most_change_are_drawn(self, many):
         text = confusion_change_html(many)
         assert len(self.cells(text)) == 14 * 14
-        assert "The 14 classes that changed most, of 50. Elsewhere" in Page(text).text
+        assert "The 14 of 50 classes that changed most." in Page(text).text
 
-    def test_the_same_predictions_are_said_in_words(self, few):
+    def test_identical_predictions_are_stated(self, few):
         text = confusion_change_html(replace(few, confusion=()))
         assert "A and B predicted the same class for every image." in text
         assert 'data-state="empty"' in text
@@ -77,4 +77,4 @@ class TestConfusion:
     def test_each_side_has_its_own_matrix(self, many):
         a, b = (confusion_html(many, name) for name in "AB")
         assert 'aria-label="Confusion of A, seed 0"' in a
-        assert "The 20 classes with most images, of 50." in b
+        assert "The 20 of 50 classes with the most images." in b

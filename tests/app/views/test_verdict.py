@@ -14,31 +14,31 @@ from frostbench.benchmarks.comparison.ab import Flips
 
 class TestVerdict:
     @pytest.mark.parametrize(
-        ("verdict", "state", "words"),
+        ("verdict", "state", "sentence"),
         [
             ("better", "b-better", "◆ B is better on Macro F1: B − A = +1.9 points"),
             ("worse", "a-better", "● A is better on Macro F1: B − A = +1.9 points"),
             ("can't tell", "cannot-tell", "Can’t tell on Macro F1: B − A = +1.9 points"),
         ],
     )
-    def test_it_says_who_is_better_by_how_much(self, few, verdict, state, words):
+    def test_it_names_the_better_side_and_the_difference(self, few, verdict, state, sentence):
         page = Page(verdict_html(with_line(few, verdict=verdict, delta=0.0187, low=0.006, high=0.0311)))
-        assert words.replace(" ", "") in page.text.replace("\xa0", "").replace(" ", "")
+        assert sentence.replace(" ", "") in page.text.replace("\xa0", "").replace(" ", "")
         assert "(95 % interval +0.6 to +3.1)" in page.text
-        assert "Differences below about 1.3 points can’t be seen with these images and this seed." in page.text
+        assert "Differences below about 1.3 points cannot be detected with these images and this seed." in page.text
         assert page.having("data-testid", "verdict")[0]["data-state"] == state
         assert "no difference" not in page.text
 
-    def test_it_says_on_what_it_rests(self, few):
+    def test_the_basis_is_described(self, few):
         page = Page(verdict_html(replace(few, flips=Flips({"fixes": 41.0, "breaks": 22.5}, {}))))
         assert (
-            "Same 360 validation images, paired bootstrap over images, seed 0. B fixes 41 images and breaks 22.5."
-            in page.text
+            "Compared on the same 360 validation images, paired bootstrap over images, seed 0. B fixes 41 images "
+            "and breaks 22.5." in page.text
         )
 
-    def test_what_is_resampled_is_named(self, few):
+    def test_the_resampled_unit_is_named(self, few):
         text = Page(verdict_html(replace(few, comparison=replace(few.comparison, n_groups=40)))).text
-        assert "Same 360 validation images in 40 groups, paired bootstrap over groups, seed 0." in text
+        assert "Compared on the same 360 validation images in 40 groups, paired bootstrap over groups, seed 0." in text
 
     def test_the_test_rows_are_named(self, few):
         page = Page(verdict_html(replace(few, comparison=replace(few.comparison, role="test", seeds=(0, 1)))))
@@ -47,22 +47,22 @@ class TestVerdict:
         assert "(mean over seeds)" in page.text
         assert page.having("data-role", "test")
 
-    def test_a_reason_is_given_in_words(self, few):
+    def test_a_reason_is_given(self, few):
         line = {"verdict": "can't tell (seeds)", "delta": 0.02, "low": 0.01, "high": 0.03}
         text = Page(verdict_html(with_line(few, **line))).text
         assert "but there is only one seed, so the variation over seeds is unknown." in text
 
-    def test_what_would_settle_it_is_told(self, few):
+    def test_what_would_confirm_a_difference_is_named(self, few):
         open_line = {"verdict": "can't tell", "delta": 0.02, "low": -0.01, "high": 0.05, "more_groups": 3.0}
         text = Page(verdict_html(with_line(few, **open_line))).text
-        assert "Were it as large as it looks, about 3 times as many rows would settle it." in text
+        assert "If the difference is as large as it looks, about 3 times as many rows would confirm it." in text
         text = Page(verdict_html(with_line(few, **open_line | {"more_groups": math.nan, "more_seeds": 9.0}))).text
-        assert "about 9 seeds would settle it" in text
-        assert "settle" not in Page(verdict_html(with_line(few, verdict="better"))).text
+        assert "about 9 seeds would confirm it" in text
+        assert "confirm" not in Page(verdict_html(with_line(few, verdict="better"))).text
 
     def test_images_of_one_group_have_no_interval(self, few):
         text = Page(verdict_html(with_line(few, delta=0.02, low=math.nan, high=math.nan))).text
-        assert "The images are of too few groups for an interval." in text
+        assert "There are too few groups of images for an interval." in text
 
     def test_another_metric_has_its_own_unit(self, few):
         text = Page(verdict_html(with_line(few, "nll", delta=-0.1, low=-0.2, high=0.0), "nll")).text

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from frostbench.app.actions.bench_output import line_of_setting, told
+from frostbench.app.actions.bench_output import format_run, format_setting
 from frostbench.benchmarks.api import compare, fit
 from frostbench.benchmarks.runs.events import RunDone
 from frostbench.benchmarks.runs.record import notes_by_seed
@@ -58,8 +58,8 @@ def test_they_are_printed_once_with_the_seeds_that_say_so(run):
     done = [RunDone("cache", "row", each, run.store) for each in (record, *others)]
     seeds = ["seed 0, 1: a gap of 0.31 (seed 2: similar)", "seed 0: lies at the bound"]
     assert notes_by_seed([each.record for each in done]) == seeds
-    assert line_of_setting(done).endswith("; ".join(["", *seeds]))
-    assert told(done[0]).splitlines()[1:] == ["    note: a gap of 0.31", "    note: lies at the bound"]
+    assert format_setting(done).endswith("; ".join(["", *seeds]))
+    assert format_run(done[0]).splitlines()[1:] == ["    note: a gap of 0.31", "    note: lies at the bound"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""The dataclasses that the files of a job hold."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+SIDES = ("A", "B")
+UNFINISHED = ("queued", "running")
+State = Literal["queued", "running", "done", "cancelled", "failed", "lost", "foreign"]
+
+
+class JobError(ValueError):
+    """A job does not exist, has an invalid ID or a damaged file, or cannot be submitted as requested."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The request to train one row of a bench.
+
+    Attributes:
+        side: A or B.
+        title: display name of the job.
+        bench: tree of a BenchSpec with one row and one cache.
+        slots: number of jobs of the store that may train at the same time.
+        device: device to train on, such as cpu or cuda.
+        created: time of submission, in seconds since 1970.
+        folder: current directory of the submitting process, which relative paths start from.
+        keys: run keys by seed; empty if they were not known at submission.
+    """
+
+    side: str
+    title: str
+    bench: dict[str, Any]
+    slots: int
+    device: str
+    created: float
+    folder: str = ""
+    keys: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # JSON object keys are strings.
+        object.__setattr__(self, "keys", {int(seed): str(key) for seed, key in self.keys.items()})
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state and progress of a job.
+
+    Attributes:
+        state: queued, running, done, cancelled, failed, lost, or foreign: waiting, but not submitted by this user on
+            this machine.
+        message: a sentence about the state; empty during training.
+        began: time when the job's turn came, in seconds since 1970.
+        ended: time when the job ended, or None if it is unfinished or lost.
+        seed_number: index of the current seed, from 1; 0 before the first.
+        seeds: number of seeds; 0 until it is known.
+        epoch: current epoch of the current seed; 0 before the first, and for a solver.
+        epochs: maximum number of epochs of the current seed.
+        best: validation macro F1 of the current seed's best epoch, or None before the first epoch.
+        best_epoch: the epoch that would be kept.
+        keys: run key by seed, in the order of the seeds, of finished runs and of a stopped run's best epoch.
+        warnings: warnings of the bench about its split and options.
+        trained: number of runs that were trained to the end.
+        found: number of runs that were already in the store.
+        pace: seconds per epoch of the current seed.
+        holds: number of current runs with a finished epoch, which is kept if the job is stopped.
+
+    Raises:
+        ValueError: the state is unknown, or a seed is not a number.
+    """
+
+    state: State = "queued"
+    message: str = ""
+    began: float | None = None
+    ended: float | None = None
+    seed_number: int = 0
+    seeds: int = 0
+    epoch: int = 0
+    epochs: int = 0
+    best: float | None = None
+    best_epoch: int = 0
+    keys: dict[int, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    trained: int = 0
+    found: int = 0
+    pace: float | None = None
+    holds: int = 0
+
+    def __post_init__(self) -> None:
+        if self.state not in get_args(State):
+            raise ValueError(f"The state of a job must be one of {get_args(State)}, got {self.state!r}.")
+        # JSON has string keys and no tuples.
+        object.__setattr__(self, "keys", {int(seed): key for seed, key in self.keys.items()})
+        object.__setattr__(self, "warnings", tuple(self.warnings))
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process, identified by values that do not depend on the wall clock, so that a reused pid is recognised.
+
+    Attributes:
+        pid: process ID.
+        boot: ID of the machine's boot that the process belongs to; empty if the system has none.
+        start: start time of the process, in ticks since that boot, or in seconds since 1970 if boot is empty.
+    """
+
+    pid: int
+    boot: str
+    start: float
+
+
+@dataclass(frozen=True)
+class StopRequest:
+    """A request to stop a job, timed by a clock that never goes back while the machine runs.
+
+    Attributes:
+        boot: ID of the machine's boot, as in `Process`.
+        seconds: `time.monotonic` of the last request; all processes of a machine share this clock.
+        force: whether stopping was requested twice, which means not to wait for results to be saved.
+    """
+
+    boot: str
+    seconds: float
+    force: bool = False
