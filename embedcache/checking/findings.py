@@ -166,8 +166,9 @@ def _orphans(cache_dir: Path, n_shards: int) -> Iterator[Finding]:
 
 
 def described(error: Exception) -> tuple[str, str]:
-    """An error as what is wrong, with the rule, and as its last sentences, which say what to do."""
-    rule, sign, came = str(error).partition(", however: ")
-    what, _, repair = came.partition(". ")
-    told = f"{rule}{sign}{what}".rstrip(".")
-    return f"{told}.", repair or "Restore the file from a copy, or embed into a new folder."
+    """Split an error message into its first sentence, which states the problem, and the rest, which states the fix."""
+    message = str(error)
+    start = max(message.find(", however: "), message.find(", but "), 0)
+    problem, _, repair = message[start:].partition(". ")
+    problem = f"{message[:start]}{problem}".rstrip(".")
+    return f"{problem}.", repair or "Restore the file from a copy, or embed into a new folder."
