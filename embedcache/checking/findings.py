@@ -166,8 +166,9 @@ def _orphans(cache_dir: Path, n_shards: int) -> Iterator[Finding]:
 
 
 def described(error: Exception) -> tuple[str, str]:
-    """Divide an error message into the problem and the advice in its last sentences."""
-    rule, sign, rest = str(error).partition(", but ")
-    problem, _, advice = rest.partition(". ") if sign else rule.partition(". ")
-    problem = f"{rule}{sign}{problem}" if sign else problem
-    return f"{problem.rstrip('.')}.", advice or "Restore the file from a copy, or embed into a new folder."
+    """Split an error message into its first sentence, which states the problem, and the rest, which states the fix."""
+    message = str(error)
+    start = max(message.find(", but "), 0)
+    problem, _, repair = message[start:].partition(". ")
+    problem = f"{message[:start]}{problem}".rstrip(".")
+    return f"{problem}.", repair or "Restore the file from a copy, or embed into a new folder."

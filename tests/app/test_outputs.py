@@ -99,16 +99,16 @@ def test_unwritable_outputs_are_found_before_the_work(frostbench, cache, bundle,
     (tmp_path / "leaks-conflicts.csv").mkdir()
     absent = ("--backbone", "timm:no_such_model")
     refused = [
-        (("embed", photos, "--cache", tmp_path / "file/x", *absent), "file is none"),
+        (("embed", photos, "--cache", tmp_path / "file/x", *absent), "file is not a folder"),
         (("embed", photos, "--cache", taken.parent, *absent), "must be empty or hold a cache.json"),
         (("inspect", "leaks", cache, "--out", tmp_path / "leaks.csv"), "leaks-conflicts.csv is a folder"),
         (("train", cache, "--store", tmp_path / "store", "--out", taken), "must be a new folder, but"),
-        (("train", cache, "--store", tmp_path / "store", "--out", tmp_path / "file/x"), "file is none"),
-        (("train", cache, "--store", tmp_path / "file"), "file is none"),
+        (("train", cache, "--store", tmp_path / "store", "--out", tmp_path / "file/x"), "file is not a folder"),
+        (("train", cache, "--store", tmp_path / "file"), "file is not a folder"),
         (("export", trained, "plain", "--out", taken), "must be a new folder, but"),
         (("predict", bundle, cache, "--out", image), "image.csv is a folder"),
-        (("compare", trained, "--out", tmp_path / "file"), "file is none"),
-        (("calibration", trained, "--out", tmp_path / "file/x.html"), "file is none"),
+        (("compare", trained, "--out", tmp_path / "file"), "file is not a folder"),
+        (("calibration", trained, "--out", tmp_path / "file/x.html"), "file is not a folder"),
         (("inspect", "balance", cache, "--out", image), "image.csv is a folder"),
         (("cache", "export", cache, image), "exist. Choose another name"),
         (("cache", "export", cache, image, "--overwrite"), "image.csv is a folder"),
@@ -116,7 +116,7 @@ def test_unwritable_outputs_are_found_before_the_work(frostbench, cache, bundle,
             ("views", "show", "none.png", "--policy", "flip", "--out", tmp_path / "no/x.png"),
             "does not exist. Create it",
         ),
-        (("texts", cache, "--out", tmp_path / "file/x.npz"), "file is none"),
+        (("texts", cache, "--out", tmp_path / "file/x.npz"), "file is not a folder"),
     ]
     for words, message in refused:
         result = frostbench(*words)

@@ -270,4 +270,4 @@ def test_a_wrong_content_hash_is_found_by_the_checks_of_verify(world: Path) -> N
     write_json(cache / "manifest.json", manifest | {"content_hash": "f00d"})
     [finding] = diagnose(cache)
     assert "content hash f00d… of its manifest" in finding.what
-    assert "put the old files back" in finding.repair
+    assert "restore the original files" in finding.repair
