@@ -207,7 +207,7 @@ def _start_alike(stages: list[Stage]) -> None:
 
 def _followed(stage: Stage, part: Part) -> Tensor:
     core: nn.Module = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, Ended))
-    setting = stage.settings[0]
+    context = stage.contexts[0]
     with torch.no_grad():
-        logits: Tensor = core(setting.head.preprocess(part.features(setting.rows.columns)))
+        logits: Tensor = core(context.head.preprocess(part.features(context.rows.columns)))
     return logits

@@ -21,5 +21,5 @@ def finished(run, rows):
 
 
 def temperatures_of(run, rows):
-    (setting,) = run_contexts([0], [run], rows)
-    return run.train.loss.vace.of_rows(setting.rows, setting.statistics)
+    (context,) = run_contexts([0], [run], rows)
+    return run.train.loss.vace.of_rows(context.rows, context.statistics)

@@ -26,11 +26,11 @@ EXACT, SINGLE = data(torch.float64), data(torch.float32)
 
 def traces(runs, rows):
     """What happened to each run in its stages of gradient steps: losses, reasons, epochs kept, and parameters."""
-    settings = run_contexts(range(len(runs)), runs, rows)
+    contexts = run_contexts(range(len(runs)), runs, rows)
     found = [{"losses": [], "ends": [], "tensors": []} for _ in runs]
-    ended = _followed(found, first_stage(settings), [0] * len(runs))
+    ended = _followed(found, first_stage(contexts), [0] * len(runs))
     if isinstance(runs[0].second, Crt | Lws):
-        stage = second_stage([event.setting for event in ended], [event.recall_many for event in ended])
+        stage = second_stage([event.context for event in ended], [event.recall_many for event in ended])
         _followed(found, stage, [event.last for event in ended])
     return found
 

@@ -66,7 +66,7 @@ def test_options_their_table_the_form_and_the_catalogue_of_cases_have_it(tree):
     told, table, form, cases = run(tree, "-c", SHOWN).splitlines()
     assert "train.loss.logit_norm.weight" in told
     assert (
-        "| Logit norm weight | `train.loss.logit_norm.weight` | 0 | >= 0, <= 100 | Coefficient of the term beside"
+        "| Logit norm weight | `train.loss.logit_norm.weight` | 0 | >= 0, <= 100 | Coefficient of the penalty; 0 disables it."
         in table
     )
     assert form == "Confidence experimental True"

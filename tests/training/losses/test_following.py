@@ -74,7 +74,7 @@ def test_powers_move_by_the_selection_rows_after_each_epoch():
     (stage,) = [first_stage(run_contexts([0], [run], rows))]
     core = next(event.core for event in run_stage(stage, [0], never) if isinstance(event, Ended))
     with torch.no_grad():
-        logits = core(stage.settings[0].head.preprocess(rows.select.columns["x"]))[:, :4]
+        logits = core(stage.contexts[0].head.preprocess(rows.select.columns["x"]))[:, :4]
     sure, best = logits.softmax(1).max(1)
     known = rows.select.labels < 4
     assert known.sum() == 24
