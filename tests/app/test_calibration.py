@@ -28,9 +28,9 @@ def test_test_rows_are_judged_where_asked_for_and_kept_in_the_store(frostbench, 
     ("words", "told"),
     [
         (["--out", "report.pdf"], "a calibration report ends in .html, however: 'report.pdf' came"),
-        (["--baseline", "ful"], "'ful' came"),
+        (["--baseline", "ful"], "got 'ful'"),
         (["--set", "seeds=[0, 7]"], "lacks 1 of 2 of row 'plain'"),
-        (["--ood", "CACHE"], "images to be told apart are none of the bench's cache"),
+        (["--ood", "CACHE"], "Images for OOD detection must not be in the bench's cache"),
     ],
 )
 def test_mistakes_are_told_in_words(frostbench, bench_file, cache, words, told):
