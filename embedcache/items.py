@@ -1,4 +1,4 @@
-"""Items and listings: what is to be embedded, named and ordered the same on every machine."""
+"""Items and listings: the images to embed, with the same names and order on every machine."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,24 +17,24 @@ IMAGE_SUFFIXES = frozenset(
 )
 NO_GROUPS = (
     "NO GROUPS: this source does not say which images belong together (same specimen, patient, video, burst), so every "
-    "image counts as independent. If near-copies exist, they can fall into both training and test and the results will "
-    "look better than they are. Give groups by a 'group' column, or by a regex on the file names (--group-regex)."
+    "image counts as independent. Near-duplicates can then be in both training and test, and results will look better "
+    "than they are. State groups in a 'group' column, or by a regex on the file names (--group-regex)."
 )
 
 
 @dataclass(frozen=True)
 class Item:
-    """One image that was asked for.
+    """One listed image.
 
     Attributes:
         id: unique POSIX path relative to the source, valid UTF-8 (see `escape_name`).
-        path: where the file is; None for vectors that came without images.
+        path: path of the file; None for vectors imported without images.
         label: name of its class.
-        group: what must not be divided between training and test; None where unknown.
-        split: the part a manifest assigns it to; None where none is given.
-        time: when it was taken, as ISO 8601 text (see `frostbench.embedcache.sources.times`); None where unknown.
-        member: its row in the file at `path`, where that file holds many images; None where the file is the image.
-        column: the column of that file that holds the images.
+        group: images that must not be divided between training and test; None if unknown.
+        split: split stated by the source; None if there is none.
+        time: capture time as ISO 8601 text (see `frostbench.embedcache.sources.times`); None if unknown.
+        member: its row in the file at `path`, if that file contains many images; None if the file is the image.
+        column: image column of that file.
     """
 
     id: str
@@ -49,13 +49,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Listing:
-    """All items of a source, sorted by id, and what was noticed while listing.
+    """All items of a source, with warnings.
 
     Attributes:
-        items: sorted by id, ids unique.
+        items: items sorted by id; ids are unique.
         class_names: all classes in order, including those without an image.
-        warnings: sentences for a person.
-        description: what kind of source this is and how it was read, as JSON.
+        warnings: sentences for the user.
+        description: kind of source and how it was read, as JSON.
     """
 
     items: tuple[Item, ...]
@@ -65,7 +65,7 @@ class Listing:
 
 
 def escape_name(name: str) -> str:
-    r"""A file name as valid UTF-8, reversibly: backslashes are doubled, undecodable bytes become \xNN.
+    r"""Escape a file name as valid UTF-8, reversibly: backslashes are doubled, undecodable bytes become \xNN.
 
     >>> escape_name("caf\udce9.png")
     'caf\\xe9.png'
@@ -75,7 +75,7 @@ def escape_name(name: str) -> str:
 
 
 def natural_key(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
-    """A sort key that compares runs of digits as numbers.
+    """Return a sort key that compares runs of digits as numbers.
 
     >>> sorted(["10", "2", "b", "a10", "a9"], key=natural_key)
     ['2', '10', 'a9', 'a10', 'b']
@@ -85,7 +85,7 @@ def natural_key(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
 
 
 def misspelt_headers(names: Sequence[str], known: Sequence[str]) -> str:
-    """Headers that stand for a known one in other case or with spaces, with what to do; "" where there are none.
+    """Describe headers that differ from known ones only by case or spaces, with advice; "" if there are none.
 
     >>> misspelt_headers(["path", " Label"], ["path", "label", "group"])
     "' Label' for 'label'. Rename it"
@@ -103,18 +103,16 @@ def make_listing(
     group_regex: str | None,
     time_regex: str | None = None,
 ) -> Listing:
-    """Order and check a listing, and take groups and times from the ids where a regex is given.
+    """Sort and check a listing, and extract groups and times from ids by regex.
 
     Raises:
-        ValueError: nothing is listed, an id occurs twice, a regex is invalid or does not match every id, or a time is
-            not written as ISO 8601 or not as the others are, or the name of a class is blank.
+        ValueError: nothing is listed, an id occurs twice, a regex is invalid or does not match every id, a time is not
+            ISO 8601 or mixes times with and without UTC offset, or a class name is blank.
     """
     ordered = sorted(items, key=lambda item: item.id)
     if not ordered:
         told = "".join(f" {warning}" for warning in warnings)
-        raise ValueError(
-            f"a source must hold at least one image, however: none was found. Source: {description}.{told}"
-        )
+        raise ValueError(f"A source must contain at least one image, but none was found. Source: {description}.{told}")
     _check_unique(ordered)
     if group_regex is not None:
         ordered = _with_groups(ordered, group_regex)
@@ -125,16 +123,16 @@ def make_listing(
     notes = [*group_notes([item.group for item in ordered]), *warnings, *check_names(names, "the source")]
     if all(name.isdecimal() for name in names):
         notes.append(
-            "The class names are integers. They are sorted as numbers, and the label number of a class is its rank in "
+            "The class names are integers. They are sorted as numbers, and the label index of a class is its rank in "
             f"that order, not its name: {', '.join(names[:5])} … become 0 …{len(names) - 1}."
         )
-    # Left out where there is none, so that caches that were begun before there were times are still continued.
+    # Omitted if there is none, so that caches begun before times existed can still be resumed.
     times = {} if time_regex is None else {"time_regex": time_regex}
     return Listing(tuple(ordered), names, tuple(notes), description | {"group_regex": group_regex} | times)
 
 
 def group_notes(groups: Sequence[str | None]) -> list[str]:
-    """What a person should know of the groups [N] of a listing, None where a row has none.
+    """Return notes about the groups [N] of a listing, None for rows without one.
 
     >>> group_notes(["a", None])
     ['1 of 2 images have no group; each of them counts as independent.']
@@ -150,7 +148,7 @@ def _check_unique(ordered: Sequence[Item]) -> None:
     twice = sorted({a.id for a, b in pairwise(ordered) if a.id == b.id})
     if twice:
         raise ValueError(
-            f"each image may be listed once, however: {len(twice)} ids occur more than once, for example "
+            f"Each image may be listed only once, but {len(twice)} ids occur more than once, for example "
             f"{', '.join(map(repr, twice[:3]))}. Remove the repeated rows."
         )
 
@@ -168,9 +166,9 @@ def _with_times(ordered: Sequence[Item], regex: str) -> list[Item]:
     wrong = [(item.id, part) for item, part, time in zip(ordered, parts, times, strict=True) if time is None]
     if wrong:
         raise ValueError(
-            f"the time regex must find dates as ISO 8601, 2024-01-31 or 20240131, also with T10:20:30, however: "
-            f"'{regex}' finds {wrong[0][1]!r} in {wrong[0][0]!r}, and {len(wrong)} such in all. Change the regex, or "
-            "give times in a manifest."
+            "The time regex must match ISO 8601 dates, 2024-01-31 or 20240131, optionally with T10:20:30, but "
+            f"'{regex}' finds {wrong[0][1]!r} in {wrong[0][0]!r}; {len(wrong)} ids have such times. Change the regex, "
+            "or state times in a manifest."
         )
     return [replace(item, time=time) for item, time in zip(ordered, times, strict=True)]
 
@@ -178,6 +176,6 @@ def _with_times(ordered: Sequence[Item], regex: str) -> list[Item]:
 def _check_one_place(has_some: bool, what: str) -> None:
     if has_some:
         raise ValueError(
-            f"{what}s must come from one place, however: a {what} regex is given and the manifest has a {what} column. "
-            "Drop one of them."
+            f"{what.capitalize()}s must come from one source, but both a {what} regex and a {what} column were given. "
+            "Leave one of them out."
         )

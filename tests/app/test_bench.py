@@ -43,7 +43,7 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
             "Cannot read the settings file none.yaml: No such file or directory. Check the path.",
         ),
         (["bench", "run", "BENCH", "--set", "sedes=[1]"], "Did you mean seeds?"),
-        (["compare", "BENCH", "--baseline", "ful"], "'ful' came"),
+        (["compare", "BENCH", "--baseline", "ful"], "got 'ful'"),
         (["compare", "BENCH", "--set", "seeds=[0, 7]"], "lacks 1 of 2 of row 'plain', 1 of 2 of row 'weighted'"),
         (["export", "BENCH", "plain", "--out", "x", "--set", "base.train.optim.lr=0.5"], "Run the bench first"),
         (["export", "BENCH", "ful", "--out", "x"], "The rows of this bench are ['plain', 'weighted', 'solved']"),

@@ -27,10 +27,15 @@ def test_test_rows_are_measured_on_request(frostbench, bench_file):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+<<<<<<< HEAD
         (["--out", "report.pdf"], "a calibration report must end in .html, got 'report.pdf'"),
         (["--baseline", "ful"], "'ful' came"),
+=======
+        (["--out", "report.pdf"], "a calibration report ends in .html, however: 'report.pdf' came"),
+        (["--baseline", "ful"], "got 'ful'"),
+>>>>>>> refs/heads/comparison
         (["--set", "seeds=[0, 7]"], "lacks 1 of 2 of row 'plain'"),
-        (["--ood", "CACHE"], "images to be told apart are none of the bench's cache"),
+        (["--ood", "CACHE"], "Images for OOD detection must not be in the bench's cache"),
     ],
 )
 def test_errors_are_explained(frostbench, bench_file, cache, words, message):
