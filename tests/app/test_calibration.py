@@ -27,13 +27,8 @@ def test_test_rows_are_measured_on_request(frostbench, bench_file):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-<<<<<<< HEAD
         (["--out", "report.pdf"], "a calibration report must end in .html, got 'report.pdf'"),
-        (["--baseline", "ful"], "'ful' came"),
-=======
-        (["--out", "report.pdf"], "a calibration report ends in .html, however: 'report.pdf' came"),
         (["--baseline", "ful"], "got 'ful'"),
->>>>>>> refs/heads/comparison
         (["--set", "seeds=[0, 7]"], "lacks 1 of 2 of row 'plain'"),
         (["--ood", "CACHE"], "Images for OOD detection must not be in the bench's cache"),
     ],

@@ -247,7 +247,7 @@ def test_numbers_out_of_bounds_are_found_before_a_model_is_loaded(frostbench, ph
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--shard", "3/2"], "I from 0 to N-1, however: 3/2"),
+        (["--shard", "3/2"], "I from 0 to N-1, got 3/2"),
         (["--shard", "a/b"], "a part must be written as I/N with two whole numbers, got 'a/b'"),
         (["--shard", "0/2", "--update"], "--shard 0/2 cannot be combined with --update"),
         (["--shard", "0/2", "--engine", "ray"], "--shard 0/2 cannot be combined with --engine ray"),

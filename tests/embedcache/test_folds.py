@@ -178,7 +178,7 @@ def test_leaving_out_each_group() -> None:
     assert split.folds.tolist() == [[0, 0, 1, 2, 1]]
     assert "2 classes have one group" in split.report.warnings[1]
     assert "c0, c2." in split.report.warnings[1]
-    with pytest.raises(CacheError, match="needs 2 to 1000 groups, however: 1 are left"):
+    with pytest.raises(CacheError, match="needs 2 to 1000 groups outside the test set, got 1"):
         make_split(make_table([0, 1], ["a", "a"]), SplitSpec(rule="leave_one_group_out", test=0))
 
 

@@ -117,17 +117,17 @@ def test_which_columns_are_meant_is_told(tmp_path: Path) -> None:
         ValueError, match=r"Exactly one column must contain the images, but \['a', 'b'\] are .*--image-column"
     ):
         list_source(path)
-    with pytest.raises(ValueError, match=r"hold the labels, however: none of \['a', 'b', 'kind', 'other'\] is"):
+    with pytest.raises(ValueError, match=r"contain the labels, but none of \['a', 'b', 'kind', 'other'\] is"):
         list_source(path, image_column="b")
     listing = list_source(path, image_column="b", label_column="kind")
     assert (listing.items[0].label, read_item(listing.items[0])) == ("3", png(2))
-    with pytest.raises(ValueError, match=r"must be one of .*however: 'c' came"):
+    with pytest.raises(ValueError, match=r"must be one of .*got 'c'"):
         list_source(path, image_column="c")
     with pytest.raises(ValueError, match=r"must contain encoded images as bytes, but 'other' .*\['a', 'b'\]"):
         list_source(path, image_column="other")
     hub_file(tmp_path / "mixed/a.parquet", [1])
     pq.write_table(pa.table({"picture": [png(1)], "kind": ["dog"]}), tmp_path / "mixed/b.parquet")
-    with pytest.raises(ValueError, match=r"the labels, however: none of \['picture', 'kind'\] is"):
+    with pytest.raises(ValueError, match=r"the labels, but none of \['picture', 'kind'\] is"):
         list_source(tmp_path / "mixed")
     with pytest.raises(ValueError, match="must have the same image and label columns and classes, but"):
         list_source(tmp_path / "mixed", label_column="kind")
@@ -140,14 +140,14 @@ def test_which_columns_are_meant_is_told(tmp_path: Path) -> None:
 def test_hidden_labels_are_refused(tmp_path: Path, kind: list[Any], told: str) -> None:
     table = pa.table({"picture": [png(1), png(2)], "kind": kind})
     pq.write_table(table.replace_schema_metadata({b"huggingface": HF}), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=rf"a label \(of the 2 classes\), however: 1 rows .*{told}"):
+    with pytest.raises(ValueError, match=rf"a label \(of the 2 classes\), but 1 rows .*{told}"):
         list_source(tmp_path / "a.parquet")
 
 
 def test_large_row_groups_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub_file(tmp_path / "a.parquet", range(3))
     monkeypatch.setattr("frostbench.embedcache.sources.bytes_in_parquet.LARGEST_GROUP", 100)
-    with pytest.raises(ValueError, match=r"at most 100 bytes, however: .* row_group_size=1000"):
+    with pytest.raises(ValueError, match=r"at most 100 bytes, but .* row_group_size=1000"):
         list_source(tmp_path / "a.parquet")
 
 
@@ -223,7 +223,7 @@ def test_datasets_saved_to_disk(tmp_path: Path) -> None:
     assert listing.items[3].split == "validation"
     list(extract(listing, Colours(), tmp_path / "cache2"))
     assert reds(tmp_path / "cache2")[:3] == [0, 3, 4]
-    with pytest.raises(ValueError, match=r"must be one of \['image', 'kind'\], however: 'label' came"):
+    with pytest.raises(ValueError, match=r"must be one of \['image', 'kind'\], got 'label'"):
         list_source(tmp_path / "several", label_column="label")
 
 
@@ -270,7 +270,7 @@ def test_a_saved_dataset_may_name_files(tmp_path: Path) -> None:
 def test_a_missing_package_is_named_with_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "dataset_dict.json").write_text('{"splits": []}')
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ModuleNotFoundError, match=r"however: it is missing.*pip install 'frostbench\[datasets\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"which is not installed.*pip install 'frostbench\[datasets\]'"):
         list_source(tmp_path)
 
 

@@ -34,7 +34,7 @@ def test_columns_of_tokens_are_passed_over() -> None:
     table = table_of(at(0, 1, 2))
     table.columns["a_tokens"] = np.zeros((3, 5, 2), np.float16)
     assert column_of(table)[0] == "x"
-    with pytest.raises(CacheError, match="one vector for each image, however: 'a_tokens' was asked for"):
+    with pytest.raises(CacheError, match="one vector per image is needed: got 'a_tokens'"):
         column_of(table, "a_tokens")
 
 

@@ -100,7 +100,7 @@ def test_images_are_embedded_by_the_recipe_of_the_column(monkeypatch: pytest.Mon
     assert found.rows["label"].tolist() == ["", ""]
     assert asked == [({"x": RECIPE}, {"weights": None, "device": "cpu"})]
     files[1].write_bytes(b"no image")
-    with pytest.raises(ValueError, match=r"must be readable, however: .*b.png: is not an image.*Choose another file"):
+    with pytest.raises(ValueError, match=r"Cannot read the image .*b.png: is not an image.*Choose another file"):
         embed_images("x", RECIPE, files)
 
 

@@ -48,7 +48,7 @@ def test_one_process_does_not_write_twice_either(tmp_path: Path) -> None:
         with pytest.raises(CacheError, match=f"process {os.getpid()} on"), write_lock(tmp_path):
             pass
         (tmp_path / "lock.json").write_text("{")
-        with pytest.raises(CacheError, match="however: another process is writing"), write_lock(tmp_path):
+        with pytest.raises(CacheError, match="but another process is writing"), write_lock(tmp_path):
             pass
         assert is_locked(tmp_path)
     assert not is_locked(tmp_path)

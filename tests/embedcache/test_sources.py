@@ -98,7 +98,7 @@ def test_missing_and_imageless_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be a folder"):
         list_folder(tmp_path / "nowhere")
     (tmp_path / "a").mkdir()
-    with pytest.raises(ValueError, match="at least one image, however: none"):
+    with pytest.raises(ValueError, match="at least one image, but none"):
         list_folder(tmp_path)
 
 
@@ -175,7 +175,7 @@ def test_formats_that_are_not_read_are_named(tmp_path: Path) -> None:
     told = "3 files of unsupported formats were skipped: 1 × .dng, 2 × .heic. Convert to PNG, JPEG or TIFF."
     assert told in list_folder(tmp_path).warnings
     (tmp_path / "a" / "1.png").unlink()
-    with pytest.raises(ValueError, match=r"at least one image, however: none .* 1 × \.dng, 2 × \.heic"):
+    with pytest.raises(ValueError, match=r"at least one image, but none .* 1 × \.dng, 2 × \.heic"):
         list_folder(tmp_path)
 
 

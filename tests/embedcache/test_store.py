@@ -60,9 +60,9 @@ def test_items_of_format_1_have_no_times_or_members(tmp_path: Path) -> None:
 
 
 def test_items_refuse_repeated_and_undecodable_ids(tmp_path: Path) -> None:
-    with pytest.raises(CacheError, match=r"unique among the items, however: 'a' occurs twice"):
+    with pytest.raises(CacheError, match=r"Ids of items must be unique, but 'a' occurs twice"):
         store.write_items(tmp_path, [Item("a", None, "x", None, None)] * 2)
-    with pytest.raises(CacheError, match=r"must be UTF-8 text, however: 'a\\udcff'"):
+    with pytest.raises(CacheError, match=r"must be valid UTF-8, got 'a\\udcff'"):
         store.write_items(tmp_path, [Item("a\udcff", None, "x", None, None)])
 
 
@@ -117,14 +117,14 @@ def test_equal_shards_are_equal_bytes(tmp_path: Path) -> None:
 def test_a_vector_that_is_not_finite_is_refused_by_name(tmp_path: Path, value: float) -> None:
     x = np.zeros((3, 2), np.float16)
     x[1, 1] = value
-    with pytest.raises(CacheError, match=r"must be finite, however: column 'cls' of 'cat/2.png' is not"):
+    with pytest.raises(CacheError, match=r"must be finite, but column 'cls' of 'cat/2.png' is not"):
         write(tmp_path, x, ["cat/1.png", "cat/2.png", "cat/3.png"])
     assert not (tmp_path / "shards").exists()
 
 
 @pytest.mark.parametrize(("x", "dim"), [(np.zeros((2, 2), np.float32), 2), (np.zeros((2, 3), np.float16), 2)])
 def test_another_dtype_or_shape_is_refused(tmp_path: Path, x: np.ndarray, dim: int) -> None:
-    with pytest.raises(CacheError, match=r"must be float16 \[2, 2\], however"):
+    with pytest.raises(CacheError, match=r"must be float16 \[2, 2\], got"):
         write(tmp_path, x, dim=dim)
 
 

@@ -113,7 +113,7 @@ def test_an_unfinished_cache_says_how_to_go_on(make_cache, tmp_path: Path) -> No
 def test_another_format_version_is_refused(make_cache) -> None:
     path = make_cache()
     store.write_json(path / "cache.json", store.read_json(path / "cache.json") | {"format_version": 3})
-    with pytest.raises(CacheError, match=r"reads the cache formats \(1, 2\), however.*has format 3"):
+    with pytest.raises(CacheError, match=r"reads the cache formats \(1, 2\), but.*has format 3"):
         read_table(path)
 
 
@@ -132,7 +132,7 @@ def test_repeated_ids_are_refused_not_dropped(make_cache) -> None:
     path = make_cache()
     edit_shard(path, 1, path, 0)
     with pytest.raises(
-        CacheError, match=r"unique among the rows, however: 'img/0000.png' occurs twice\. Shards were .* doctor"
+        CacheError, match=r"Ids of rows must be unique, but 'img/0000.png' occurs twice\. Shards were .* doctor"
     ):
         read_table(path)
 
@@ -141,7 +141,7 @@ def test_rows_that_are_not_listed_or_missing_are_refused(make_cache) -> None:
     longer = make_cache(labels=LABELS * 2)
     path = make_cache()
     edit_shard(path, 1, longer, 3)
-    with pytest.raises(CacheError, match=r"must be listed in items.parquet, however: 'img/0009.png'"):
+    with pytest.raises(CacheError, match=r"must be listed in items.parquet, but 'img/0009.png'"):
         read_table(path)
     path = make_cache()
     edit_shard(path, 2, longer, 3)
@@ -176,7 +176,7 @@ def write_and_seal(path: Path, cache: dict[str, Any]) -> None:
 def test_an_edited_cache_json_is_refused(make_cache, stored: bool) -> None:
     path = make_cache()
     store.write_json(path / "cache.json", store.read_json(path / "cache.json") | {"pixel_limit": 5})
-    with pytest.raises(CacheError, match=r"cache.json must be as it was written, however.*Put the old file back"):
+    with pytest.raises(CacheError, match=r"cache.json must be unchanged since it was written, but.*Restore the old file"):
         read_table(path, stored=stored)
 
 
@@ -282,7 +282,7 @@ def test_verifying_finds_pages_that_were_damaged_before_the_manifest(make_cache,
     shard.write_bytes(content)
     store.write_manifest(path)
     assert not read_table(path).columns["cls"][1].any()
-    with pytest.raises(CacheError, match=r"must be readable, however.*CRC"):
+    with pytest.raises(CacheError, match=r"must be readable, but.*CRC"):
         read_table(path, verify=True)
 
 
@@ -295,7 +295,7 @@ def test_a_shard_that_was_written_anew_with_other_vectors_is_refused(make_cache)
     store.write_shard(other, 1, ids, [bytes.fromhex(k) for k in digests_], vectors, [], recipes, dims)
     edit_shard(path, 1, other, 1)
     read_table(path, stored=True)
-    with pytest.raises(CacheError, match=r"part-00001 must have the SHA-256 .* however: .*part-00001.parquet has"):
+    with pytest.raises(CacheError, match=r"part-00001 must have the SHA-256 .* but .*part-00001.parquet has"):
         read_table(path)
 
 

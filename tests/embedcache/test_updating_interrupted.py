@@ -181,7 +181,7 @@ def test_two_extractions_do_not_write_one_cache(world: Path) -> None:
     listing = list_images(world / "images", range(23))
     first = extract(listing, Colours(), world / "other", shard_rows=5)
     next(first)
-    with pytest.raises(CacheError, match=f"however: process {os.getpid()} on .* is writing"):
+    with pytest.raises(CacheError, match=f"but process {os.getpid()} on .* is writing"):
         run(listing, world / "other")
     first.close()
     run(listing, world / "other")

@@ -17,7 +17,7 @@ from frostbench.embedcache.storage.store import CacheError
 from frostbench.embedcache.table import read_table
 
 LABELS = ("ant", "bee") * 20
-STATED = r", however: |, but "
+STATED = r", but "
 """Separator of what must hold and what was found."""
 
 

@@ -207,7 +207,7 @@ def test_what_cannot_be_refitted_is_refused(ran, monkeypatch):
 
 
 def test_a_device_that_is_not_here_is_told(cache):
-    with pytest.raises(ValueError, match="the device must be cpu, cuda, cuda:N or mps, however: 'auto' came"):
+    with pytest.raises(ValueError, match="must be cpu, cuda, cuda:N or mps, got 'auto'"):
         refitted_on(bench_of(cache), str(cache), [], "auto")
 
 
