@@ -176,7 +176,7 @@ def write_and_seal(path: Path, cache: dict[str, Any]) -> None:
 def test_an_edited_cache_json_is_refused(make_cache, stored: bool) -> None:
     path = make_cache()
     store.write_json(path / "cache.json", store.read_json(path / "cache.json") | {"pixel_limit": 5})
-    with pytest.raises(CacheError, match=r"cache.json must be unchanged since it was written, but.*Restore the old file"):
+    with pytest.raises(CacheError, match=r"must be unchanged since it was written, but.*Restore the old file"):
         read_table(path, stored=stored)
 
 
