@@ -61,7 +61,7 @@ class PerStep(NamedTuple):
     shares: Tensor | None = None
 
     def branches(self, labels: Tensor) -> tuple[Branch, ...]:
-        """Return the labels [B] of rows without mixup, with their shares; a second branch holds the partner classes."""
+        """Return the labels [B] of unmixed rows, with their shares; a second branch holds the partner classes."""
         if self.partners is None or self.shares is None:
             return (Branch(labels, torch.ones_like(labels)),)
         return Branch(labels, self.shares), Branch(self.partners, 1 - self.shares)

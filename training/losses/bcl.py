@@ -65,7 +65,7 @@ class Bcl(LossMethod):
         if self.weight > 0 and classes > MOST_PROTOTYPES:
             raise ValueError(
                 f"bcl allows at most {MOST_PROTOTYPES} classes, because every batch holds a prototype of each, got "
-                f"{classes} classes with training rows. Set train.loss.bcl.weight=0, or use train.loss.supcon."
+                f"{classes} classes with training rows. Set train.loss.bcl.weight=0, or use another contrastive loss."
             )
 
     def batch_numbers(self, batch: int, classes: int) -> int:

@@ -6,6 +6,7 @@ from crossval_runs import SHORT, run
 
 from frostbench.heads.spec import with_numbers
 from frostbench.training.crossval.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
+from frostbench.training.crossval.epoch_choice import choose_epoch
 from frostbench.training.engine.events import Failed
 
 
@@ -42,3 +43,22 @@ def test_what_cannot_be_cross_validated_is_refused(data, folds):
         list(cross_validate([run()], data, torch.zeros(1, 24, dtype=torch.int64)))
     with pytest.raises(ValueError, match="columns"):
         check_runs([run(columns=["cls"])], data)
+
+
+def test_a_run_without_an_epoch_to_choose_leaves_the_second_stage_of_others_alone(data, folds, monkeypatch):
+    calls = []
+
+    def chosen(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise ValueError("no epoch can be chosen")
+        return choose_epoch(*arguments)
+
+    monkeypatch.setattr("frostbench.training.crossval.fold_fits.choose_epoch", chosen)
+    second = {"kind": "crt", "epochs": 3, "lr": 0.05}
+    runs = [run(second=second, train=SHORT | {"optim": {"kind": "sgd", "lr": lr}}) for lr in (0.05, 0.02)]
+    events = list(cross_validate(runs, data, folds))
+    assert [(event.run, event.message) for event in events if isinstance(event, Failed)] == [
+        (0, "no epoch can be chosen")
+    ]
+    assert [event.run for event in events if isinstance(event, CrossValidated)] == [1]
