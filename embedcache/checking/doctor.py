@@ -1,10 +1,10 @@
 """The cache doctor: diagnosis of a cache on disk, and the safe repairs."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from frostbench.embedcache.checking.findings import Finding, described, edited_recipes, seal_findings, shard_findings
+from frostbench.embedcache.checking.leftovers import left_over
 from frostbench.embedcache.checking.verify import verify_cache
 from frostbench.embedcache.extraction.embed_command import embed_command
 from frostbench.embedcache.hashes import file_sha256
@@ -15,8 +15,7 @@ from frostbench.embedcache.storage.layout import Layout, lay_out, shard_sizes
 from frostbench.embedcache.storage.listing import read_items
 from frostbench.embedcache.storage.locking import holder, is_locked, write_lock
 from frostbench.embedcache.storage.mark import is_cache
-from frostbench.embedcache.storage.own import FOLDERS, HOLDER, UPDATE, foreign_passing, names_a_process, partial_files
-from frostbench.embedcache.storage.staging import committed_names, finish_update, is_committed
+from frostbench.embedcache.storage.own import HOLDER, names_a_process, partial_files
 from frostbench.embedcache.storage.state import read_cache, read_manifest
 from frostbench.embedcache.storage.store import FILES
 from frostbench.embedcache.views.sets import list_views, views_folder
@@ -73,7 +72,7 @@ def treat(cache_dir: Path) -> list[str]:
 
 
 def _diagnose(cache_dir: Path) -> list[Finding]:
-    found = [*_left_over(cache_dir)]
+    found = [*left_over(cache_dir)]
     try:
         cache = read_cache(cache_dir / "cache.json")
     except CacheError as error:
@@ -98,52 +97,6 @@ def _diagnose(cache_dir: Path) -> list[Finding]:
     if manifest is not None and not found:
         found += _failed_checks(cache_dir)
     return found + seals + _unsealed_views(cache_dir) + _splits(cache_dir, layout) + _strangers(cache_dir)
-
-
-def _left_over(cache_dir: Path) -> Iterator[Finding]:
-    """Yield half-written files and updates of dead processes, and files that block writing."""
-    yield from _in_the_way(cache_dir)
-    for path in partial_files(cache_dir):
-        yield Finding(
-            f"{path} is half-written: the process that wrote it has ended.",
-            f"Delete it (--repair does): rm {path}",
-            path.unlink,
-            f"deleted the half-written {path.name}",
-        )
-    folder = cache_dir / UPDATE
-    if is_committed(cache_dir):
-        try:
-            committed_names(cache_dir)
-        except CacheError as error:
-            yield Finding(*described(error))
-            return
-        yield Finding(
-            f"an update was committed, but not all of its files were moved out of {folder}.",
-            "Finish it (--repair does, and so does the next embed command).",
-            lambda: finish_update(cache_dir),
-            "finished the committed update",
-        )
-    elif folder.exists():
-        yield Finding(
-            f"an update was begun in {folder} but not committed; the cache is still the old one.",
-            f"Discard it (--repair does, and so does the next embed command): rm -r {folder}",
-            lambda: finish_update(cache_dir),
-            "discarded the uncommitted update",
-        )
-
-
-def _in_the_way(cache_dir: Path) -> Iterator[Finding]:
-    """Yield links, and foreign files where Frostbench writes and deletes; both block repairs."""
-    linked = [name for name in FOLDERS if (cache_dir / name).is_symlink()]
-    for name in linked:
-        yield Finding(f"{cache_dir / name} is a link instead of a folder.", "Replace it by a real folder.")
-    for name in foreign_passing(cache_dir):
-        if name not in linked:
-            path = cache_dir / name
-            yield Finding(
-                f"{path} was not written by Frostbench and blocks writing the cache.",
-                f"Move it elsewhere: mv {path} ELSEWHERE",
-            )
 
 
 def _manifest(cache_dir: Path) -> tuple[dict[str, Any] | None, list[Finding]]:

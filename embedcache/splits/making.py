@@ -16,9 +16,10 @@ from frostbench.embedcache.splits.files import SPLIT_KEY, hash_facts
 from frostbench.embedcache.splits.files import SplitReport as SplitReport
 from frostbench.embedcache.splits.files import hash_roles as hash_roles
 from frostbench.embedcache.splits.files import read_split as read_split
-from frostbench.embedcache.splits.folds import advice, make_folds, single_groups, small_classes, unlearnt
+from frostbench.embedcache.splits.folds import advice
 from frostbench.embedcache.splits.given_roles import read_roles, start_roles
 from frostbench.embedcache.splits.near_copies import near_column, near_in_cache, with_near_copies
+from frostbench.embedcache.splits.reports import cross_validate_rows, split_report
 from frostbench.embedcache.splits.role_names import ROLES as ROLES
 from frostbench.embedcache.splits.spec import SplitSpec as SplitSpec
 from frostbench.embedcache.splits.time_cuts import cut_by_time
@@ -27,8 +28,6 @@ from frostbench.embedcache.storage.own import check_links
 from frostbench.embedcache.table import FeatureTable
 
 UNKEPT = "The cache is not writable, so this split is not stored; another scikit-learn version may split differently."
-SPLITS = {"given": "The given split", "time": "The split by time", "grouped_stratified": "The split from the file"}
-"""Names of splits that may leave classes without training rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +79,14 @@ def make_split(table: FeatureTable, spec: SplitSpec, near: np.ndarray | None = N
     groups, notes = _groups(table, spec, near, order)
     if spec.source == "time":
         roles, told = cut_by_time(None if table.times is None else table.times[order], groups, spec.shares)
-        report = _report(table, spec, labels, groups, roles, ([], []), [*notes, *told])
+        report = split_report(table, spec, labels, groups, roles, ([], []), [*notes, *told])
     else:
         roles, noted = _cut(labels, groups, start_roles(table, spec)[order], spec, table.has_groups)
-        report = _report(table, spec, labels, groups, roles, noted, notes)
+        report = split_report(table, spec, labels, groups, roles, noted, notes)
     back = np.argsort(order)
     if not spec.is_cross_validated:
         return _finish(table.ids, roles[back], None, report)
-    folds, report = _cross_validated(table, labels, groups, roles, spec, report)
+    folds, report = cross_validate_rows(table, labels, groups, roles, spec, report)
     return _finish(table.ids, roles[back], folds[:, back], report)
 
 
@@ -122,68 +121,10 @@ def _cut(
     return roles, (forced, sorted(small))
 
 
-def _cross_validated(
-    table: FeatureTable, labels: np.ndarray, groups: np.ndarray, roles: np.ndarray, spec: SplitSpec, report: SplitReport
-) -> tuple[np.ndarray, SplitReport]:
-    """Return the folds [repeats, N] of the rows outside the test set, and the report."""
-    pool = roles != "test"
-    own, units = labels[pool], groups[pool]
-    found = make_folds(own, units, spec, table.has_groups)
-    folds = np.full((len(found), len(roles)), -1, dtype=np.int64)
-    folds[:, pool] = found
-    count, names = int(found.max()) + 1, np.array(table.class_names)
-    times = f", {spec.repeats} repeats" if spec.repeats > 1 else ""
-    notes = [f"Cross-validated, {count} folds{times}: validation metrics are computed on out-of-fold predictions."]
-    single = names[single_groups(own, units)].tolist()
-    if single:
-        notes.append(
-            f"{len(single)} classes have one group, so they cannot be learned while it is held out, and its rows count "
-            f"as errors: {', '.join(single[:10])}{' …' if len(single) > 10 else '.'}"
-        )
-    apart = sorted({label for each in found for label in unlearnt(own, units, each)})
-    if apart:
-        notes.append(f"All groups of these classes are in one fold: {', '.join(names[apart][:10].tolist())}.")
-    small = {*report.small, *(names[small_classes(own, units, spec.folds)].tolist())}
-    ordered = tuple(name for name in names.tolist() if name in small)
-    return folds, report.model_copy(update={"warnings": (*report.warnings, *notes), "small": ordered})
-
-
 def _finish(ids: np.ndarray, roles: np.ndarray, folds: np.ndarray | None, report: SplitReport) -> Split:
     for array in (roles,) if folds is None else (roles, folds):
         array.flags.writeable = False
     return Split(roles, hash_roles(ids, roles, folds), report, folds)
-
-
-def _report(
-    table: FeatureTable,
-    spec: SplitSpec,
-    labels: np.ndarray,
-    groups: np.ndarray,
-    roles: np.ndarray,
-    noted: tuple[list[int], list[int]],
-    told: list[str],
-) -> SplitReport:
-    names = np.array(table.class_names)
-    there = set(labels.tolist())
-    used = [role for role in ROLES if (roles == role).any()]
-    missing = {role: sorted(there - set(labels[roles == role].tolist())) for role in used}
-    notes = []
-    if not table.has_groups and spec.duplicates is None:
-        notes.append("No groups are given: images of the same object may be in both train and test. State groups.")
-    per_group = np.unique(np.stack([groups, np.unique(roles, return_inverse=True)[1]]), axis=1).shape[1]
-    straddling = per_group - len(np.unique(groups))
-    if straddling:
-        notes.append(f"{SPLITS[spec.source]} divides {straddling} groups or identical images between roles.")
-    if missing["train"]:
-        notes.append(f"{SPLITS[spec.source]} leaves {len(missing['train'])} classes without a training row.")
-    return SplitReport(
-        counts={role: int((roles == role).sum()) for role in ROLES},
-        groups={role: len(np.unique(groups[roles == role])) for role in ROLES},
-        missing={role: tuple(names[missing[role]].tolist()) for role in used},
-        forced=tuple(names[noted[0]].tolist()),
-        small=tuple(names[noted[1]].tolist()),
-        warnings=(*notes, *told),
-    )
 
 
 def split_path(cache_dir: Path, table: FeatureTable, spec: SplitSpec) -> Path:

@@ -2,9 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from typing import Any
 
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.storage import store
@@ -13,66 +11,8 @@ from frostbench.embedcache.storage.digests import sha256_now
 from frostbench.embedcache.storage.files import CacheError
 from frostbench.embedcache.storage.layout import shard_sizes
 from frostbench.embedcache.storage.listing import read_item_columns
+from frostbench.embedcache.storage.schemas import QUARANTINE, CacheFile, ManifestFile
 from frostbench.embedcache.storage.sealing import check_unchanged
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-
-class _Column(_Strict):
-    recipe: dict[str, Any]
-    recipe_hash: str
-    dim: int = Field(ge=1)
-    tokens: int | None = Field(default=None, ge=1)
-
-    @model_validator(mode="after")
-    def _fits_a_cell(self) -> "_Column":
-        # Parquet stores the size of a fixed-size value in 32 bits.
-        if 2 * self.dim * (self.tokens or 1) >= 2**31:
-            raise ValueError("a row of a column must have less than 2 GiB")
-        return self
-
-
-class _Canary(_Strict):
-    vectors: dict[str, list[float]] = Field(min_length=1)
-
-
-class _Cache(_Strict):
-    format_version: int
-    source: dict[str, Any] | None = None
-    class_names: list[str]
-    columns: dict[str, _Column] = Field(min_length=1)
-    shard_rows: int = Field(ge=1)
-    shard_sizes: list[Annotated[int, Field(ge=0)]] | None = None
-    canary: _Canary | None = None
-
-
-class _Shard(_Strict):
-    name: str
-    rows: int = Field(ge=0)
-    bad: int = Field(ge=0)
-    sha256: str
-
-
-class _Manifest(_Strict):
-    n_listed: int = Field(ge=0)
-    n_ok: int = Field(ge=0)
-    n_bad: int = Field(ge=0)
-    shards: list[_Shard]
-    items_sha256: str
-    content_hash: str
-    cache_sha256: str | None = None
-    views_sha256: str | None = None
-
-
-class _Failed(_Strict):
-    id: str
-    path: str | None
-    reason: str
-
-
-_QUARANTINE = TypeAdapter(list[_Failed])
 
 
 def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -113,7 +53,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     manifest: dict[str, Any]
     with reading(path):
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        _Manifest.model_validate(manifest)
+        ManifestFile.model_validate(manifest)
         names = [shard["name"] for shard in manifest["shards"]]
         if odd := [name for i, name in enumerate(names) if name != store.shard_name(i)]:
             raise ValueError(f"{odd[0]!r:.100} is not the name of a shard")
@@ -141,7 +81,7 @@ def read_cache(path: Path) -> dict[str, Any]:
                 f"This version reads the cache formats {store.READABLE_VERSIONS}, but {path.parent} has format "
                 f"{found}. Read it with the version that wrote it, or make the cache again."
             )
-        _Cache.model_validate(cache)
+        CacheFile.model_validate(cache)
     return cache
 
 
@@ -202,7 +142,7 @@ def read_shard_bad(cache_dir: Path, i: int) -> list[dict[str, Any]]:
     path = store.bad_path(cache_dir, i)
     with reading(path):
         rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        _QUARANTINE.validate_python(rows)
+        QUARANTINE.validate_python(rows)
         return rows
 
 
