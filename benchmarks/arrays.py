@@ -67,7 +67,10 @@ def cache_of(
         )
     if isinstance(x, str | Path):
         if roles is not None:
-            raise SettingsError("A cache must be split by options, but a role for each row was given. Pass a mapping.")
+            raise SettingsError(
+                "The split of a cache must be a mapping of options, such as {'folds': 5}, but a role for each row was "
+                "given."
+            )
         return Given(Path(x), np.array(read_state(Path(x))[0]["class_names"], dtype=str))
     if isinstance(x, FeatureTable):
         return _of_table(x, roles, folder)

@@ -153,7 +153,7 @@ def differences(first: Recipe, second: Recipe) -> dict[str, tuple[Any, Any]]:
 
 
 def provenance(device: torch.device, libraries: Sequence[str] = ()) -> dict[str, str]:
-    """Return the device and library versions, which may change the low bits; differences cause a warning only.
+    """Return the device and library versions. They can change the last bits of vectors, so a mismatch only warns.
 
     Args:
         device: device of the model.

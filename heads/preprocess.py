@@ -17,7 +17,7 @@ from frostbench.heads.spec import Spec
 ROWS_AT_ONCE = 4096
 """Rows per block for statistics in float64; constant, so that results are bit-identical wherever the rows are."""
 LENGTH, MOST = 16.0, 2.0
-"""Root mean square length of centred training vectors in units, and its maximum per root of the dimension.
+"""Root mean square length of centred training vectors after rescaling, and its maximum per root of the dimension.
 
 So vectors with fewer than 64 dimensions are shorter. With 384 to 1024 coordinates, each then has a deviation of 0.8 to
 0.5. A fixed length suits the default learning rate better than a fixed deviation per coordinate, because each of few
@@ -32,7 +32,7 @@ class Standardise(Spec):
 
     The unit of a column is one number, so directions do not change: divided by it, centred training vectors have the
     root mean square length 16, or twice the root of the dimension below 64. With n columns, each has that length over
-    the root of n. Augmentation, losses, penalties and closed-form heads read vectors in units, so the scale of the
+    the root of n. Augmentation, losses, penalties and closed-form heads read rescaled vectors, so the scale of the
     cached vectors has no influence.
     """
 
@@ -73,7 +73,7 @@ class Standardise(Spec):
 
 
 def length_in_units(dim: int) -> float:
-    """Return the root mean square length, in units, of centred training vectors of a dimension.
+    """Return the root mean square length, after rescaling, of centred training vectors of a dimension.
 
     >>> length_in_units(768), length_in_units(16)
     (16.0, 8.0)
@@ -127,7 +127,7 @@ class Affine(nn.Module):
     """(x - mean) / scale, per channel.
 
     Training also keeps the unit of each channel, which a bundle does not contain, to convert preprocessed vectors back
-    to vectors in units.
+    to rescaled ones.
 
     Shapes: x [N, D], mean [D], scale [D], unit [D] -> [N, D]
     """
@@ -144,7 +144,7 @@ class Affine(nn.Module):
 
     @property
     def in_units(self) -> tuple[Tensor, Tensor]:
-        """Mean and scale [D] that convert preprocessed x to vectors in units: x * scale + mean."""
+        """Mean and scale [D] that convert preprocessed x back to rescaled vectors: x * scale + mean."""
         return self.mean / self.unit, self.scale / self.unit
 
     def forward(self, x: Tensor) -> Tensor:

@@ -70,7 +70,7 @@ def _as_tensor(name: str, x: Any) -> Tensor:
 
 
 def finite_rows(columns: Sequence[Tensor]) -> Tensor:
-    """Return which rows are finite as float32 in all columns [N, …], as bool [N].
+    """Return a mask [N] of the rows whose values are finite in float32 in every column [N, …].
 
     >>> finite_rows([torch.tensor([[1.0], [torch.inf]]), torch.ones(2, 3)]).tolist()
     [True, False]

@@ -152,6 +152,6 @@ def application(workspace: Workspace, scratch: Path, token: str, port: int) -> "
 
 
 def _import_later_modules() -> None:
-    """Import what the first comparison and the first image need while the user sets the options."""
+    """Import, in the background, the modules that the first comparison and the first image will need."""
     importlib.import_module("frostbench.app.views.compare")
     importlib.import_module("frostbench.app.trial")

@@ -155,7 +155,7 @@ def _auroc(known: Floats, other: Floats, draws: Draws, others: Draws) -> tuple[f
 def binned_accuracy(
     bins_by_run: Sequence[Ints], right_by_run: Sequence[Floats], bins: int, draws: Draws
 ) -> tuple[Floats, Floats]:
-    """Return the ends [bins] of 95 % intervals of accuracy by bin, several runs pooled; NaN if a bin is empty."""
+    """Return the lower and upper bounds [bins] of each bin's 95 % accuracy interval, pooled over runs; NaN if empty."""
     shares = []
     for _, weights in draws.weights(bins):
         rows, right = np.zeros((bins, weights.shape[1])), np.zeros((bins, weights.shape[1]))

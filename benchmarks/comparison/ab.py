@@ -76,11 +76,11 @@ class Pair:
 
     Attributes:
         comparison: the table of differences; its rows are A, the baseline, and B.
-        sides: A and B.
+        sides: evaluated results of A and B.
         class_names: C class names.
         classes: one entry per class.
         confusion: cells of the confusion matrix that differ, largest change first.
-        flips: images that both, one or neither side gets right.
+        flips: images that both sides, only A, only B, or neither classify correctly.
         resolution: half the width of the main metric's interval, about the smallest difference that these images and
             seeds can resolve; NaN without an interval.
         options: options in which B differs from A.

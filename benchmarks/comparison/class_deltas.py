@@ -53,9 +53,10 @@ def class_rows(paired: Paired, sides: tuple[str, str], spread: Spread | None) ->
     """Compare every class, in class order.
 
     Args:
-        paired: the rows.
-        sides: names of the base and of the other row.
-        spread: the `classes` of `frostbench.benchmarks.comparison.resampled.resample` with the same sides.
+        paired: the results to compare, paired by image.
+        sides: names of the baseline and of the other row.
+        spread: field `classes` of what `frostbench.benchmarks.comparison.resampled.resample` returns for the same
+            sides; None without resampling.
     """
     frame, data, shot = paired.frame, paired.facts, paired.records[paired.baseline][0].shot
     classes = len(data.class_names)

@@ -117,7 +117,7 @@ def _spread_is_known(runs: Sequence[RunRecord]) -> bool:
 
 
 def verdict_of(line: Mapping[str, Any], n_groups: int, spread_is_known: bool, higher_is_better: bool) -> str:
-    """Return better, worse or can't tell; if the interval excludes 0, the latter names its reason from REASONS.
+    """Return better, worse or can't tell; if the interval excludes 0, can't tell is followed by a reason from REASONS.
 
     Args:
         line: delta, low, high, p and p_holm.

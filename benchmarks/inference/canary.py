@@ -53,8 +53,8 @@ def check_canary(canary: Canary, backbones: BackboneGroup) -> None:
         # The file is untrusted, so its size is checked before its pixels are decoded.
         if image.size != (SIDE, SIDE):
             raise ValueError(
-                f"The canary image must have {SIDE} x {SIDE} pixels, but that of the bundle has {image.size}. Export "
-                "the bundle again."
+                f"The canary image must be {SIDE} x {SIDE} pixels, but the one in the bundle is "
+                f"{image.size[0]} x {image.size[1]}. Export the bundle again."
             )
         pixels = np.asarray(image.convert("RGB"))
     vectors = backbones.embed([backbones.prepare(pixels)])

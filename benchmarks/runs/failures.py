@@ -31,7 +31,9 @@ def failure_of(store: Path, key: str) -> str | None:
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["message"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreError(f"Cannot read {path}, which marks a failed run. Delete it.") from error
+        raise StoreError(
+            f"Cannot read {path}, which records a failed run. Delete the file; the run will then be trained again."
+        ) from error
 
 
 def _path(store: Path, key: str) -> Path:

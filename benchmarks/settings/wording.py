@@ -29,7 +29,7 @@ def describe(error: ValidationError, spec_type: type[BaseModel]) -> str:
 
 
 def _tagged(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
-    """Return the path of an option as `options` writes it: pydantic's kinds become `<kind>` after the branch.
+    """Return an option's path as `options` writes it: pydantic's union tags become `<kind>` after their field.
 
     >>> from frostbench.training.run import RunSpec
     >>> _tagged(("head", "body", "mlp", "dropout"), RunSpec)

@@ -92,10 +92,10 @@ class Backbone:
             batch: uint8 [B, 3, S, S].
 
         Returns:
-            float32 [B, D] on the CPU by column, or [B, T, D] for a column of tokens.
+            By column name, a float32 tensor on the CPU, [B, D], or [B, T, D] for a token column.
 
         Raises:
-            TypeError: the batch is not uint8, so that scaling would be wrong by 255.
+            TypeError: the batch is not uint8, so that scaling would be wrong by a factor of 255.
             NotFiniteError: the output of the model contains NaN or infinity.
         """
         if batch.dtype != torch.uint8:

@@ -31,9 +31,9 @@ class Source:
     Attributes:
         name: requested name.
         model: name in open_clip.
-        pretrained: tag or file of the weights; None if the folder or repository contains them.
+        pretrained: argument for open_clip, a tag or a weights file; None if the folder or repository has weights.
         preprocessing: preprocessing stated for the weights.
-        tag: name of the weights; None for a folder or repository.
+        tag: name under which the recipe records the weights; None for a folder or repository.
     """
 
     name: str
@@ -72,7 +72,9 @@ def find_source(name: str, weights: Path | None) -> Source:
         )
     config = _tag_config(model, tag)
     if weights is not None and not weights.is_file():
-        raise FileNotFoundError(f"weights must be a file, but {weights} does not exist or is not a file.")
+        raise FileNotFoundError(
+            f"weights must be an existing file, but {weights} is not. Check the path, or leave weights out."
+        )
     return Source(name, model, tag if weights is None else str(weights), config, tag)
 
 

@@ -144,7 +144,9 @@ def _content(cache_dir: Path) -> str:
     found = hash_table({name: column["recipe_hash"] for name, column in cache["columns"].items()}, rows)
     stated = manifest["content_hash"]
     if found != stated:
-        raise CacheError(f"The content hash must be {stated[:12]}…, but is {found[:12]}…. Was cache.json edited?")
+        raise CacheError(
+            f"The content hash must be {stated[:12]}…, but is {found[:12]}…. If cache.json was edited, restore it."
+        )
     return f"content hash {found[:12]}…"
 
 
@@ -169,7 +171,9 @@ def _view_sets(cache_dir: Path) -> str:
 def _canary(cache_dir: Path, backbone: EmbedCanary) -> str:
     canary = read_state(cache_dir)[0].get("canary")
     if canary is None:
-        raise CacheError("A canary check needs a canary in cache.json, but imported vectors have none. Leave it out.")
+        raise CacheError(
+            "A canary check needs a canary in cache.json, but imported vectors have none. Verify without it."
+        )
     now = backbone()
     distances = {name: apart(np.asarray(now[name]), np.asarray(old)) for name, old in canary["vectors"].items()}
     shown = ", ".join(f"{name} {value:.6f}" for name, value in sorted(distances.items()))

@@ -224,8 +224,8 @@ def _check_options(job: Job, engine: Engine | None) -> None:
     if job.part is not None and (job.update or engine is not None):
         other = "update" if job.update else "an engine"
         raise ValueError(
-            f"a part cannot be combined with update or an engine, got part {job.part} and {other}. Run the update "
-            "without a part, which also embeds new images, or divide the work either by parts or by an engine."
+            f"a part cannot be combined with update or an engine, got part {job.part} and {other}. An update "
+            "also embeds new images, so run it without a part. To divide the work, use either parts or an engine."
         )
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise ValueError(

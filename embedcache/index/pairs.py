@@ -78,7 +78,7 @@ def _gathered(blocks: Iterator[Block], threshold: float, method: str, recall: fl
 
 
 def _exact(rows: UnitRows, least: float) -> Iterator[Block]:
-    """Yield the pairs of every two blocks, comparing each two rows once instead of twice."""
+    """Yield the pairs with a cosine of at least `least`, block against block, comparing any two rows only once."""
     for start, x in rows.blocks(QUERY_ROWS):
         for other in range(start, rows.shape[0], QUERY_ROWS):
             y = x if other == start else rows.block(other, min(other + QUERY_ROWS, rows.shape[0]))

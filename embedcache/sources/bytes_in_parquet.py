@@ -94,7 +94,7 @@ def list_parquet(
         notes += [note for note in told if note not in notes]
     if found is None:
         raise ValueError(
-            f"A source folder of Parquet files must contain some, but {source} contains none. Check the path."
+            f"A source folder must contain at least one Parquet file, but {source} contains none. Check the path."
         )
     description = {"kind": "parquet", "source": escape_name(os.fspath(source.absolute()))}
     description |= {"image_column": found.image, "label_column": found.label}

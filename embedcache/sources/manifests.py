@@ -110,7 +110,7 @@ def _required(table: pa.Table, name: str, manifest: Path) -> list[str]:
     if empty:
         raise ValueError(
             f"Every row of a manifest must have a {name}, but {len(empty)} rows of {manifest} have none; the first is "
-            f"row {empty[0]} (counted from 0 after the header). Fill in or remove them."
+            f"row {empty[0]} (counted from 0 after the header). Fill in the missing values, or remove these rows."
         )
     return [cell for cell in cells if cell is not None]
 

@@ -235,7 +235,7 @@ def _remove_ended(cache_dir: Path) -> None:
 
 
 def _tidy(cache_dir: Path) -> None:
-    """Delete the files of finished parts, unless another process holds the lock; then the next one does."""
+    """Delete the files of finished parts; if another process holds the lock, leave them to the next process."""
     lock = _lock(cache_dir)
     try:
         lock.acquire(timeout=0)

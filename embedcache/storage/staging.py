@@ -10,7 +10,7 @@ _BY_HAND = "Delete {} by hand, and run the embed command again."
 
 
 def staged(cache_dir: Path) -> Path:
-    """Return the folder for new files under their final names, until `commit`."""
+    """Return the staging folder, in which new files have their final names until `commit` moves them into place."""
     return cache_dir / UPDATE / "ready"
 
 

@@ -42,7 +42,7 @@ class ViewSet:
         table: rows of the views, with their own ids and the labels and groups of their images.
         rows: row of each view's image in the table of the cache, int64 [V].
         numbers: index of each view among those of its image, int64 [V].
-        partner_labels: index of the class that shares the label, int64 [V]; -1 if the label is not shared.
+        partner_labels: class index of the second label of a mixed view, int64 [V]; -1 if the view is not mixed.
         shares: share of the image's own label, float32 [V].
         about: policy with its settings, seed, number of views, role and split.
     """

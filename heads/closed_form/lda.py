@@ -38,7 +38,7 @@ class Lda(FittedClassifier):
     alpha: float = Field(default=0.1, ge=0, le=1, title="LDA: shrinkage α")
     """Share α of the target in the covariance; used only with shrinkage=fixed."""
     target: Literal["mean_variance", "identity"] = Field(default="mean_variance", title="LDA: shrinkage target")
-    """Target that S is shrunk to: the mean within-class variance, or 1 in units (see head.preprocess).
+    """Target that S is shrunk to: the mean within-class variance, or 1 on rescaled vectors (see head.preprocess).
 
     The estimators always shrink to the mean variance.
     """

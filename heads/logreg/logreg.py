@@ -31,7 +31,7 @@ class LogisticRegression(Classifier):
     is_closed_form: ClassVar[bool] = True
     kind: Literal["logreg"] = "logreg"
     c: float = Field(default=1.0, gt=0, le=1e6, json_schema_extra=SWEPT, title="Logistic regression: inverse penalty C")
-    """Inverse strength of the L2 penalty, as in scikit-learn, on vectors in units (see head.preprocess)."""
+    """Inverse strength of the L2 penalty, as in scikit-learn, on rescaled vectors (see head.preprocess)."""
     tolerance: float = Field(default=1e-6, ge=1e-10, le=1e-2, title="Logistic regression: gradient tolerance")
     """Maximum absolute entry of the objective's gradient at the solution."""
     max_iterations: int = Field(default=5000, ge=1, le=1_000_000, title="Logistic regression: maximum iterations")

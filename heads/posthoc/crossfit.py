@@ -38,7 +38,7 @@ def cross_fitted(
 ) -> CrossFitted:
     """Predict rows with layers fitted to the other folds.
 
-    If the other folds have no row of a trained class, a fold gets no calibration and no tuned decision. The logits
+    A fold gets no calibration and no tuned decision if the other folds contain no rows of any trained class. The logits
     [N, C] are adjusted, with -inf for impossible classes of a row; for the other arguments and errors see `crossed`.
     """
     return crossed(layers, lambda _: logits, labels, folds, prior, also)

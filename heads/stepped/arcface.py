@@ -61,7 +61,7 @@ class ArcFace(MarginClassifier):
         return self.centers
 
     def start(self, layer: CosineLayer, rows: Rows, generator: torch.Generator) -> None:
-        """Leave one centre to classes with few rows, and set the initial weights."""
+        """Reduce classes with few rows to a single centre, and set the initial weights."""
         counts = torch.bincount(rows.labels, minlength=rows.classes)
         layer.used[:, 1:] = (counts >= 2 * self.centers).unsqueeze(1).to(layer.used.device)
         super().start(layer, rows, generator)

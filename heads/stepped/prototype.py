@@ -53,7 +53,7 @@ class Prototype(CosineClassifier):
         return f"kind={self.kind}"
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> CosineLayer:
-        """Build the layer from width dim to that many classes, with random directions from generator."""
+        """Build a layer with `dim` inputs and `classes` outputs, with random directions from generator."""
         layer = super().build(dim, classes, generator)
         layer.combine = self.combine
         return layer

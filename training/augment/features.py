@@ -19,7 +19,7 @@ class Channels(NamedTuple):
 
 
 class AugmentDraw(NamedTuple):
-    """Random numbers of one step; those of an unused part are empty.
+    """Random numbers of one step; tensors of augmentations that are off are empty.
 
     Attributes:
         channel: [N, D] uniform from -1 to 1, deviation of each channel's gain from 1.

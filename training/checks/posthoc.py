@@ -55,7 +55,7 @@ def check_posthoc(run: RunSpec, data: Data) -> None:
 
     Raises:
         ValueError: an option names an unknown class or one without rows; there are no rows, no rows of a trained class,
-            or too few for matrix calibration; or all validation rows, which need cross-fitting, are of one group.
+            or too few for matrix calibration; or cross-fitting is needed and all validation rows belong to one group.
     """
     present = torch.bincount(data.train.labels.cpu(), minlength=len(data.class_names)) > 0
     _check_names(run, data, present)

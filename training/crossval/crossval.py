@@ -37,12 +37,12 @@ from frostbench.training.run import RunSpec
 
 @dataclass(frozen=True)
 class CrossValidated:
-    """The end of a run with a head that was fitted to all rows.
+    """Result of a cross-validated run, with the final head fitted to all rows.
 
     Attributes:
         run: index of the run.
-        finished: the head with the choices of the folds; its epoch is counted as in the reported mean curve, and its
-            seconds cover all fits of all runs that were fitted together.
+        finished: the head with the choices of the folds; its epoch refers to the mean learning curve over folds, and
+            its seconds cover all fits of all runs that were fitted together.
         predictions: out-of-fold predictions for each row, with the calibration and decisions chosen by other folds;
             logits are -inf for classes that the fold head did not know.
         stack_size: number of runs that were fitted together.

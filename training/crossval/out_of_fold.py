@@ -51,7 +51,7 @@ class OutOfFoldChoices:
         power: tuned strength of the second stage for the final head, or None if it is not tuned.
         adjustment_strength: strength of the post-hoc prior adjustment for the final head.
         layers: calibration and decisions of the final head.
-        calibration: rows to refit the layers to for other class priors, or None if nothing is fitted.
+        calibration: rows on which the layers are refitted for another class prior; None if nothing is fitted.
         predictions: predictions for each row, with the choices of the other folds.
     """
 
@@ -130,8 +130,7 @@ def _layers(
         return layers, None, predictions
     if len(known.labels) == 0:
         raise ValueError(
-            "Calibration and decisions are fitted on held-out rows of classes that also have training rows, but there "
-            "are none. Give classes several groups, or set posthoc.calibration.kind, thresholds.kind and shift.kind to "
-            "none."
+            "Calibration and decisions need held-out rows whose class also has training rows, but no class has both. Give "
+            "classes at least two groups, or set posthoc.calibration.kind, thresholds.kind and shift.kind to none."
         )
     return layers.fitted_to(known, prior), known, predictions

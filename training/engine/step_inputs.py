@@ -38,7 +38,7 @@ class PerHead(NamedTuple):
 
 
 class Cached(NamedTuple):
-    """Map from preprocessed vectors to cached ones in units, x * scale + mean, and the ranges of the training rows."""
+    """Map from preprocessed vectors back to rescaled cached ones, x * scale + mean, with the training rows' ranges."""
 
     mean: Tensor
     scale: Tensor

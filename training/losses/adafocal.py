@@ -126,7 +126,7 @@ class AdaFocal(LossMethod):
 
 
 class AdaFocalPart(LossPart[AdaFocal]):
-    """Confidence bins and their exponents.
+    """State of AdaFocal for one head: confidence bins and their exponents.
 
     Attributes:
         edges: [M - 1] inner edges of the bins.

@@ -98,7 +98,7 @@ class Bcl(LossMethod):
 
 
 class BclPart(LossPart[Bcl]):
-    """Projectors of the rows and of the classifier's weights."""
+    """Balanced contrastive term of one head, with its projectors of the rows and of the classifier's weights."""
 
     def __init__(self, projectors: list[nn.Module]) -> None:
         super().__init__()

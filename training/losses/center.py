@@ -73,7 +73,7 @@ class Center(LossMethod):
 
 
 class CenterPart(LossPart[Center]):
-    """Running class centres.
+    """State of the centre loss for one head: running class centres.
 
     Attributes:
         centers: [C+, H].

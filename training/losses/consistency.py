@@ -63,7 +63,7 @@ class Consistency(LossMethod):
 
 
 class ConsistencyPart(LossPart[Consistency]):
-    """The term of a step."""
+    """Consistency term that is added to the loss of each step."""
 
     def effect(self, method: Consistency, step: StepContext) -> Effect:
         """Add the term."""

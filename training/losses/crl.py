@@ -51,7 +51,7 @@ class Crl(LossMethod):
 
 
 class CrlPart(LossPart[Crl]):
-    """Prediction histories of the training rows.
+    """State of CRL for one head: prediction histories of the training rows.
 
     Attributes:
         rights: [R] number of correct predictions of each training row.

@@ -133,13 +133,13 @@ class Fedlas(LossMethod):
     indicator: Literal["l1", "l2", "max_logit", "max_prob"] = Field(default="l1", title="FeDLaS: confidence indicator")
     """Measure of confidence: a norm of the features, the largest logit, or the largest probability."""
     source: Literal["penultimate", "input"] = Field(default="penultimate", title="FeDLaS: features whose norm counts")
-    """Vector whose norm is used: the classifier's input, or the cached vector in units, not standardised."""
+    """Vector whose norm is used: the classifier's input, or the rescaled cached vector, not standardised."""
     statistics: Literal["first_batch", "official", "exact"] = Field(
         default="first_batch", title="FeDLaS: statistics of the norms"
     )
     """Mean and deviation of the norms: running, from the first batch or from 20 and 100 (official), or exact.
 
-    Norms of cached vectors are taken in units (see head.preprocess), about 16 for l2.
+    Norms of cached vectors are taken after rescaling (see head.preprocess), about 16 for l2.
     """
     theta: float = Field(default=0.5, gt=0, le=1, title="FeDLaS: batch weight θ in the statistics")
     """Weight of each batch in the running mean and deviation; the paper uses 0.5 to 0.95."""
@@ -219,7 +219,7 @@ class Fedlas(LossMethod):
 
 
 class FedlasPart(LossPart[Fedlas]):
-    """The gate and the statistics of the norms.
+    """State of FeDLaS for one head: the gate and the statistics of feature norms.
 
     Attributes:
         gate: trained with the head; None if the sign is not learned.

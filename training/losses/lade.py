@@ -66,7 +66,7 @@ class Lade(LossMethod):
 
 
 class LadePart(LossPart[Lade]):
-    """The term of a step."""
+    """LADE term that is added to the loss of each step."""
 
     def effect(self, method: Lade, step: StepContext) -> Effect:
         """Add the term."""

@@ -155,7 +155,7 @@ def branched_objective(
     margin: Margin | None = None,
     point: PointLoss | None = None,
 ) -> Tensor:
-    """Return the mean point loss for logits [N, C] and branches of their labels at a progress from 0 to 1.
+    """Return the mean point loss of logits [N, C] over the label branches, at `progress` (0 to 1) of training.
 
     The weight of a sample in a branch is the weight of its class times its share, and the mean divides by the sum of
     these weights. torch's cross_entropy(weight=, label_smoothing=) spreads the weights over the smoothing mass

@@ -61,7 +61,7 @@ class Mbls(LossMethod):
 
 
 class MblsPart(LossPart[Mbls]):
-    """Logging of the share of penalised gaps."""
+    """Part of MbLS in a step: logs the share of logit gaps that are penalised."""
 
     def effect(self, method: Mbls, step: StepContext) -> Effect:
         """Log the share of penalised gaps."""

@@ -46,7 +46,7 @@ class Mdca(LossMethod):
 
 
 class MdcaPart(LossPart[Mdca]):
-    """The term of a step."""
+    """MDCA calibration penalty that is added to the loss of each step."""
 
     def effect(self, method: Mdca, step: StepContext) -> Effect:
         """Add the term."""

@@ -181,5 +181,5 @@ class LossPart(nn.Module, Generic[Method]):
         return {}
 
     def report(self, state: Mapping[str, Tensor]) -> dict[str, float]:
-        """Return values of a head's buffers to log at the end of an epoch, besides the means of `logs`."""
+        """Compute extra values to log after an epoch, besides the means of `logs`, from a head's buffers."""
         return {}

@@ -61,7 +61,7 @@ class Mmce(LossMethod):
 
 
 class MmcePart(LossPart[Mmce]):
-    """The term of a step."""
+    """MMCE calibration penalty that is added to the loss of each step."""
 
     def effect(self, method: Mmce, step: StepContext) -> Effect:
         """Add the term."""

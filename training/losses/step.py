@@ -62,7 +62,7 @@ class StepContext:
         return of_present(self.logits, self.statistics)
 
     def cached(self, x: Tensor) -> Tensor:
-        """Return preprocessed vectors [N, D] as they were cached: in units, without standardisation."""
+        """Return preprocessed vectors [N, D] as they were cached: rescaled, but not standardised."""
         return x if self.affine is None else as_cached(x, self.affine)
 
     def with_draw(self, drawn: Any) -> "StepContext":
@@ -82,7 +82,7 @@ class StepContext:
 
 
 def as_cached(x: Tensor, affine: tuple[Tensor, Tensor]) -> Tensor:
-    """Return preprocessed vectors [N, D] as they were cached, in units, using mean and scale [D]."""
+    """Return preprocessed vectors [N, D] as they were cached, rescaled, using mean and scale [D]."""
     mean, scale = affine
     return x * scale + mean
 

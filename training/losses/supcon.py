@@ -86,7 +86,7 @@ class SupCon(LossMethod):
 
 
 class SupConPart(LossPart[SupCon]):
-    """The projector of the compared vectors."""
+    """Supervised contrastive term of one head, with the projector applied to the vectors that it compares."""
 
     def __init__(self, projector: nn.Module) -> None:
         super().__init__()

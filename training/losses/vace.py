@@ -35,7 +35,7 @@ def _rule(verdict: Verdict, applies: Callable[["RunSpec", "Vace"], bool], senten
 class Vace(LossMethod):
     """Divide each class's logit by a class temperature that grows with the class's scatter (variance-adaptive CE).
 
-    The temperature is t_c = clip(a + b s_c, lowest, highest), where s_c is the variance of a class's vectors in units,
+    The temperature is t_c = clip(a + b s_c, lowest, highest), where s_c is the variance of a class's rescaled vectors,
     before standardisation, averaged over the channels; it is not trained. Training, predictions and probabilities all
     use z / t. In a head with a free linear layer this is cross entropy with the weights w_c / t_c: without weight decay
     it has the same optimum, and with an L2 penalty it is cross entropy whose penalty on row c is multiplied by t_c^2.
@@ -195,7 +195,7 @@ class Vace(LossMethod):
 
 
 class RunningScatter(LossPart[Vace]):
-    """The running scatter of the classes, and their temperatures.
+    """State of VACE for one head: running scatter of the classes and their temperatures.
 
     Attributes:
         scatter: [C+]; NaN for classes that have not been seen.

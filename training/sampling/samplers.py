@@ -38,8 +38,8 @@ def class_shares(sampler: Sampler, counts: Tensor, progress: float | None = None
 def draw_rows(sampler: Sampler, labels: Tensor, generator: torch.Generator, progress: float | None = None) -> Tensor:
     """Draw the row indices [N] of one pass over rows with labels [N], in random order.
 
-    A class is drawn in shuffled cycles over its own rows, so its rows are seen equally often, give or take one. Class
-    sizes are the shares at that progress times N, rounded randomly up or down.
+    Each class gets N times the share that the sampler gives it at this progress, randomly rounded up or down. It is
+    drawn in shuffled cycles over its own rows, so its rows are seen equally often, give or take one.
     """
     total = len(labels)
     if sampler == "instance":

@@ -48,7 +48,7 @@ class Schedule(Spec):
     """Share of all steps over which the learning rate rises linearly from 0."""
 
     def epochs_for(self, rows: int, size: int | None = None) -> int:
-        """Return the epochs on `rows` training rows in batches of `size`, or of batch_size if None.
+        """Return the number of epochs for this many training rows, raised if needed to reach min_steps.
 
         >>> Schedule(epochs=10, batch_size=50, min_steps=100).epochs_for(200)
         25

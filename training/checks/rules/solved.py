@@ -15,7 +15,7 @@ from frostbench.training.spec.stage import EarlyStop
 
 
 def _stops_early(run: RunSpec) -> bool:
-    """Whether early_stop has unused options; a tuned post-hoc adjustment reads the metric."""
+    """Whether early_stop has options without effect; its metric has one if post-hoc adjustment is tuned by it."""
     stop, is_tuned = run.train.early_stop, run.posthoc.adjustment.rule == "tuned"
     is_given = stop.epoch is not None
     return is_given or stop.patience != EarlyStop().patience or (stop.metric != EarlyStop().metric and not is_tuned)
