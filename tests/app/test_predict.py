@@ -260,7 +260,7 @@ def test_a_backbone_that_changed_is_noticed_by_the_canary(bundle, predictor):
         check_canary(larger, predictor.backbones)
     small = BytesIO()
     Image.new("RGB", (2, 2)).save(small, "png")
-    with pytest.raises(ValueError, match="canary image must have 320 x 320 pixels, but"):
+    with pytest.raises(ValueError, match="canary image must be 320 x 320 pixels, but"):
         check_canary(Canary(small.getvalue(), canary.vectors), predictor.backbones)
 
 

@@ -130,7 +130,7 @@ def _layers(
         return layers, None, predictions
     if len(known.labels) == 0:
         raise ValueError(
-            "Calibration and decisions need held-out rows whose class also has training rows, but no class has both. Give "
-            "classes at least two groups, or set posthoc.calibration.kind, thresholds.kind and shift.kind to none."
+            "Calibration and decisions need held-out rows whose class also has training rows, but no class has both. "
+            "Give classes at least two groups, or set posthoc.calibration.kind, thresholds.kind and shift.kind to none."
         )
     return layers.fitted_to(known, prior), known, predictions

@@ -54,5 +54,5 @@ def test_rows_of_classes_unknown_to_their_fold_are_not_used_for_calibration():
     assert len(found.calibration.labels) == 3
     assert found.predictions.log_p[0].tolist() == [0.0, -inf]
     unknown = crafted([[2.0, -inf], [1.0, -inf]], [0, 1], [1, 1])
-    with pytest.raises(ValueError, match="held-out rows of classes that also have training rows"):
+    with pytest.raises(ValueError, match="held-out rows whose class also has training rows"):
         choose_out_of_fold(run(posthoc={"calibration": {"kind": "temperature"}}), unknown)
