@@ -111,8 +111,10 @@ def make_listing(
     """
     ordered = sorted(items, key=lambda item: item.id)
     if not ordered:
-        told = "".join(f" {warning}" for warning in warnings)
-        raise ValueError(f"A source must contain at least one image, but none was found. Source: {description}.{told}")
+        details = "".join(f" {warning}" for warning in warnings)
+        raise ValueError(
+            f"A source must contain at least one image, but none was found. Source: {description}.{details}"
+        )
     _check_unique(ordered)
     if group_regex is not None:
         ordered = _with_groups(ordered, group_regex)

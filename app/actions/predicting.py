@@ -51,7 +51,11 @@ def run_prediction(
     with bar("predicting") as progress:
         progress.move(0, len(files))
         table = predict_images(
-            predictor, files, prior=target, tell=lambda done: progress.move(done, len(files)), remark=remarks.append
+            predictor,
+            files,
+            prior=target,
+            on_progress=lambda done: progress.move(done, len(files)),
+            remark=remarks.append,
         )
     for sentence in added(remarks).sentences():
         note(sentence)

@@ -147,7 +147,7 @@ def predict_images(
     *,
     prior: Tensor | None = None,
     batch_size: int = 64,
-    tell: Callable[[int], None] = lambda done: None,
+    on_progress: Callable[[int], None] = lambda done: None,
     remark: Callable[[Remarks], None] = lambda remarks: None,
 ) -> pd.DataFrame:
     """Predict classes and probabilities of image files; return one row per file, in the order given.
@@ -155,7 +155,7 @@ def predict_images(
     The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class. For a file that cannot be
     decoded, or whose vector is not finite, `error` states the reason and the other columns are empty. The probability
     is that of the predicted class, which need not be the largest one if the head has thresholds or shifts. After each
-    batch `tell` is called with the number of files done, and `remark` with remarks on the images of the batch.
+    batch `on_progress` is called with the number of files done, and `remark` with remarks on the images of the batch.
     """
     names = predictor.head.class_names
     predictor = replace(predictor, head=predictor.head.under(prior))
@@ -164,7 +164,7 @@ def predict_images(
         table, remarks = _predict_batch(predictor, images[start : start + batch_size])
         parts.append(table)
         remark(remarks)
-        tell(min(len(parts) * batch_size, len(images)))
+        on_progress(min(len(parts) * batch_size, len(images)))
     columns = ["image", "class", "probability", "error", *(f"p:{name}" for name in names)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 

@@ -71,14 +71,14 @@ def import_vectors(
     """
     check_new(cache_dir)
     arrays = read_vector_file(vectors, column)
-    items, cells, told = _read_manifest(manifest, arrays if manifest == vectors else ())
+    items, cells, manifest_notes = _read_manifest(manifest, arrays if manifest == vectors else ())
     order = join_rows(vectors, manifest, cells)
     if order is not None:
         arrays = {name: x[order] for name, x in arrays.items()}
     _check_counts(items, arrays, vectors, manifest)
     storage, rounding, notes = write_cache(cache_dir, items, arrays, model, escape_name(vectors.name))
     unknown = tuple(unknown_fields(Recipe(provider="external", model=model)))
-    warnings = (*notes, *told, *([BY_POSITION] if order is None else []))
+    warnings = (*notes, *manifest_notes, *([BY_POSITION] if order is None else []))
     dims = {name: x.shape[1] for name, x in arrays.items()}
     return ImportReport(len(items), dims, storage, rounding, unknown, warnings)
 

@@ -73,13 +73,13 @@ def _softmax_fitted(scores: Floats, labels: Numbers) -> Floats:
     from scipy.special import log_softmax
 
     own = np.arange(len(labels))
-    judged = np.isfinite(scores[own, labels])
-    seen, known = scores[judged], labels[judged]
+    scored = np.isfinite(scores[own, labels])
+    seen, known = scores[scored], labels[scored]
 
     def loss(log_inverse: float) -> float:
         return float(-log_softmax(seen * np.exp(log_inverse), axis=1)[np.arange(len(known)), known].mean())
 
-    best = float(minimize_scalar(loss, bounds=(-3, 6), method="bounded").x) if judged.any() else 0.0
+    best = float(minimize_scalar(loss, bounds=(-3, 6), method="bounded").x) if scored.any() else 0.0
     return np.asarray(np.exp(log_softmax(scores * np.exp(best), axis=1)))
 
 

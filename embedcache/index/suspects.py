@@ -25,14 +25,14 @@ class Suspects:
         rows: one line per row: id, label, suggested (the most probable other class), self_confidence, margin, agreement
             (see `suspects`), suspect (whether confident learning counts the row as another class).
         confusions: one line per pair of classes with suspects: label, suggested, rows; the most frequent first.
-        unjudged: number of rows that cannot be scored because their class is in no other fold.
+        unscored: number of rows that cannot be scored because their class is in no other fold.
         warnings: sentences for the user.
     """
 
     column: str
     rows: pd.DataFrame
     confusions: pd.DataFrame
-    unjudged: int
+    unscored: int
     warnings: tuple[str, ...]
 
 
@@ -70,10 +70,10 @@ def suspects(
     fold = _folds(table, name, folds, seed, near, method)
     p = ridge_probabilities(vectors, table.labels, fold, len(table.class_names))
     agreement = neighbour_agreement(vectors, table.labels, fold, k, method)
-    judged = self_confidence(table.labels, p) > 0
-    rows = _rows(table, p, agreement, judged)
-    unjudged = np.flatnonzero(~judged)
-    return Suspects(name, rows, _confusions(rows), len(unjudged), _warnings(table, unjudged))
+    scored = self_confidence(table.labels, p) > 0
+    rows = _rows(table, p, agreement, scored)
+    unscored = np.flatnonzero(~scored)
+    return Suspects(name, rows, _confusions(rows), len(unscored), _warnings(table, unscored))
 
 
 def _confusions(rows: pd.DataFrame) -> pd.DataFrame:
@@ -82,12 +82,12 @@ def _confusions(rows: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values(["rows", "label", "suggested"], ascending=[False, True, True], ignore_index=True)
 
 
-def _warnings(table: FeatureTable, unjudged: Numbers) -> tuple[str, ...]:
-    if not len(unjudged):
+def _warnings(table: FeatureTable, unscored: Numbers) -> tuple[str, ...]:
+    if not len(unscored):
         return ()
     return (
-        f"{len(unjudged)} rows could not be scored, because all rows of their class are in one group: "
-        f"{_few(np.unique(table.labels[unjudged]), table)}. Add images of other groups.",
+        f"{len(unscored)} rows could not be scored, because all rows of their class are in one group: "
+        f"{_few(np.unique(table.labels[unscored]), table)}. Add images of other groups.",
     )
 
 
@@ -109,21 +109,21 @@ def _folds(table: FeatureTable, column: str, folds: int, seed: int, near: float 
     return cut(table.labels, groups, folds, seed, table.has_groups)
 
 
-def _rows(table: FeatureTable, p: Floats, agreement: Floats, judged: np.ndarray) -> pd.DataFrame:
-    names, labels = np.array(table.class_names, dtype=str), table.labels[judged]
-    seen = p[judged]
+def _rows(table: FeatureTable, p: Floats, agreement: Floats, scored: np.ndarray) -> pd.DataFrame:
+    names, labels = np.array(table.class_names, dtype=str), table.labels[scored]
+    seen = p[scored]
     others = seen.copy()
     others[np.arange(len(labels)), labels] = -1
     counted = confident_classes(labels, seen)
     suspect = (counted >= 0) & (counted != labels)
     found = pd.DataFrame(
         {
-            "id": table.ids[judged],
+            "id": table.ids[scored],
             "label": names[labels],
             "suggested": names[np.where(suspect, counted, others.argmax(axis=1))],
             "self_confidence": self_confidence(labels, seen),
             "margin": normalised_margin(labels, seen),
-            "agreement": agreement[judged],
+            "agreement": agreement[scored],
             "suspect": suspect,
         }
     )

@@ -89,9 +89,9 @@ def list_parquet(
                 f"{columns} and {files[0]} has {found}. Embed them separately."
             )
         found = columns
-        rows, told = _items(file, columns)
+        rows, row_notes = _items(file, columns)
         items += rows
-        notes += [note for note in told if note not in notes]
+        notes += [note for note in row_notes if note not in notes]
     if found is None:
         raise ValueError(
             f"A source folder must contain at least one Parquet file, but {source} contains none. Check the path."
@@ -121,7 +121,7 @@ def _schema(file: Path) -> pa.Schema:
 def _items(file: Path, columns: _Columns) -> tuple[list[Item], list[str]]:
     """Return the items of a file, and notes about its other columns."""
     schema = pq.read_schema(file)
-    there, told = other_columns(schema.names, {columns.image, columns.label}, file)
+    there, row_notes = other_columns(schema.names, {columns.image, columns.label}, file)
     table = pq.read_table(file, columns=[columns.label, *there], partitioning=None)
     labels = as_labels(table[columns.label].to_pylist(), columns.names, str(file))
     extras, notes = read_extras(table, there, file)
@@ -131,4 +131,4 @@ def _items(file: Path, columns: _Columns) -> tuple[list[Item], list[str]]:
         Item(f"{stem}/{row:08d}", path, label, group, split or (named and named[1]), time, row, columns.image)
         for row, (label, (group, split, time)) in enumerate(zip(labels, extras, strict=True))
     ]
-    return items, told + notes
+    return items, row_notes + notes

@@ -69,9 +69,9 @@ class _Found:
 
     def sentences(self, parts: list[str]) -> list[str]:
         """Return warnings about skipped files and recognised split folders."""
-        told = self.left.sentences()
+        warnings = self.left.sentences()
         if self.flat:
-            told.append(
+            warnings.append(
                 counted(
                     self.flat,
                     "image outside the class folders was skipped",
@@ -79,7 +79,7 @@ class _Found:
                 )
             )
         if self.beside:
-            told.append(
+            warnings.append(
                 counted(
                     self.beside,
                     "folder without images beside the split folders was skipped",
@@ -87,7 +87,7 @@ class _Found:
                 )
             )
         if self.empty:
-            told.append(
+            warnings.append(
                 counted(
                     self.empty,
                     "class folder has no image; it stays in the class list",
@@ -95,14 +95,14 @@ class _Found:
                 )
             )
         if parts:
-            told.append(
+            warnings.append(
                 f"The folders {', '.join(parts)} name splits, not classes: the folders inside them are the classes. "
                 "Use --split source=given to train and evaluate with these splits."
             )
         odd = [name for name in self.names if role_called(name)]
         if odd:
-            told.append(f"The class {', '.join(odd)} has the name of a split. Is it really a class?")
-        return told
+            warnings.append(f"The class {', '.join(odd)} has the name of a split. Is it really a class?")
+        return warnings
 
 
 def list_folder(root: Path, *, group_regex: str | None = None, time_regex: str | None = None) -> Listing:

@@ -52,8 +52,8 @@ def list_dataset(
     for split, dataset in parts.items():
         image, label = _columns(dataset, image_column, label_column, folder)
         classes = getattr(dataset.features[label], "names", None)
-        found, told = _items(split, dataset, image, label, classes)
-        notes += [note for note in told if note not in notes]
+        found, row_notes = _items(split, dataset, image, label, classes)
+        notes += [note for note in row_notes if note not in notes]
         items += found
         names += classes or [item.label for item in found]
     description: dict[str, Any] = {"kind": "hf_dataset", "root": escape_name(os.fspath(folder.absolute()))}
@@ -104,8 +104,8 @@ def _items(split: str, dataset: Any, image: str, label: str, names: list[str] | 
         labels = as_labels(table[label].to_pylist(), names, str(file))
         stem = "/".join(filter(None, (escape_name(split), escape_name(file.stem))))
         there, ignored = other_columns(table.column_names, {image, label}, file)
-        extras, told = read_extras(table, there, file)
-        notes += ignored + told
+        extras, row_notes = read_extras(table, there, file)
+        notes += ignored + row_notes
         rows = zip(labels, _paths(table[image]), extras, strict=True)
         for row, (name, path, (group, written, time)) in enumerate(rows):
             item = Item(f"{stem}/{row:08d}", path, name, group, written or split or None, time)

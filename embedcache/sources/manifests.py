@@ -145,8 +145,8 @@ def read_extras(table: pa.Table, there: Sequence[str], source: Path) -> tuple[li
     """
     cells, notes = {name: list[str | None]([None]) * table.num_rows for name in EXTRAS}, list[str]()
     for name in there:
-        cells[name], told = known_cells(column_texts(table[name], name, str(source)), name)
-        notes += told
+        cells[name], cell_notes = known_cells(column_texts(table[name], name, str(source)), name)
+        notes += cell_notes
     rows = zip(cells["group"], cells["split"], read_times(cells["time"], source), strict=True)
     return list(rows), notes
 

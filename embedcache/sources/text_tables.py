@@ -42,15 +42,15 @@ def read_text_table(path: Path, columns: Sequence[str], what: str, header: str) 
     if suffix not in (".csv", ".parquet"):
         raise ValueError(f"{what} must be a .csv or .parquet file, but {path} ends in {suffix!r}. Convert it.")
     if not path.is_file():
-        told = "is none" if path.exists() else "does not exist"
-        raise ValueError(f"{what} must be a file, but {path} {told}. Check the path.")
+        problem = "is not" if path.exists() else "does not exist"
+        raise ValueError(f"{what} must be a file, but {path} {problem}. Check the path.")
     try:
         table = _read_csv(path, columns, what) if suffix == ".csv" else _read_parquet(path, columns)
     except (OSError, pa.ArrowException) as error:
         advice = f"It needs a header with {header}, and the same number of cells in every row."
-        advice = advice if suffix == ".csv" else "Write it anew."
-        told = str(error).rstrip(".")
-        raise ValueError(f"{what} must be a readable {suffix} file, but {path} is not: {told}. {advice}") from error
+        advice = advice if suffix == ".csv" else "Write it again."
+        problem = str(error).rstrip(".")
+        raise ValueError(f"{what} must be a readable {suffix} file, but {path} is not: {problem}. {advice}") from error
     twice = sorted({name for name in columns if table.names.count(name) > 1})
     if twice:
         raise ValueError(

@@ -58,22 +58,22 @@ class LeftOut:
                 "entries that are neither files nor folders were skipped",
             ),
         )
-        told = [counted(names, one, many) for names, one, many in kinds if names]
+        lines = [counted(names, one, many) for names, one, many in kinds if names]
         if self.unread:
             files = things(
                 self.unread.total(),
                 "file of an unsupported format was skipped",
                 "files of unsupported formats were skipped",
             )
-            told.append(f"{files}: {_counts(self.unread)}. Convert to PNG, JPEG or TIFF.")
+            lines.append(f"{files}: {_counts(self.unread)}. Convert to PNG, JPEG or TIFF.")
         if self.suffixes:
             files = things(
                 self.suffixes.total(),
                 "file without an image extension was skipped",
                 "files without an image extension were skipped",
             )
-            told.append(f"{files}: {_counts(self.suffixes)}.")
-        return told
+            lines.append(f"{files}: {_counts(self.suffixes)}.")
+        return lines
 
     def add_file(self, name: str) -> None:
         """Record a file that is not a supported image."""
@@ -93,9 +93,9 @@ def find_images(folder: Path) -> tuple[list[Path], list[str]]:
     left = LeftOut()
     found = sorted(walk(folder, folder, (file_key(folder),), left))
     if not found:
-        told = "".join(f" {sentence}" for sentence in left.sentences())
+        lines = "".join(f" {sentence}" for sentence in left.sentences())
         raise ValueError(
-            f"A folder or its subfolders must contain images, but {folder} contains none. Check the path.{told}"
+            f"A folder or its subfolders must contain images, but {folder} contains none. Check the path.{lines}"
         )
     return found, left.sentences()
 

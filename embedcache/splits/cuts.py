@@ -62,8 +62,8 @@ def cut_roles(
         if why := _impossible(folds, labels[units], groups[units]):
             pool = roles != "test"
             beside = "test=0 and " if role == "test" else ""
-            told = advice(labels[pool], groups[pool], seed, stated, beside)
-            raise CacheError(f"a share of {share} for {role!r} {why} {told}")
+            remedy = advice(labels[pool], groups[pool], seed, stated, beside)
+            raise CacheError(f"a share of {share} for {role!r} {why} {remedy}")
         classes, counts = np.unique(labels[units], return_counts=True)
         small |= set(classes[counts < folds].tolist())
         held = np.flatnonzero(cut(labels[units], groups[units], folds, seed + step, stated) == 0)

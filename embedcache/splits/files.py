@@ -45,8 +45,8 @@ def hash_roles(ids: np.ndarray, roles: np.ndarray, folds: np.ndarray | None = No
 
 def hash_facts(facts: Mapping[str, Any]) -> str:
     """Compute the SHA-256 of a split file's metadata: the hash of its rows, the settings and the report."""
-    told = {name: facts[name] for name in ("hash", "spec", "report")}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    metadata = {name: facts[name] for name in ("hash", "spec", "report")}
+    return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()
 
 
 def read_split(

@@ -78,8 +78,8 @@ def make_split(table: FeatureTable, spec: SplitSpec, near: np.ndarray | None = N
     labels = table.labels[order]
     groups, notes = _groups(table, spec, near, order)
     if spec.source == "time":
-        roles, told = cut_by_time(None if table.times is None else table.times[order], groups, spec.shares)
-        report = split_report(table, spec, labels, groups, roles, ([], []), [*notes, *told])
+        roles, cut_notes = cut_by_time(None if table.times is None else table.times[order], groups, spec.shares)
+        report = split_report(table, spec, labels, groups, roles, ([], []), [*notes, *cut_notes])
     else:
         roles, noted = _cut(labels, groups, start_roles(table, spec)[order], spec, table.has_groups)
         report = split_report(table, spec, labels, groups, roles, noted, notes)
@@ -116,8 +116,8 @@ def _cut(
     empty = [role for role in movable if shares[role] and not (roles == role).any()]
     if empty:
         pool, beside = roles != "test", "test=0 and " if "test" in empty else ""
-        told = advice(labels[pool], groups[pool], spec.seed, stated, before=beside)
-        raise CacheError(f"Each share above 0 needs rows, but {empty} got none. {told}")
+        remedy = advice(labels[pool], groups[pool], spec.seed, stated, before=beside)
+        raise CacheError(f"Each share above 0 needs rows, but {empty} got none. {remedy}")
     return roles, (forced, sorted(small))
 
 
@@ -150,8 +150,8 @@ def _outside(table: FeatureTable, spec: SplitSpec) -> Any:
     if spec.roles_from:
         read_roles(Path(spec.roles_from))
         return file_sha256(Path(spec.roles_from))
-    told = {"given": table.split, "time": table.times}.get(spec.source)
-    return None if told is None else told.tolist()
+    outside = {"given": table.split, "time": table.times}.get(spec.source)
+    return None if outside is None else outside.tolist()
 
 
 def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec, store: Path | None = None) -> Split:

@@ -19,7 +19,7 @@ def split_report(
     groups: np.ndarray,
     roles: np.ndarray,
     noted: tuple[list[int], list[int]],
-    told: list[str],
+    cut_notes: list[str],
 ) -> SplitReport:
     """Count the rows, groups and missing classes of each role, with notes."""
     names = np.array(table.class_names)
@@ -41,7 +41,7 @@ def split_report(
         missing={role: tuple(names[missing[role]].tolist()) for role in used},
         forced=tuple(names[noted[0]].tolist()),
         small=tuple(names[noted[1]].tolist()),
-        warnings=(*notes, *told),
+        warnings=(*notes, *cut_notes),
     )
 
 

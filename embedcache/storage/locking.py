@@ -199,8 +199,8 @@ def _part_file(cache_dir: Path, name: str) -> Path:
 
 
 def _listed(cache_dir: Path, names: list[str]) -> str:
-    told = [f"{_who(_part_file(cache_dir, one).with_suffix('.json'))} (part {one})" for one in names[:3]]
-    return ", ".join(told) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    holders = [f"{_who(_part_file(cache_dir, one).with_suffix('.json'))} (part {one})" for one in names[:3]]
+    return ", ".join(holders) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _check_beside(cache_dir: Path, name: str, busy: list[str]) -> None:

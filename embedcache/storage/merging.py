@@ -46,13 +46,13 @@ def replace_rows(
     """
     write(scratch(cache_dir), i)
     fresh, old = _read_rows(scratch(cache_dir), i), _read_rows(cache_dir, i)
-    anew, place = {item.id for item in again}, {item.id: row for row, item in enumerate(listed)}
-    kept = _only(old, [one not in anew for one in old["id"].to_pylist()])
+    again_ids, place = {item.id for item in again}, {item.id: row for row, item in enumerate(listed)}
+    kept = _only(old, [one not in again_ids for one in old["id"].to_pylist()])
     # The new rows have the current schema; the stored ones may have an older one.
     rows = pa.concat_tables([kept.select(fresh.column_names).cast(fresh.schema), fresh]).combine_chunks()
     places = [place[one] for one in rows["id"].to_pylist()]
     rows = rows.take(pa.array(sorted(range(len(places)), key=places.__getitem__), pa.int64()))
-    bad: Bad = [row for row in read_bad(cache_dir, i) if row["id"] not in anew] + read_bad(scratch(cache_dir), i)
+    bad: Bad = [row for row in read_bad(cache_dir, i) if row["id"] not in again_ids] + read_bad(scratch(cache_dir), i)
     write_json(bad_path(staged(cache_dir), i), sorted(bad, key=lambda row: place[row["id"]]))
     write_parquet(shard_path(staged(cache_dir), i), _counted(rows))
     commit(cache_dir)

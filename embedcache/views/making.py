@@ -53,7 +53,7 @@ class Maker:
         if sha256.hex() != self._content[row]:
             raise ElsewhereError(
                 f"{whose}has other bytes than when the cache was made: put the old file back, or embed again with "
-                "--update and make this view set anew"
+                "--update and make this view set again"
             )
 
     def _read(self, row: int, whose: str = "") -> Image:

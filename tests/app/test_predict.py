@@ -97,7 +97,7 @@ def test_batches_change_no_prediction_and_a_prior_is_applied_once(photos, predic
     whole = predict_images(predictor, files, prior=prior)
     under = TrainedHead.under
     monkeypatch.setattr(TrainedHead, "under", lambda head, prior: priors.append(prior) or under(head, prior))
-    found = predict_images(predictor, files, prior=prior, batch_size=5, tell=done.append)
+    found = predict_images(predictor, files, prior=prior, batch_size=5, on_progress=done.append)
     assert len([one for one in priors if one is not None]) == 1
     assert done == [*range(5, len(files), 5), len(files)]
     names = ["image", "class", "error"]

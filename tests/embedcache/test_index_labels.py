@@ -94,7 +94,7 @@ def test_wrong_labels_are_found() -> None:
     assert [f"c{names[one]}" for one in mine["id"]] == mine["suggested"].tolist()
     assert found.rows["self_confidence"].is_monotonic_increasing
     assert found.confusions["rows"].sum() == len(suspect)
-    assert (found.unjudged, found.warnings) == (0, ())
+    assert (found.unscored, found.warnings) == (0, ())
 
 
 def test_a_wrong_label_is_not_confirmed_by_its_own_copies() -> None:
@@ -115,7 +115,7 @@ def test_a_class_of_one_group_cannot_be_judged() -> None:
     table = labelled(120, classes=3, dim=8)
     x, labels = np.concatenate([table.columns["x"], np.eye(4, 8)]), [*table.labels, 3, 3, 3, 3]
     found = index.suspects(table_of(x, labels, groups=[*(f"g{i // 2}" for i in range(120)), *["only"] * 4]))
-    assert (found.unjudged, len(found.rows)) == (4, 120)
+    assert (found.unscored, len(found.rows)) == (4, 120)
     assert "c3" not in set(found.rows["label"])
     assert "4 rows could not be judged" in found.warnings[0]
     assert ": c3." in found.warnings[0]
