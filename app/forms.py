@@ -56,7 +56,7 @@ def spec_of(spec_type: type[SpecT], rows: Sequence[Row], values: Mapping[str, An
 
 def _parse_value(row: Row, value: Any) -> Any:
     if is_too_deep(value):
-        raise SettingsError(f"{row.label} ({row.path}): value is nested more than {DEEPEST} levels deep.")
+        raise SettingsError(f"{row.label} ({row.path}): value may be nested at most {DEEPEST} levels deep.")
     if row.control not in ("text", "numbers"):
         return value
     text = str(value if value is not None else "").strip()

@@ -116,7 +116,7 @@ def _changes_of(run: RunSpec, switch: Switch) -> Tree:
 
 
 def _neutral(paths: Iterable[str]) -> Tree:
-    """Return the neutral values of dotted options, without options of kinds that are not neutral."""
+    """Return, for each option path, the value without effect; omit options of a kind that itself has an effect."""
     values = {path: value_at(RunSpec(), path) for path in paths}
     plain = {path: value.model_dump() if isinstance(value, BaseModel) else value for path, value in values.items()}
     return {path: value for path, value in plain.items() if value is not None}

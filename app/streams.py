@@ -33,7 +33,7 @@ def accept_all_characters() -> None:
 
 
 def escape(error: UnicodeError) -> tuple[str, int]:
-    r"""Return the replacement for characters that an encoding lacks: ASCII for ours, JSON escapes for all others.
+    r"""Return the replacement for characters that an encoding lacks: ASCII for our symbols, JSON escapes for others.
 
     >>> codecs.register_error(HANDLER, escape)
     >>> "3 × größe … 日本 😀".encode("ascii", HANDLER)

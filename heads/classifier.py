@@ -151,7 +151,9 @@ class Classifier(Spec):
         Raises:
             TypeError: it is fitted to rows and has no untrained form.
         """
-        raise TypeError(f"{self.kind} is fitted to rows and cannot be built without them.")
+        raise TypeError(
+            f"{self.kind} is computed from training rows, so it must be fitted, not built. Call fit with the rows."
+        )
 
     def start(self, layer: Any, rows: Rows, generator: torch.Generator) -> None:
         """Set the initial weights of a layer from `build` that depend on the training rows."""

@@ -40,7 +40,7 @@ CLASSIFIERS: tuple[type[Classifier], ...] = (*get_args(Stepped), *get_args(Close
 
 
 def kinds_that(predicate: Callable[[type[Classifier]], bool]) -> str:
-    """Return the kinds that satisfy a predicate, as an enumeration for messages.
+    """Return the kinds that satisfy a predicate, as a comma-separated list for messages.
 
     >>> kinds_that(lambda kind: kind.is_linear)
     'linear'
@@ -127,7 +127,9 @@ def linear_of(classifier: nn.Module) -> nn.Linear:
         TypeError: it is not.
     """
     if not isinstance(classifier, nn.Linear):
-        raise TypeError(f"A linear classifier is required, got {type(classifier).__name__}.")
+        raise TypeError(
+            f"A linear classifier is required, got {type(classifier).__name__}. Use head.classifier.kind=linear."
+        )
     return classifier
 
 

@@ -66,7 +66,7 @@ class RunSpec(Spec):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the classifier minimises no loss, but is computed from the rows and their weights."""
+        """Whether the classifier is computed from the rows and their weights instead of minimising a loss."""
         return not self.head.classifier.minimises_loss
 
     @property

@@ -167,7 +167,7 @@ def _cancel_button(side: str, job: Job | None) -> Any:
 
 
 def ready_of(read: Mapping[str, Job]) -> Pair | None:
-    """Return the job IDs of both sides if both have ended with a run, otherwise None."""
+    """Return the job IDs of both sides if both jobs have ended and produced a run, otherwise None."""
     if any(side not in read or read[side].state in UNFINISHED or not read[side].keys for side in SIDES):
         return None
     return {side: read[side].id for side in SIDES}

@@ -205,7 +205,7 @@ def _table(paired: Paired, gathered: Gathered, side: str) -> pd.DataFrame:
 
 
 def basic_interval(value: float, replicates: Floats, metric: str) -> tuple[float, float]:
-    """Return the basic bootstrap 95 % interval of a metric from its values on resamples [B], cut off at its range."""
+    """Return the 95 % basic bootstrap interval of a metric, given its values on resamples [B], clipped to its range."""
     low, high = interval(2 * value - replicates)
     lowest = -np.inf if metric in SIGNED else 0.0
     highest = 1.0 if metric.startswith("auroc") else np.inf

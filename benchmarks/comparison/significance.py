@@ -189,7 +189,7 @@ class Differences:
         return np.where(np.isnan(unpaired), np.nan, np.minimum(1.0, np.minimum(unpaired, paired)))
 
     def half_width(self, level: float = LEVEL) -> Floats:
-        """Return half the width [...] of the interval; it excludes 0 if p is below the level."""
+        """Return the half-width of each interval; an interval excludes 0 if its p is below the level."""
         unpaired = self.unpaired.half_width(level * np.where(self.use_both, UNPAIRED_SHARE, 1.0))
         return np.where(self.use_both, np.minimum(unpaired, self.paired.half_width(level * PAIRED_SHARE)), unpaired)
 

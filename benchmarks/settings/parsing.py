@@ -168,7 +168,7 @@ def _packaged(folder: str, name: str) -> Tree:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise SettingsError(f"The {folder} are {', '.join(known)}, got {name!r}.{hint}")
+        raise SettingsError(f"{name!r} is not one of the {folder}: {', '.join(known)}.{hint}")
     with resources.as_file(resources.files("frostbench.configs") / folder / f"{name}.yaml") as path:
         return load_yaml(path)
 

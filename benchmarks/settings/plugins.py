@@ -105,9 +105,9 @@ def _kinds_in(file: str) -> dict[str, Kind]:
     found = {kind: Kind(file, sha256, name) for name, kind in kinds.items() if isinstance(kind, str)}
     if not found or len(found) < len(kinds):
         raise SettingsError(
-            "A plugin must define frostbench.heads.spec.Spec classes that have a kind of their own and the method "
-            f"__call__ or part (for a loss) or build (for a head), but {file} has {kinds or 'none'}. Write `kind: "
-            'Literal["my_loss"] = "my_loss"`.'
+            "A plugin must define at least one subclass of frostbench.heads.spec.Spec with its own kind; a loss also "
+            f"needs the method __call__ or part, a head needs build. {file} has {kinds or 'none'}. Write `kind: "
+            'Literal["my_loss"] = "my_loss"`, and the method.'
         )
     return found
 

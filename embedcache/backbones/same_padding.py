@@ -14,8 +14,8 @@ from torch import nn
 class PaddedWithin(nn.Module):
     """Stride-2 `Conv2dSame` whose padding is part of the convolution if height and width are even.
 
-    With kernel size k and input x the output is y[i] = Σ_j w[j] x[2i - (k - 3)/2 + j]. w' = (0, w) with padding
-    (k - 1)/2 starts one pixel earlier. Odd sizes use the original layer, `same`.
+    With kernel size k and input x the output is y[i] = Σ_j w[j] x[2i - (k - 3)/2 + j]. The kernel w' = (0, w)
+    with padding (k - 1)/2 starts one pixel earlier and gives the same output. Odd sizes use the original layer, `same`.
     """
 
     def __init__(self, same: Conv2dSame) -> None:

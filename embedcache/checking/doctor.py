@@ -65,7 +65,9 @@ def treat(cache_dir: Path) -> list[str]:
         while repairs := [(one.mend, one) for one in _diagnose(cache_dir) if one.mend is not None]:
             mend, finding = repairs[0]
             if finding.done in done:
-                raise CacheError(f"The repair did not resolve the problem: {finding.what} {finding.repair}")
+                raise CacheError(
+                    f"The repair was made, but the problem remains: {finding.what} Do it by hand: {finding.repair}"
+                )
             mend()
             done.append(finding.done)
     return done

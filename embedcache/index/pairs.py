@@ -93,7 +93,7 @@ def _exact(rows: UnitRows, least: float) -> Iterator[Block]:
 
 
 def _within(index: Any, rows: UnitRows, least: float) -> Iterator[Block]:
-    """Yield the pairs found by an inverted file index among the neighbours of the lower row."""
+    """Yield the pairs with a cosine of at least `least` that an inverted file index finds, by the lower row number."""
     for start, x in rows.blocks(QUERY_ROWS):
         ends, cosine, second = index.range_search(x, least)
         first = np.repeat(np.arange(start, start + len(x)), np.diff(ends.astype(np.int64)))

@@ -72,7 +72,7 @@ def make_split(table: FeatureTable, spec: SplitSpec, near: np.ndarray | None = N
     """
     if len(table.ids) == 0:
         raise CacheError(
-            "A split needs rows, but this table has none. Fix the reasons given in the quarantine, and embed again."
+            "A split needs rows, but this table has none. Fix what `frostbench cache bad` lists, and embed again."
         )
     order = np.argsort(table.ids, kind="stable")
     labels = table.labels[order]

@@ -123,7 +123,7 @@ def is_lock(path: Path) -> bool:
 
 
 def names_a_process(path: Path) -> bool:
-    """Return whether a file names the writing process, as `lock.json` and the files in `parts` do, and nothing else."""
+    """Return whether a file contains only the process that writes it, like `lock.json` and the files in `parts`."""
     if not is_plain(path) or path.stat().st_size > MOST_BYTES:
         return False
     try:

@@ -68,7 +68,7 @@ def committed_names(cache_dir: Path) -> list[str]:
     path = cache_dir / UPDATE / COMMIT
     names = read_json(path)
     if not isinstance(names, list):
-        raise CacheError(f"{path} must be a list of files, but is not. {_BY_HAND.format(path.parent)}")
+        raise CacheError(f"{path} must be a JSON list of file names, but is not. {_BY_HAND.format(path.parent)}")
     odd = next((name for name in names if not (isinstance(name, str) and STAGED.fullmatch(name))), None)
     if odd is not None:
         raise CacheError(

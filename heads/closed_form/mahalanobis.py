@@ -71,7 +71,7 @@ class Mahalanobis(FittedClassifier):
         return MahalanobisLayer(means.float(), whiteners, self.normalise)
 
     def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> "MahalanobisLayer":
-        """Return a layer to load numbers into."""
+        """Return an uninitialised layer to load saved numbers into."""
         return MahalanobisLayer(torch.zeros(classes, dim), torch.zeros(classes, dim, dim), self.normalise)
 
     def check_memory(self, classes: int, dim: int) -> None:

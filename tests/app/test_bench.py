@@ -49,7 +49,7 @@ def test_the_path_of_a_bench(frostbench, bench_file, tmp_path):
         (["export", "BENCH", "ful", "--out", "x"], "The rows of this bench are ['plain', 'weighted', 'solved']"),
         (["train", "nowhere"], "nowhere"),
         (["train", "CACHE", "--device", "gpu"], "gpu"),
-        (["train", "CACHE", "--preset", "best"], "vace_row_decay, got 'best'."),
+        (["train", "CACHE", "--preset", "best"], "'best' is not one of the presets: "),
         (["train", "CACHE", "--set", "train.loss.hardmine.kep=1"], "Did you mean train.loss.hardmine.keep?"),
         (["train", "CACHE", "--set", "columns=[cls]"], "got ['cls'], but the table has ['avg']"),
     ],
@@ -136,7 +136,7 @@ def test_folds_are_given_on_the_command_line(frostbench, cache, tmp_path, monkey
     assert (tmp_path / "head" / "card.json").exists()
     refused = frostbench("train", cache, "--split", "folds=3", "--split", "select=0.3")
     assert refused.status == 2
-    assert "cross-validation has no rows apart to select and calibrate" in refused.err
+    assert "Cross-validation has no validation and calibration rows" in refused.err
 
 
 def test_train_reports_a_better_simple_head_and_refits_the_export(frostbench, cache, tmp_path, monkeypatch):

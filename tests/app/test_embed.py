@@ -46,7 +46,7 @@ def test_groups_come_from_file_names(frostbench, photos, tmp_path):
 def test_strict_fails_at_the_end_and_keeps_what_was_computed(frostbench, photos, tmp_path):
     result = frostbench("embed", photos, "--cache", tmp_path / "cache", *SMALL, "--strict")
     assert result.status == 2
-    assert "1 of 93 are in the quarantine" in result.err
+    assert "1 of 93 are quarantined" in result.err
     assert "digit 0/broken.png" in result.err
     assert json.loads(frostbench("cache", "info", tmp_path / "cache").out)["n_ok"] == 92
 
@@ -56,7 +56,7 @@ def test_strict_fails_at_the_end_and_keeps_what_was_computed(frostbench, photos,
     [
         (["nowhere", "--cache", "c"], "nowhere"),
         (["PHOTOS", "--cache", "c", "--backbone", "resnet50"], "A backbone must be named PROVIDER:MODEL"),
-        (["PHOTOS", "--cache", "c", "--backbone", "timm:resnt50"], "close: resnet50"),
+        (["PHOTOS", "--cache", "c", "--backbone", "timm:resnt50"], "similar: resnet50"),
         (["PHOTOS", "--cache", "c", "--pool", "cls"], "cls"),
         (["PHOTOS", "--cache", "c", "--device", "gpu"], "gpu"),
         (["PHOTOS", "--cache", "c", "--autocast", "int8"], "autocast must be auto, float32"),
@@ -215,7 +215,7 @@ def test_views_are_drawn(frostbench, photos, tmp_path):
         (["--policy", "zoom"], "a policy must be one of flip"),
         (["--policy", "cutmix", "--set", "alpha"], "A setting must be written NAME=VALUE"),
         (["--policy", "cutmix", "--set", "beta=1"], "beta: Extra inputs are not permitted"),
-        (["--policy", "crops", "--count", 5], "makes 1..4 views"),
+        (["--policy", "crops", "--count", 5], "must be in 1..4, got 5"),
     ],
 )
 def test_errors_of_views_are_explained(frostbench, cache, words, message):

@@ -166,7 +166,7 @@ def test_a_file_of_roles_outside_the_root_is_refused(here, form, tmp_path):
     (tmp_path / "roles.csv").write_text("id,role\nsecret,secret\n")
     form["split"]["roles_from"] = str(tmp_path / "roles.csv")
     reply = update_form({"act": "input", "form": form}, here)["difference"]
-    assert reply.count("split: File of roles (roles_from): The page only reads files below /nowhere") == 2
+    assert reply.count("split: Role file (roles_from): The page only reads files below /nowhere") == 2
 
 
 def test_files_are_read_once_and_only_for_active_options(form, cache, tmp_path, reads):

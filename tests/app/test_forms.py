@@ -305,6 +305,6 @@ def test_deep_values_of_every_control_are_refused(levels):
     values = values_of(rows, RunSpec())
     for row in rows:
         if row.is_active(values):
-            with pytest.raises(SettingsError, match="value is nested more than 100 levels deep") as error:
+            with pytest.raises(SettingsError, match="value may be nested at most 100 levels deep") as error:
                 spec_of(RunSpec, rows, values | {row.key: deep})
             assert str(error.value).startswith(f"{row.label} ({row.path}): ")

@@ -77,7 +77,7 @@ def test_one_class_is_refused_by_train_and_bench(frostbench, imported, tmp_path)
     imported(names=("ash",) * 3)
     result = train(frostbench, tmp_path)
     assert result.status == 2
-    assert "training rows are of the class 'ash'" in result.err
+    assert "training rows are of class 'ash'" in result.err
     (tmp_path / "bench.yaml").write_text(
         f"name: one\ncaches: [{tmp_path / 'c'}]\nstore: {tmp_path / 'runs'}\npreset: plain\nseeds: [0]\n"
     )

@@ -84,14 +84,14 @@ def test_leaks_and_conflicts(cache: Path, tmp_path: Path) -> None:
     sets = ["--split", f"roles_from={roles}", "--split", "select=0", "--split", "calibrate=0"]
     out = output_of("leaks", cache, "--threshold", 0.999, *sets, "--out", tmp_path / "l.csv")
     assert "test      4           1      1   50.00%" in out
-    assert "2 of 4 test rows (50.0%) have a copy in training" in out
+    assert "2 of 4 test rows (50.0%) have a duplicate in training" in out
     assert "The split from the file divides 1 groups or identical images between roles." in out
     assert pd.read_csv(tmp_path / "l.csv")["id"].tolist() == ["[b]59.png", "[b]01.png"]
     conflicts = pd.read_csv(tmp_path / "l-conflicts.csv")
     assert conflicts[["label", "other_label", "kind"]].to_numpy().tolist() == [["a", "c", "identical"]]
     clean = output_of("leaks", cache, "--threshold", 0.999, "--split", "duplicates=0.999")
     assert "0.00%" in clean
-    assert "%) have a copy in training" not in clean
+    assert "%) have a duplicate in training" not in clean
 
 
 def test_suspects(cache: Path, tmp_path: Path) -> None:

@@ -213,7 +213,9 @@ def test_an_update_names_files_of_the_cache_and_no_others(world: Path, names: ob
     write_json(cache / "update/commit.json", names)
     before = everything(world)
     for ask in (lambda: treat(cache), lambda: run(list_images(world / "images", range(23)), cache)):
-        with pytest.raises(CacheError, match=r"moves only files of a cache into place|must be a list of files"):
+        with pytest.raises(
+            CacheError, match=r"moves only files of a cache into place|must be a JSON list of file names"
+        ):
             ask()
         assert {**everything(world), "cache/lock": b""} == before
     assert any("update/commit.json" in finding.what for finding in diagnose(cache))

@@ -46,7 +46,7 @@ def test_a_kind_is_either_built_or_fitted(kind):
             classifier.fit(some_rows())
     else:
         assert classifier.is_closed_form
-        with pytest.raises(TypeError, match="is fitted to rows and cannot be built without them"):
+        with pytest.raises(TypeError, match="is computed from training rows, so it must be fitted"):
             classifier.build(DIM, CLASSES, seeded())
 
 

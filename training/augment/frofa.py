@@ -43,7 +43,7 @@ def ranges_of(x: Tensor) -> Ranges:
 
 
 def ranges_in(pieces: Iterable[Tensor], rows: int) -> Ranges:
-    """Compute what `ranges_of` does, from pieces [n, D] of the rows, keeping only values that may be an end."""
+    """Compute `ranges_of` from pieces [n, D] of the rows, keeping only values that could be an end of a range."""
     kept = 1 + int(OUTSIDE * (rows - 1))
     low = high = torch.empty(0)
     for i, piece in enumerate(pieces):

@@ -47,7 +47,7 @@ class StreamedRows:
         return self._gather(rows, blocks, slots)
 
     def _gather(self, rows: Tensor, blocks: Tensor, slots: Tensor) -> Tensor:
-        """Return rows that are partly not in the buffer; rows are copied out before other blocks replace them."""
+        """Return rows, some of them not in the buffer; buffered rows are copied before their blocks are replaced."""
         gathered = self._buffer.new_empty(len(rows), self.shape[1])
         left = torch.ones_like(rows, dtype=torch.bool)
         while True:

@@ -75,7 +75,7 @@ class Stack:
         self._noises, self._source = sources_of(objectives, noises)
 
     def _first_parameters(self) -> Tensors:
-        """Return the parameters [K, ...] by name; those of a single head are views of its own."""
+        """Return the parameters by name, stacked as [K, ...]; for a single head, as views of its parameters."""
         if self._alone:
             return {name: p.data[None] for name, p in self._template.named_parameters()}
         joined: Tensors = leading([{n: p.detach() for n, p in o.named_parameters()} for o in self.objectives])

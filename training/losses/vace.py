@@ -149,7 +149,7 @@ class Vace(LossMethod):
 
     @torch.no_grad()
     def of_rows(self, rows: "TrainRows", statistics: ClassStatistics) -> Tensor:
-        """Return the fixed class temperatures [C+], without counting synthetic rows."""
+        """Compute the fixed class temperatures [C+] from the training rows, ignoring synthetic ones."""
         counts = statistics.counts[statistics.present]
         if self.scatter == "frequency":
             return self.temperatures(counts.double(), counts)

@@ -167,7 +167,7 @@ class SteppedStage(SecondStage):
         )
 
     def paced(self, first: Schedule, rows: int) -> Self:
-        """Return the stage with the epoch count for this many rows."""
+        """Return the stage with its number of epochs set for this many rows, given the first stage's schedule."""
         return self.model_copy(update={"epochs": self.epochs_for(first, rows)})
 
     def shortened(self) -> Self:

@@ -57,7 +57,7 @@ class TauNorm(SecondStage):
 
 
 def tau_normalised(weight: Tensor, power: float) -> Tensor:
-    """Divide rows [C, H] by a power of their norm; rows of zeros stay.
+    """Divide rows [C, H] by a power of their norm; rows of zeros are unchanged.
 
     >>> tau_normalised(torch.tensor([[3.0, 4], [0, 0.5]]), 0.5)
     tensor([[1.3416, 1.7889],

@@ -37,7 +37,9 @@ def checked(logits: Tensor, labels: Tensor, weight: Tensor | None, what: str) ->
         ValueError: there are no rows, a label has logit -inf, or a logit is NaN or +inf.
     """
     if logits.isnan().any() or logits.isposinf().any():
-        raise ValueError(f"The logits for {what} must be finite, got NaN or infinity. Did training diverge?")
+        raise ValueError(
+            f"The logits for {what} must be finite, got NaN or infinity. If training diverged, lower the learning rate."
+        )
     if len(labels) == 0:
         raise ValueError(
             f"Calibration rows are required for {what}, got none. Give the split a calibrate share above 0, or disable "

@@ -117,7 +117,7 @@ def test_files_that_hold_no_settings_are_told(tmp_path):
 
 class TestPresets:
     def test_a_name_that_is_none_is_told_those_that_are(self):
-        with pytest.raises(SettingsError, match=f"The presets are {', '.join(preset_names())}, got 'best'"):
+        with pytest.raises(SettingsError, match=f"'best' is not one of the presets: {', '.join(preset_names())}"):
             preset("best")
         with pytest.raises(SettingsError, match=r"got 'basline'\. Did you mean baseline\?"):
             preset("basline")

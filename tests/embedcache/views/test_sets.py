@@ -258,7 +258,7 @@ def test_a_picture_that_was_exchanged_since_has_no_view(made, tmp_path, kind):
     own = {reasons.pop(ids[row]) for row in (first, second)}
     assert own == {
         "has other bytes than when the cache was made: put the old file back, or embed again with --update and make "
-        "this view set anew"
+        "this view set again"
     }
     # An image whose partner was replaced has no view either.
     assert all(reason.startswith("the partner ") for reason in reasons.values())

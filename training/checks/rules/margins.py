@@ -7,7 +7,7 @@ from frostbench.training.run import RunSpec
 
 
 def _gains_only(run: RunSpec) -> bool:
-    """Whether a random gain per vector is the last change of a row before its cosines."""
+    """Whether the last augmentation before the cosines is a random gain per vector, which cosines ignore."""
     return run.train.augment.gain > 0 and run.train.augment.noise == 0 and not run.is_mixed
 
 
