@@ -115,7 +115,7 @@ def test_disabled_options_have_a_reason():
     values = with_preset({}, "plain") | {"head.classifier.kind": "logreg"}
     found = disabled(values)
     assert "a body in front of it would stay untrained" in found["head.body.kind"]
-    assert "logreg has no batches" in found["train.loss.hardmine.keep"]
+    assert "logreg have no batches" in found["train.loss.hardmine.keep"]
     assert "train.schedule have no effect" in found["train.schedule.epochs"]
     assert "head.classifier<logreg>.c" not in found
     assert "train.loss.class_weight.kind" not in found
@@ -123,7 +123,7 @@ def test_disabled_options_have_a_reason():
 
 def test_options_of_a_method_are_disabled_until_it_is_on():
     values = with_preset({}, "plain")
-    assert "logit_adjustment.tau=0 leaves" in disabled(values)["train.loss.logit_adjustment.prior"]
+    assert "logit_adjustment.tau=0 turns logit adjustment off" in disabled(values)["train.loss.logit_adjustment.prior"]
     assert "train.loss.logit_adjustment.prior" not in disabled(values | {"train.loss.logit_adjustment.tau": 1.0})
 
 

@@ -8,7 +8,7 @@ def test_a_run_with_a_buffer_streams_and_says_so(frostbench, cache, tmp_path):
     there = frostbench(*words, "--stream", "always", "--store", tmp_path / "there")
     assert there.status == 0, there.err
     assert "Vectors stay on disk: stream=always was requested" in there.out + there.err
-    assert "train.sampler.buffer_rows=16 mixes 33%" in there.out + there.err
+    assert "train.sampler.buffer_rows=16 shuffles 33%" in there.out + there.err
     here = frostbench(*words, "--store", tmp_path / "here")
     assert "stay on disk" not in here.out + here.err
     assert [line.split("(")[0] for line in there.out.splitlines() if "macro F1" in line] == [
@@ -20,4 +20,4 @@ def test_a_run_without_a_buffer_is_told_what_to_set(frostbench, cache, tmp_path)
     result = frostbench("train", cache, "--stream", "always", "--store", tmp_path / "runs")
     assert result.status == 2
     assert "train.sampler.buffer_rows=null needs all" in result.err
-    assert "They stay on disk, for stream=always was asked for." in result.err
+    assert "Vectors stay on disk: stream=always was requested" in result.err

@@ -91,7 +91,7 @@ def test_views_of_an_image_are_drawn_by_its_own_name(tmp_path, monkeypatch):
 
         vectors = intensity_range = None
 
-        def look(self, name, pixels):
+        def prepare(self, name, pixels):
             named.append(name)
             raise ValueError("seen")
 

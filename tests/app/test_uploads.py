@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,14 @@ async def chunks(*parts):
         yield part
 
 
+def in_a_thread(coroutine):
+    """Run a coroutine where no browser test has left an event loop running."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
 def take(uploads, *parts, name="a.png"):
-    return asyncio.run(uploads.take(name, chunks(*parts)))
+    return in_a_thread(uploads.take(name, chunks(*parts)))
 
 
 def files(folder):
@@ -75,7 +82,7 @@ def test_uploads_in_progress_count(tmp_path):
         gate.set()
         return await asyncio.gather(*first)
 
-    assert len(asyncio.run(crowd())) == 2
+    assert len(in_a_thread(crowd())) == 2
     assert uploads.get(take(uploads, b"3")).size == 1
 
 
@@ -88,7 +95,7 @@ def test_an_interrupted_upload_leaves_nothing(tmp_path):
 
     for _ in range(2):
         with pytest.raises(ConnectionError):
-            asyncio.run(uploads.take("a", broken()))
+            in_a_thread(uploads.take("a", broken()))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -83,7 +83,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
     # harm, what is found, what --repair does, what is found after it
     "flipped byte": (flip, r"part-00002 was changed", DELETED, ANEW),
     "missing shard": (lambda c: shard_path(c, 2).unlink(), "part-00002 is missing", DELETED, ANEW),
-    "foreign recipe": (foreign, "part-00002 is of another recipe than cache.json", DELETED, ANEW),
+    "foreign recipe": (foreign, "part-00002 has another recipe than cache.json", DELETED, ANEW),
     "duplicate id": (repeat, "part-00002 contains an id more than once (010.png)", DELETED, ANEW),
     "another shard": (
         lambda c: shutil.copy(shard_path(c, 3), shard_path(c, 2)),
@@ -128,10 +128,10 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
     "missing listing": (
         lambda c: (c / "items.parquet").unlink(),
         "Delete manifest.json (--repair does)",
-        "deleted the manifest; the embed command lists the images anew",
+        "deleted the manifest; the embed command lists the images again",
         "items.parquet is missing",
     ),
-    "edited recipe": (resized, "was edited: the recipe of cls is not that of its hash", None, "cache.json was edited"),
+    "edited recipe": (resized, "was edited: the recipe of cls does not match its hash", None, "cache.json was edited"),
     "damaged manifest": (
         lambda c: (c / "manifest.json").write_text("{"),
         "manifest.json is damaged",
@@ -232,8 +232,11 @@ def test_strange_files_beside_a_cache_are_noted_and_left(world: Path) -> None:
     (cache / "results").mkdir()
     code, told = doctor(cache, "--repair")
     assert code == 0
-    assert [line.partition("  ")[0] for line in told.splitlines() if "no file of a cache" in line] == ["note", "note"]
-    assert f"{cache / 'notes.txt'} is no file of a cache" in told
+    assert [line.partition("  ")[0] for line in told.splitlines() if "not a file of the cache" in line] == [
+        "note",
+        "note",
+    ]
+    assert f"{cache / 'notes.txt'} is not a file of the cache" in told
     assert (cache / "notes.txt").read_text() == "mine"
 
 

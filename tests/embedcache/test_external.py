@@ -181,7 +181,7 @@ def three(folder: Path) -> Path:
 
 def test_counts_must_agree(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X[:3])
-    with pytest.raises(CacheError, match=r"x.npy has 3 rows and manifest.csv has 4"):
+    with pytest.raises(CacheError, match=r"x.npy has 3 and manifest.csv has 4"):
         import_vectors(tmp_path / "x.npy", manifest(tmp_path), tmp_path / "c", "m")
     assert not (tmp_path / "c").exists()
 
@@ -215,7 +215,7 @@ def save_lists(path: Path, rows: list[Any]) -> Path:
         (lambda p: save_lists(p, [[1.0], [1.0, 2.0], [1.0], [1.0]]), r"the same length.*\[1, 2\]"),
         (lambda p: save_lists(p, [[1.0], None, [1.0], [1.0]]), "1 of 'v' are null"),
         (lambda p: save_lists(p, [[1.0], [None], [1.0], [1.0]]), "1 nulls"),
-        (lambda p: p / "none.npy", "Is the path right"),
+        (lambda p: p / "none.npy", "Check the path"),
         (lambda p: p / "vectors.csv", "must be in a .npy, .pt or .parquet"),
     ],
 )
@@ -330,5 +330,5 @@ def test_times_are_imported_and_checked(tmp_path: Path, suffix: str) -> None:
     when = ["2024-01-31", "20240201T102030", None, "2024-02-01"]
     import_vectors(write_npy(tmp_path), manifest(tmp_path, suffix, time=when), tmp_path / "c", "m")
     assert read_table(tmp_path / "c").times.tolist() == ["2024-01-31", "2024-02-01T10:20:30", "", "2024-02-01"]
-    with pytest.raises(ValueError, match=r"written as ISO 8601.* row 0 of .* has '31\.1\.2024'"):
+    with pytest.raises(ValueError, match=r"must be ISO 8601.* row 0 of .* has '31\.1\.2024'"):
         import_vectors(write_npy(tmp_path), manifest(tmp_path, suffix, time=["31.1.2024"] * 4), tmp_path / "d", "m")

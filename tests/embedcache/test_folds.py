@@ -117,7 +117,7 @@ def test_three_images_a_class_are_spread_evenly_and_no_share_is_needed() -> None
         for label in range(12):
             assert sorted(folds[table.labels == label]) == [0, 1, 2]
     assert (split.folds[0] != split.folds[1]).any()
-    assert split.report.warnings[0].startswith("Cross-validated, 3 folds, cut anew 2 times")
+    assert split.report.warnings[0].startswith("Cross-validated, 3 folds, 2 repeats")
     with pytest.raises(CacheError, match=r"4 folds need .* largest class has 3. Cross-validate: set folds=3 of"):
         make_split(table, SplitSpec(folds=4, test=0))
 
@@ -203,8 +203,8 @@ def test_groups_move_where_a_class_lay_in_one_fold(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"folds": 5, "select": 0.2}, "cross-validation has no rows apart to select and calibrate"),
-        ({"rule": "leave_one_group_out", "calibrate": 0.3}, "cross-validation has no rows apart"),
+        ({"folds": 5, "select": 0.2}, "Cross-validation has no validation and calibration rows"),
+        ({"rule": "leave_one_group_out", "calibrate": 0.3}, "Cross-validation has no validation and calibration rows"),
         ({"rule": "leave_one_group_out", "folds": 5}, "leave_one_group_out makes one fold per group"),
         ({"rule": "leave_one_group_out", "repeats": 2}, "leave_one_group_out makes one fold per group"),
         ({"folds": 51}, "less than or equal to 50"),

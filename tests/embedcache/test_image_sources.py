@@ -136,7 +136,7 @@ def test_which_columns_are_meant_is_told(tmp_path: Path) -> None:
         list_source(tmp_path / "m.csv", image_column="a")
 
 
-@pytest.mark.parametrize(("kind", "told"), [([0, -1], "row 1, with -1"), ([0, None], "row 1, with None")])
+@pytest.mark.parametrize(("kind", "told"), [([0, -1], "row 1 with -1"), ([0, None], "row 1 with None")])
 def test_hidden_labels_are_refused(tmp_path: Path, kind: list[Any], told: str) -> None:
     table = pa.table({"picture": [png(1), png(2)], "kind": kind})
     pq.write_table(table.replace_schema_metadata({b"huggingface": HF}), tmp_path / "a.parquet")

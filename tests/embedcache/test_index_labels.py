@@ -117,7 +117,7 @@ def test_a_class_of_one_group_cannot_be_judged() -> None:
     found = index.suspects(table_of(x, labels, groups=[*(f"g{i // 2}" for i in range(120)), *["only"] * 4]))
     assert (found.unscored, len(found.rows)) == (4, 120)
     assert "c3" not in set(found.rows["label"])
-    assert "4 rows could not be judged" in found.warnings[0]
+    assert "4 rows could not be scored" in found.warnings[0]
     assert ": c3." in found.warnings[0]
 
 
@@ -127,7 +127,7 @@ def test_too_few_groups_for_the_folds_is_told() -> None:
 
 
 def test_one_class_has_no_suspects() -> None:
-    with pytest.raises(CacheError, match="all rows have the same one"):
+    with pytest.raises(CacheError, match="all rows have the same label"):
         index.suspects(table_of(np.eye(20, 8)))
 
 
@@ -144,7 +144,7 @@ def test_classes_are_counted_by_role() -> None:
     assert found.imbalance_ratio == 130
     told = "\n".join(found.warnings)
     assert "1 classes have fewer than 5 rows, so their metrics are mostly noise: c3." in told
-    assert "1 classes have one group, which a split cannot share out: c2." in told
+    assert "1 classes have one group, which a split cannot divide: c2." in told
     assert "1 classes have no training row, so all their rows count as errors: c3." in told
     assert "1 classes have no test row, so metrics of that role do not cover them: c2." in told
 
@@ -162,5 +162,5 @@ def test_many_and_few_are_those_of_the_metrics() -> None:
 
 
 def test_an_empty_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="0 rows came with no roles"):
+    with pytest.raises(ValueError, match="got 0 rows and no roles"):
         index.balance(table_of(np.empty((0, 4))))

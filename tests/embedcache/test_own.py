@@ -187,7 +187,7 @@ def test_a_folder_inside_an_update_that_is_a_link_is_not_followed(world: Path) -
     (cache / "update").mkdir()
     (cache / "update/ready").symlink_to("../../documents")
     before = everything(world)
-    with pytest.raises(CacheError, match="update/ready is not ours"):
+    with pytest.raises(CacheError, match="update/ready was not written by Frostbench"):
         treat(cache)
     assert everything(world) == before
 

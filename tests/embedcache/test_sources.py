@@ -282,7 +282,7 @@ def test_fractional_labels_and_two_sources_of_groups_are_refused(tmp_path: Path)
     pq.write_table(pa.table({"path": ["1.png"], "label": [1.5]}), tmp_path / "m.parquet")
     with pytest.raises(ValueError, match=r"'label' must hold text or whole numbers, but row 0 .* holds 1\.5"):
         list_manifest(tmp_path / "m.parquet")
-    with pytest.raises(ValueError, match="groups must come from one place"):
+    with pytest.raises(ValueError, match="Groups must come from one source"):
         list_manifest(write_csv(tmp_path / "m.csv", "path,label,group\n1.png,a,g\n"), group_regex=".")
 
 
@@ -374,10 +374,10 @@ def test_times_come_from_file_names(tmp_path: Path) -> None:
     assert [item.time for item in listing.items] == ["2024-01-31T10:20:30", "2024-02-01"]
     assert listing.description["time_regex"] == r"_([0-9T]+)_"
     assert "time_regex" not in list_folder(tmp_path).description
-    with pytest.raises(ValueError, match=r"ISO 8601.* finds 'cam1' in 'a/cam1_20240131T102030_7.png', and 2 such"):
+    with pytest.raises(ValueError, match=r"ISO 8601.* finds 'cam1' in 'a/cam1_20240131T102030_7.png'; 2 ids have"):
         list_folder(tmp_path, time_regex=r"cam.")
     with pytest.raises(ValueError, match=r"The time regex must match every image, but .* 2 of 2 paths"):
         list_folder(tmp_path, time_regex=r"dog")
     manifest = write_csv(tmp_path / "m.csv", "path,label,time\na/cam1_20240201_8.png,a,2024-01-31\n")
-    with pytest.raises(ValueError, match="times must come from one place"):
+    with pytest.raises(ValueError, match="Times must come from one source"):
         list_manifest(manifest, time_regex=r"_([0-9T]+)_")

@@ -196,7 +196,10 @@ def test_shards_and_manifest_of_a_sibling_are_refused(make_cache, stored: bool) 
     for i in range(3):
         edit_shard(path, i, other, i)
     shutil.copy(other / "manifest.json", path)
-    for message in ("cache.json must be as it was written", "part-00000 must have the recipes of cache.json, but"):
+    for message in (
+        "cache.json must be unchanged since it was written",
+        "part-00000 must have the recipes of cache.json, but",
+    ):
         with pytest.raises(CacheError, match=message):
             read_table(path, stored=stored)
         # Manifests of earlier versions have no digest of cache.json.

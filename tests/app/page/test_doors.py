@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 import pytest
@@ -158,5 +159,6 @@ def test_lifespan_events_reach_the_application():
     async def app(scope, receive, send):
         started.append(scope["type"])
 
-    asyncio.run(Doors(app, "secret")({"type": "lifespan"}, None, None))
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, Doors(app, "secret")({"type": "lifespan"}, None, None)).result()
     assert started == ["lifespan"]

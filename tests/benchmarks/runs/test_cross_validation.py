@@ -80,7 +80,7 @@ def test_three_images_a_class_from_run_to_comparison(cache):
     assert stepped.curve["macro_f1_fg"][stepped.epoch - 1] == max(stepped.curve["macro_f1_fg"])
     found = compare(cache.parent / "runs", bench_rows(bench)[0].rows)
     assert (found.n_rows, found.n_groups) == (24, 24)
-    assert any(note.startswith("Cross-validated, 3 folds: rows called select") for note in found.notes)
+    assert any(note.startswith("Cross-validated, 3 folds: validation metrics") for note in found.notes)
     assert not any("chose their epoch on the very rows" in note for note in found.notes)
     assert found.line("ridge", "macro_f1_fg")["value"] == pytest.approx(
         np.mean([done["ridge", seed].record.evaluations["select"].metrics["macro_f1_fg"] for seed in (0, 1)])
@@ -136,7 +136,7 @@ def test_other_folds_are_another_run(cache):
 
 
 def test_shares_of_their_own_are_refused_beside_folds(cache):
-    with pytest.raises(SettingsError, match="cross-validation has no rows apart to select and calibrate"):
+    with pytest.raises(SettingsError, match="Cross-validation has no validation and calibration rows"):
         bench_of(cache, split={"folds": 3, "select": 0.3})
 
 

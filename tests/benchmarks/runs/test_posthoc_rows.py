@@ -137,5 +137,5 @@ def test_few_rows_are_told_before_training(ran):
     for row, role in (("by_calibrate", "calibrate"), ("by_select", "select")):
         rows = int((split.roles == role).sum())
         assert f"posthoc.calibration.kind=vector is fitted to {rows} rows" in told[row]
-    assert "of 6 classes rest on fewer than 3 rows" in told["by_calibrate"]
+    assert "of 6 classes are tuned on fewer than 3 rows" in told["by_calibrate"]
     assert "fitted to" not in told["shifted"]

@@ -128,7 +128,7 @@ def test_folds_do_not_stream(cache: Path) -> None:
 
 def test_how_well_a_buffer_mixes_is_told(cache: Path) -> None:
     found = of_kind(run_bench(bench_of(cache), stream="always"), RowStarted)
-    assert [w for w in found[0].warnings if "buffer_rows=64 mixes" in w]
+    assert [w for w in found[0].warnings if "buffer_rows=64 shuffles" in w]
     assert of_kind(run_bench(bench_of(cache)), BenchDone)
 
 

@@ -154,7 +154,7 @@ def test_notes_of_a_bench_know_the_views(place):
     notes = {event.row: event.warnings for event in run_bench(bench) if isinstance(event, RowStarted)}
     rows = opened(place)[1].report.counts["train"]
     for row, count in (("plain", rows), ("mixed", 4 * rows)):
-        assert f"and {count} rows give {-(-count // 8)} an epoch" in notes[row][0]
+        assert f"and {count} rows give {-(-count // 8)} steps per epoch" in notes[row][0]
 
 
 def test_keys_follow_the_views(place, bench):
