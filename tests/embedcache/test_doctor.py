@@ -232,7 +232,7 @@ def test_strange_files_beside_a_cache_are_noted_and_left(world: Path) -> None:
     (cache / "results").mkdir()
     code, told = doctor(cache, "--repair")
     assert code == 0
-    assert [line.partition("  ")[0] for line in told.splitlines() if "not a file of the cache" in line] == [
+    assert [line.partition("  ")[0] for line in told.split("\n") if "not a file of the cache" in line] == [
         "note",
         "note",
     ]

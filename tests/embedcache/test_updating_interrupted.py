@@ -99,7 +99,9 @@ def check_survives(listing: Listing, cache: Path, whole: Path, allowed: list[dic
     if (cache / "manifest.json").exists():
         assert by_id(read_table(cache, verify=True)) in allowed
     else:
-        with pytest.raises(CacheError, match=r"run the same embed command again|Is it the folder of the cache"):
+        with pytest.raises(
+            CacheError, match=r"run the same embed command again|Check that this is the folder of the cache"
+        ):
             read_table(cache)
     run(listing, cache, update=True)
     assert files_of(cache) == files_of(whole)

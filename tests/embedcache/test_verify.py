@@ -194,7 +194,7 @@ def test_any_damage_is_told_in_three_parts(make_cache, name: str, content: bytes
 def test_damage_is_told_apart_from_a_changed_listing(make_cache) -> None:
     path = make_cache()
     pq.write_table(pq.read_table(path / "items.parquet").slice(1), path / "items.parquet")
-    with pytest.raises(CacheError, match="was changed since"):
+    with pytest.raises(CacheError, match="was changed"):
         read_table(path)
     (path / "items.parquet").write_bytes(b"PAR1")
     with pytest.raises(CacheError, match="is damaged"):
