@@ -235,8 +235,8 @@ def test_weights_other_than_the_head_was_trained_on_are_refused(frostbench, bund
     (tmp_path / "other" / "card.json").write_text(json.dumps(card))
     result = frostbench("predict", tmp_path / "other", photos)
     assert result.status == 2
-    assert "card.json of" in result.err
-    assert "was changed" in result.err
+    assert "The card of a bundle must be unchanged" in result.err
+    assert "was modified" in result.err
     (tmp_path / "other" / "card.json").write_text(json.dumps(sealed(card)))
     result = frostbench("predict", tmp_path / "other", photos)
     assert result.status == 2
@@ -305,7 +305,7 @@ def test_an_intensity_range_goes_from_the_command_into_the_bundle(frostbench, tm
     assert found == pytest.approx(wanted, abs=2e-3)
     for wrong in ("4095", "9:1", "a:b", "0:inf"):
         result = frostbench(*embed, tmp_path / "other", "--intensity-range", wrong)
-        assert (result.status, "an intensity range is LOW:HIGH" in result.err) == (2, True)
+        assert (result.status, "--intensity-range must be LOW:HIGH" in result.err) == (2, True)
 
 
 def test_names_neither_break_a_line_nor_become_formulas(frostbench, bundle, photos, tmp_path):

@@ -16,7 +16,7 @@ from frostbench.app.uploads import Uploads
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.inference.predict import Predictor, open_predictor, predict_images
 from frostbench.benchmarks.runs.all_runs import read_records
-from frostbench.heads import plugin_files
+from frostbench.heads import plugin_spec
 from frostbench.heads.bundle.export import load
 from frostbench.heads.ensemble import Ensemble
 from frostbench.heads.posthoc.calibrators.temperature import Temperature
@@ -155,7 +155,7 @@ def test_a_head_that_is_a_plugin_is_tried_only_where_its_file_was_named(cache, p
     train_one(cache, "plain", settings, 0, str(store), None, "cpu", [file])
     for name in [name for name in sys.modules if name.startswith("frostbench_plugin_")]:
         monkeypatch.delitem(sys.modules, name)
-    plugin_files._instance.cache_clear()
+    plugin_spec._instance.cache_clear()
     ran.unlink()
     keys = {int(row.seed): row.key for row in read_records(store).itertuples()}
     image = next((photos / "digit 8").iterdir())

@@ -202,7 +202,7 @@ def test_what_cannot_be_refitted_is_refused(ran, monkeypatch):
     monkeypatch.setattr(
         "frostbench.benchmarks.runs.refit.fit", lambda runs, data: iter([Failed(0, "it diverged in epoch 1.")])
     )
-    with pytest.raises(ValueError, match=r"seed 0: it diverged in epoch 1\. Export with --no-refit"):
+    with pytest.raises(ValueError, match=r"seed 0 failed: it diverged in epoch 1\. Export with --no-refit"):
         refitted([record], table, split)
 
 

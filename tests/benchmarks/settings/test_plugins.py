@@ -14,7 +14,7 @@ from frostbench.benchmarks.runs.runner import bench_rows
 from frostbench.benchmarks.settings.parsing import SettingsError, parse, with_changes
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 from frostbench.benchmarks.settings.plugins import check_allowed, files_of, places_of, translated
-from frostbench.heads import plugin_files
+from frostbench.heads import plugin_spec
 from frostbench.heads.bundle.export import load
 from frostbench.heads.plugin_files import PluginError, file_hash
 from frostbench.heads.spec import Spec
@@ -205,7 +205,7 @@ def forget(monkeypatch):
     def forgotten():
         for name in [name for name in sys.modules if name.startswith("frostbench_plugin_")]:
             monkeypatch.delitem(sys.modules, name)
-        plugin_files._instance.cache_clear()
+        plugin_spec._instance.cache_clear()
 
     return forgotten
 

@@ -170,7 +170,7 @@ def test_a_vote_of_more_rows_than_there_are_is_told():
     assert notes_for(run, 12) == ("head.classifier.k=20 is reduced to 12, the number of training rows",)
     assert notes_for(run, 20) == ()
     refit = run_of({"head.body.kind": "mlp", "second": {"kind": "refit", "classifier": {"kind": "knn", "k": 30}}})
-    assert notes_for(refit, 25)[-1].startswith("second.classifier.k=30 becomes 25")
+    assert notes_for(refit, 25)[-1].startswith("second.classifier.k=30 is reduced to 25")
 
 
 def test_the_metric_counts_a_class_of_the_selection_rows():

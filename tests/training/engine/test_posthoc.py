@@ -141,8 +141,8 @@ def test_metrics_of_thresholds_are_those_of_the_evaluation(long_tail):
 @pytest.mark.parametrize(
     ("posthoc", "message"),
     [
-        ({"deploy_prior": {"ash": 1, "beech": 1}}, r"\['cedar', 'elm'\] are missing and \[\] are no classes"),
-        ({"deploy_prior": EVEN | {"fir": 1}}, r"\[\] are missing and \['fir'\] are no classes"),
+        ({"deploy_prior": {"ash": 1, "beech": 1}}, r"\['cedar', 'elm'\] are missing and \[\] are not classes"),
+        ({"deploy_prior": EVEN | {"fir": 1}}, r"\[\] are missing and \['fir'\] are not classes"),
         (
             {"shift": {"kind": "given", "logits": {"fir": 1}}},
             r"posthoc.shift.logits must name .* rows, got .*'fir'",

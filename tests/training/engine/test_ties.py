@@ -92,7 +92,7 @@ def test_on_held_out_rows_the_strength_of_lowest_nll_is_taken():
     def nll(tau):
         return torch.nn.functional.cross_entropy(logits - tau * prior, labels).item()
 
-    assert choose_out_of_fold(asked, held).tau == min((k / 20 for k in range(31)), key=nll) > 0
+    assert choose_out_of_fold(asked, held).adjustment_strength == min((k / 20 for k in range(31)), key=nll) > 0
 
 
 def test_what_decides_is_the_metric_then_the_nll_and_rounding_is_no_difference():
