@@ -150,7 +150,7 @@ def test_weights_by_file_take_the_preprocessing_of_the_tag(tmp_path: Path, monke
     torch.save(torch.nn.Linear(2, 2).state_dict(), tmp_path / "foreign.pt")
     with pytest.raises(ValueError, match="weights must match the model and the size"):
         load_backbone("open_clip", "tiny/mine", weights=tmp_path / "foreign.pt")
-    with pytest.raises(FileNotFoundError, match="weights must be a file"):
+    with pytest.raises(FileNotFoundError, match="weights must be an existing file"):
         load_backbone("open_clip", "tiny/mine", weights=tmp_path / "gone.pt")
     with pytest.raises(ValueError, match=r"named MODEL/TAG.*because the tag determines"):
         load_backbone("open_clip", "tiny", weights=file)
