@@ -140,7 +140,12 @@ CASES: dict[str, tuple[Callable[[Path], object], str, str | None, str]] = {
     ),
     "unfinished": (lambda c: (c / "manifest.json").unlink(), ANEW, None, ANEW),
     "damaged cache.json": (lambda c: (c / "cache.json").write_text("{"), "cache.json is damaged", None, "is damaged"),
-    "stranger": (lambda c: (c / "shards/notes.txt").write_text("x"), "is not a file of the cache", None, "is not a file"),
+    "stranger": (
+        lambda c: (c / "shards/notes.txt").write_text("x"),
+        "is not a file of the cache",
+        None,
+        "is not a file",
+    ),
 }
 
 

@@ -213,7 +213,9 @@ def test_a_given_split_must_be_complete(stated: list[str] | None) -> None:
 
 def test_an_empty_table_cannot_be_split(make_cache) -> None:
     path = make_cache(bad=range(7))
-    with pytest.raises(CacheError, match=r"A split needs rows, but this table has none\. Fix what `frostbench cache bad` lists"):
+    with pytest.raises(
+        CacheError, match=r"A split needs rows, but this table has none\. Fix what `frostbench cache bad` lists"
+    ):
         load_or_make_split(path, read_table(path), SplitSpec())
 
 
