@@ -127,7 +127,7 @@ def test_a_comparison_is_of_the_cache_s_own_rows(cache):
         ({"split": ["train", "valid"] * 60}, r"one of .*'select'.* got \['valid'\]"),
         ({"spec": {"train.optim.lrr": 1}}, "Did you mean train.optim.lr?"),
         ({"spec": {"seed": 1}}, "Seeds must be the same for all rows"),
-        ({"preset": "best"}, "got 'best'"),
+        ({"preset": "best"}, "'best' is not one of the presets"),
         ({"x": "nowhere", "labels": None}, "nowhere"),
         ({"x": "nowhere"}, "has its own labels, groups and class names"),
     ],
