@@ -65,11 +65,11 @@ def test_an_automatic_temperature_is_bounded_by_its_prior_on_perfect_rows():
     assert fitted(AutoTemperature(), far)[0].startswith("a temperature of 0.05 lies at the bound of the search")
 
 
-@pytest.mark.parametrize("kind", [Temperature(), AutoTemperature()])
-def test_the_card_has_the_temperature_under_a_uniform_prior(kind):
-    spec, counts = HeadSpec(), torch.tensor([80, 10, 10])
-    share = counts.double() / 100
-    head = TrainedHead(
+def head_of(kind, counts):
+    """Return an untrained linear head with a calibrator and class counts."""
+    spec, counts = HeadSpec(), torch.tensor(counts)
+    share = counts.double() / counts.sum()
+    return TrainedHead(
         spec=spec,
         head=spec.build(torch.zeros(2, 4), 3, torch.Generator()).eval(),
         columns=("a",),
@@ -77,7 +77,12 @@ def test_the_card_has_the_temperature_under_a_uniform_prior(kind):
         priors=Priors(counts, share, share, share),
         shift=torch.zeros(3),
         layers=Layers.of(PosthocSpec(calibration=kind), NAMES),
-    ).fitted_to(MIXED)
+    )
+
+
+@pytest.mark.parametrize("kind", [Temperature(), AutoTemperature()])
+def test_the_card_has_the_temperature_under_a_uniform_prior(kind):
+    head = head_of(kind, [80, 10, 10]).fitted_to(MIXED)
     wanted = head.under(dict.fromkeys(NAMES, 1 / 3)).temperature
     assert abs(wanted - head.temperature) > 0.01
     assert card_of(head, {"head.safetensors": b""}).temperature_under_uniform_prior == wanted
@@ -89,17 +94,7 @@ def test_without_a_fit_there_is_no_warning():
 
 
 def test_the_card_of_a_bundle_holds_the_warning(tmp_path):
-    spec, counts = HeadSpec(), torch.tensor([10, 10, 10])
-    share = counts.double() / 30
-    head = TrainedHead(
-        spec=spec,
-        head=spec.build(torch.zeros(2, 4), 3, torch.Generator()).eval(),
-        columns=("a",),
-        class_names=NAMES,
-        priors=Priors(counts, share, share, share),
-        shift=torch.zeros(3),
-        layers=Layers.of(PosthocSpec(calibration=Temperature()), NAMES),
-    )
+    head = head_of(Temperature(), [10, 10, 10])
     save(head.fitted_to(RIGHT), tmp_path / "perfect")
     assert '"all 30 calibration rows are classified correctly' in (tmp_path / "perfect" / "card.json").read_text()
     assert load(tmp_path / "perfect").head.warnings == head.fitted_to(RIGHT).warnings != ()
