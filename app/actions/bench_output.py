@@ -11,6 +11,7 @@ from frostbench.benchmarks.runs.events import (
     RunDone,
     RunFailed,
     RunNoted,
+    RunsElsewhere,
     RunSkipped,
 )
 from frostbench.benchmarks.runs.record import RunRecord, notes_by_seed
@@ -55,6 +56,8 @@ class Printer:
                 rows += [] if row in rows else [row]
         elif isinstance(event, RunNoted):
             self._note_once(f"{event.row}, seed {event.seed}: {event.message}")
+        elif isinstance(event, RunsElsewhere):
+            note(f"waiting for {event.runs} runs that {' and '.join(event.holders) or 'another process'} is training")
         elif isinstance(event, RunDone | RunFailed | RunSkipped):
             self._print_run(event)
 

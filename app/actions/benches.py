@@ -1,39 +1,87 @@
-"""Running, comparing and saving the rows of a bench from the command line."""
+"""Running the rows of a bench from the command line."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import typer
 
 from frostbench.app.actions.bench_output import Printer, metrics_line, print_winners
+from frostbench.app.actions.plan_output import duration, format_plan
 from frostbench.app.progress import bar, note, resumable
-from frostbench.benchmarks.comparison.compare import Comparison
-from frostbench.benchmarks.comparison.compare import compare as compare_rows
 from frostbench.benchmarks.comparison.simple_heads import better_simple_head
-from frostbench.benchmarks.comparison.tables import save
-from frostbench.benchmarks.report.report import write_report
+from frostbench.benchmarks.runs.dry_run import plan_bench
 from frostbench.benchmarks.runs.events import BenchDone, RowStarted, RunDone, RunEpoch, RunFailed, RunFold, RunSkipped
 from frostbench.benchmarks.runs.exporting import export_row
 from frostbench.benchmarks.runs.record import RunRecord
 from frostbench.benchmarks.runs.runner import bench_rows, run_bench
-from frostbench.benchmarks.runs.store import read_record, require_runs
+from frostbench.benchmarks.runs.store import read_record
 from frostbench.benchmarks.runs.streaming import Stream
-from frostbench.benchmarks.runs.tuning import chosen_rows
-from frostbench.benchmarks.settings.parsing import load_yaml, parse, read_overrides
-from frostbench.benchmarks.settings.plan import BenchSpec
-from frostbench.embedcache.outputs.places import check_file, check_folder, check_new_folder
+from frostbench.benchmarks.runs.workers import workers_beside
+from frostbench.benchmarks.settings.parsing import (
+    bench_names,
+    bench_title,
+    load_yaml,
+    packaged_bench,
+    parse,
+    read_overrides,
+)
+from frostbench.benchmarks.settings.plan import BenchSpec, expand
+from frostbench.embedcache.outputs.places import check_new_folder
 from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.training.run import RunSpec
 
 
-def read_bench_file(path: Path, overrides: list[str] | None, plugins: Sequence[Path] = ()) -> BenchSpec:
-    """Return the bench of a YAML file with overrides applied and plugins appended to its own."""
-    bench = parse(BenchSpec, load_yaml(path), overrides or ())
+def read_bench(
+    name: str, overrides: list[str] | None, plugins: Sequence[Path] = (), caches: Sequence[str] = ()
+) -> BenchSpec:
+    """Return the bench of a YAML file, or a shipped bench, with overrides applied and plugins appended to its own.
+
+    Args:
+        name: path of the file; a name without suffix or folder that is not a file is that of a shipped bench.
+        overrides: KEY=VALUE texts.
+        plugins: files to append to the bench's plugins.
+        caches: folders that replace the bench's caches; empty keeps those.
+
+    Raises:
+        SettingsError: the file cannot be read, no shipped bench has the name, or an option is unknown or not allowed.
+    """
+    path = Path(name)
+    is_shipped = path.name == name and not path.suffix and not path.is_file()
+    tree = packaged_bench(name) if is_shipped else load_yaml(path)
+    bench = parse(BenchSpec, tree | ({"caches": list(caches)} if caches else {}), overrides or ())
     return bench.model_copy(update={"plugins": (*bench.plugins, *map(str, plugins))})
 
 
-def run_rows(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> BenchDone | None:
+def list_benches() -> str:
+    """Return a table of the shipped benches: name, number of runs per cache, and what each compares."""
+    lines = []
+    for name in bench_names():
+        bench = parse(BenchSpec, packaged_bench(name))
+        rows = expand(bench)
+        lines.append([name, str(len({row.row for row in rows})), str(len(rows) * len(bench.seeds)), bench_title(name)])
+    width = max(len(line[0]) for line in lines)
+    head = f"{'bench'.ljust(width)}  rows  runs  what it compares"
+    return "\n".join([head, *(f"{n.ljust(width)}  {rows:>4}  {runs:>4}  {title}" for n, rows, runs, title in lines)])
+
+
+def print_plan(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> None:
+    """Print what a bench would do: rows, stacks, memory and an estimate of the time for each of its caches."""
+    seconds = 0.0
+    for plan in plan_bench(bench, device, stream):
+        print(format_plan(plan))
+        seconds += plan.seconds
+    if len(bench.caches) > 1:
+        print(f"\nall caches: at most about {duration(seconds)}")
+
+
+def run_rows(
+    bench: BenchSpec,
+    device: str = "cpu",
+    stream: Stream = "auto",
+    *,
+    workers: int = 1,
+    ray_address: str | None = None,
+) -> BenchDone | None:
     """Run a bench with a progress bar and one line per trained or failed run; return None if it was stopped.
 
     A bench that tunes its rows prints one line per setting and a table of the winners; a failed setting cannot win.
@@ -42,9 +90,29 @@ def run_rows(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> 
         typer.Exit: with status 1 after all other runs, if a run failed.
         StoreError: every setting of a tuned row failed.
     """
+    end = None
+    with resumable("finished runs are kept."), workers_beside(bench, workers, device, stream, ray_address) as others:
+        end = _run_here(bench, device, stream)
+        for problem in others.problems():
+            note(f"{problem}. Its runs were trained by the other workers.")
+    if end is not None:
+        if end.unreadable:
+            note(f"{len(end.unreadable)} records cannot be read and are left out: {', '.join(end.unreadable[:5])}")
+        failures = f", {len(end.failed)} failed" if end.failed else ""
+        trained = f"{end.trained} run{'' if end.trained == 1 else 's'} trained"
+        print(f"{bench.name}: {trained}, {end.skipped} found in {bench.store}{failures}")
+        if bench.tune:
+            print_winners(bench)
+        if any(not bench.tune or event.row in bench.ensembles for event in end.failed):
+            raise typer.Exit(1)
+    return end
+
+
+def _run_here(bench: BenchSpec, device: str, stream: Stream) -> BenchDone | None:
+    """Run a bench in this process and print its events; return None if it was stopped."""
     end, done, runs = None, 0, 0
     printer = Printer(bench)
-    with resumable("finished runs are kept."), bar("training") as progress:
+    with bar("training") as progress:
         for event in run_bench(bench, device=device, stream=stream):
             printer.show(event)
             if isinstance(event, RunSkipped | RunDone | RunFailed):
@@ -60,63 +128,7 @@ def run_rows(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> 
                 end = event
             if runs:
                 progress.move(done, runs)
-    if end is not None:
-        if end.unreadable:
-            note(f"{len(end.unreadable)} records cannot be read and are left out: {', '.join(end.unreadable[:5])}")
-        failures = f", {len(end.failed)} failed" if end.failed else ""
-        trained = f"{end.trained} run{'' if end.trained == 1 else 's'} trained"
-        print(f"{bench.name}: {trained}, {end.skipped} found in {bench.store}{failures}")
-        if bench.tune:
-            print_winners(bench)
-        if any(not bench.tune or event.row in bench.ensembles for event in end.failed):
-            raise typer.Exit(1)
     return end
-
-
-def compare_bench(
-    bench: BenchSpec,
-    baseline: str | None = None,
-    role: Literal["select", "test"] = "select",
-    only: list[str] | None = None,
-) -> list[Comparison]:
-    """Compare the rows of a bench as its file and caches are now; return one comparison per cache.
-
-    A tuned row is compared with the setting that won. `only` restricts the comparison to the named rows.
-
-    Raises:
-        SettingsError: a name in `only` is not a row of the bench.
-        StoreError: a run is missing from the store, or runs cannot be compared.
-    """
-    store, comparisons = Path(bench.store), []
-    for part in chosen_rows(bench, only):
-        require_runs(store, part.rows, part.cache)
-        title = f"{bench.name} on {part.cache}"
-        comparisons.append(compare_rows(store, part.rows, baseline, role, title=title, tuned=part.tuned))
-    return comparisons
-
-
-def check_comparisons(bench: BenchSpec, role: str, out: Path | None) -> Path:
-    """Return the folder for a comparison's table and report after checking that it can be written.
-
-    Raises:
-        OutputError: the folder or a file in it cannot be written.
-    """
-    folder = out or Path(bench.store) / "compare" / f"{bench.name}-{role}"
-    check_folder(folder)
-    for name in ("table.csv", "table.json", "report.html"):
-        check_file(folder / name, makes_folder=True)
-    return folder
-
-
-def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
-    """Write each table as CSV and JSON and one report for all; return the paths."""
-    written = []
-    for number, comparison in enumerate(comparisons):
-        stem = "table" if len(comparisons) == 1 else f"table-{number}"
-        for ending in (".csv", ".json"):
-            save(comparison, folder / f"{stem}{ending}")
-            written.append(folder / f"{stem}{ending}")
-    return [*written, write_report(comparisons, Path(bench.store), folder / "report.html")]
 
 
 def train_one(

@@ -4,7 +4,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Literal
 
-from frostbench.app.actions.benches import compare_bench, run_rows, save_comparisons
+from frostbench.app.actions.benches import run_rows
+from frostbench.app.actions.comparing import compare_bench, save_comparisons
 from frostbench.app.actions.embedding import embed_listing
 from frostbench.app.demo_data import claim_folder, digits, solar_cells
 from frostbench.benchmarks.comparison.compare import Comparison
@@ -108,8 +109,8 @@ def _print_next_steps(out: Path, bundle: Path, report: Path, seconds: float) -> 
         paths = f" --set 'caches=[{out / 'cache'}]' --set store={out / 'results'}"
     for line in (
         f"open {report}",
-        f"frostbench bench run configs/benches/demo.yaml{paths}   # trains nothing: all runs are in the store",
-        f"frostbench compare configs/benches/demo.yaml --baseline full{paths}",
+        f"frostbench bench run demo{paths}   # trains nothing: all runs are in the store",
+        f"frostbench compare demo --baseline full{paths}",
         f"frostbench predict {bundle} IMAGE… --prior uniform",
         "frostbench embed YOUR_IMAGES/ --cache mine && frostbench train mine --preset full --out head",
         "frostbench options",

@@ -7,36 +7,63 @@ import typer
 
 from frostbench.app.commands.common import Device, Plugins, Refit, Stream
 
-app = typer.Typer(help="Train the rows of a bench.", no_args_is_help=True)
-BenchFile = Annotated[Path, typer.Argument(help="YAML file that defines the bench.")]
+app = typer.Typer(help="List the shipped benches, or train the rows of a bench.", no_args_is_help=True)
+BenchFile = Annotated[
+    str, typer.Argument(metavar="BENCH", help="YAML file that defines the bench, or the name of a shipped bench.")
+]
+Caches = Annotated[
+    list[str] | None, typer.Option("--cache", help="Cache to use instead of those of the bench. Repeatable.")
+]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", help="KEY=VALUE that overrides a key of the file. Repeatable.")
 ]
 Baseline = Annotated[str | None, typer.Option(help="Row to compare the others with. [default: the first row]")]
 
 
-# Without the callback, typer would merge the only subcommand, `bench run`, into `bench`.
-@app.callback()
-def bench() -> None:
-    """Train the rows of a bench."""
+@app.command("list")
+def list_all() -> None:
+    """List the benches that come with Frostbench; run one with `frostbench bench run NAME --cache FOLDER`."""
+    from frostbench.app.actions.benches import list_benches
+
+    print(list_benches())
 
 
 @app.command("run")
 def run(
     bench: BenchFile,
+    caches: Caches = None,
     overrides: Overrides = None,
     device: Device = "cpu",
     plugins: Plugins = None,
     stream: Stream = "auto",
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that train runs at the same time and share the cores.")
+    ] = 1,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            help="Ray cluster on which the other workers run, or auto to find a running one; caches and store must be "
+            "on a shared disk. [default: this machine]"
+        ),
+    ] = None,
+    is_dry: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print rows, stacks, memory and estimated time, and train nothing."),
+    ] = False,
 ) -> None:
-    """Train every run of a bench that is not in its store yet."""
-    from frostbench.app.actions.benches import read_bench_file, run_rows
+    """Train every run of a bench that is not in its store yet. May run in several processes on one store."""
+    from frostbench.app.actions.benches import print_plan, read_bench, run_rows
 
-    run_rows(read_bench_file(bench, overrides, plugins or []), device, stream)
+    spec = read_bench(bench, overrides, plugins or [], caches or [])
+    if is_dry:
+        print_plan(spec, device, stream)
+    else:
+        run_rows(spec, device, stream, workers=workers, ray_address=ray_address)
 
 
 def compare(
     bench: BenchFile,
+    caches: Caches = None,
     baseline: Baseline = None,
     role: Annotated[
         str,
@@ -46,24 +73,36 @@ def compare(
     ] = "validation",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the table and the report. [default: STORE/compare/NAME-ROLE]"),
+        typer.Option(help="Folder for the tables and the report. [default: STORE/compare/NAME-ROLE]"),
+    ] = None,
+    append: Annotated[
+        Path | None,
+        typer.Option(help="CSV file to which one line per run is added, with differences from the row `full`."),
     ] = None,
     overrides: Overrides = None,
     plugins: Plugins = None,
 ) -> None:
-    """Compare the rows of a bench with a baseline. Prints paired differences with intervals and writes a report."""
-    from frostbench.app.actions.benches import check_comparisons, compare_bench, read_bench_file, save_comparisons
+    """Compare the rows of a bench with a baseline. Prints paired differences with intervals; writes a report."""
+    from frostbench.app.actions.benches import read_bench
+    from frostbench.app.actions.comparing import (
+        append_comparisons,
+        check_comparisons,
+        compare_bench,
+        save_comparisons,
+    )
     from frostbench.benchmarks.comparison.tables import to_text
     from frostbench.benchmarks.settings.roles import role_of
 
     role = role_of(role)
-    spec = read_bench_file(bench, overrides, plugins or [])
+    spec = read_bench(bench, overrides, plugins or [], caches or [])
     folder = check_comparisons(spec, role, out)
     comparisons = compare_bench(spec, baseline, role)
     for comparison in comparisons:
         print(to_text(comparison))
     for path in save_comparisons(spec, comparisons, folder):
         print(path)
+    if append is not None:
+        print(append_comparisons(spec, comparisons, append))
 
 
 def export(
@@ -81,8 +120,10 @@ def export(
     plugins: Plugins = None,
 ) -> None:
     """Export the head of a bench row or ensemble."""
-    from frostbench.app.actions.benches import read_bench_file
+    from frostbench.app.actions.benches import read_bench
     from frostbench.benchmarks.runs.exporting import export_row
 
-    spec = read_bench_file(bench, overrides, plugins or [])
+    spec = read_bench(bench, overrides, plugins or [])
+    if not spec.caches and cache is not None:
+        spec = spec.model_copy(update={"caches": (cache,)})
     print(export_row(spec, row, out, cache, seeds=seeds, refit=refit, device=device))

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from frostbench.app.commands.bench import Baseline, BenchFile, Overrides
+from frostbench.app.commands.bench import Baseline, BenchFile, Caches, Overrides
 from frostbench.app.commands.common import Plugins
 
 
 def calibration(
     bench: BenchFile,
+    caches: Caches = None,
     baseline: Baseline = None,
     role: Annotated[
         str,
@@ -33,13 +34,13 @@ def calibration(
     plugins: Plugins = None,
 ) -> None:
     """Measure the calibration of a bench's rows. Compares before and after temperature scaling and writes a report."""
-    from frostbench.app.actions.benches import read_bench_file
+    from frostbench.app.actions.benches import read_bench
     from frostbench.app.actions.calibrating import calibrate_bench, check_page, save_calibration
     from frostbench.benchmarks.calibration.tables import to_text
     from frostbench.benchmarks.settings.roles import role_of
 
     role = role_of(role)
-    spec = read_bench_file(bench, overrides, plugins or [])
+    spec = read_bench(bench, overrides, plugins or [], caches or [])
     page = out or Path(spec.store) / "calibration" / f"{spec.name}-{role}.html"
     check_page(page)
     reports = calibrate_bench(spec, baseline, role, ood)

@@ -112,6 +112,21 @@ class RunNoted(RunEvent):
 
 
 @dataclass(frozen=True)
+class RunsElsewhere:
+    """Event: nothing is left but runs that other processes are training; the bench waits for them.
+
+    Attributes:
+        cache: folder of the cache.
+        runs: number of these runs.
+        holders: descriptions of the processes.
+    """
+
+    cache: str
+    runs: int
+    holders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class BenchStopped:
     """Event: the bench `name` was stopped on request after `trained` runs; the next start trains the others."""
 
@@ -140,4 +155,4 @@ class BenchDone:
     failed: tuple[RunFailed, ...] = ()
 
 
-BenchEvent = CacheOpened | RowStarted | RunEvent | RunDone | BenchStopped | BenchDone
+BenchEvent = CacheOpened | RowStarted | RunEvent | RunDone | RunsElsewhere | BenchStopped | BenchDone

@@ -36,5 +36,14 @@ def failure_of(store: Path, key: str) -> str | None:
         ) from error
 
 
+def failure_since(store: Path, key: str, began: float) -> str | None:
+    """Return why a run failed at or after a time of the store's file system, or None; see `failure_of`."""
+    try:
+        is_old = _path(store, key).stat().st_mtime < began
+    except FileNotFoundError:
+        return None
+    return None if is_old else failure_of(store, key)
+
+
 def _path(store: Path, key: str) -> Path:
     return store / "failed" / f"{key}.json"

@@ -65,7 +65,9 @@ def rows_of(bench: BenchSpec) -> tuple[Row, ...]:
         SettingsError: the bench names no cache, or a row is invalid.
     """
     if not bench.caches:
-        raise SettingsError("A bench needs at least one cache, got none. Write `caches: [FOLDER]`.")
+        raise SettingsError(
+            "A bench needs at least one cache, got none. Write `caches: [FOLDER]`, or add --cache FOLDER."
+        )
     return expand(bench)
 
 

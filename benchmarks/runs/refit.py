@@ -177,6 +177,12 @@ def _check(records: Sequence[RunRecord], table: FeatureTable, split: Split) -> N
 
 
 def _check_run(record: RunRecord, run: RunSpec, table: FeatureTable, split: Split) -> None:
+    if run.shots:
+        raise RefitError(
+            f"A refit adds the validation rows to the training rows, but {named(RunSpec, 'shots')} is {run.shots}, "
+            "which leaves most training rows out.",
+            "Export with --no-refit.",
+        )
     if run.posthoc.rows in ("select", "both") and run.posthoc.needs_rows:
         raise RefitError(
             "Calibration and decisions must be fitted to rows that the head was not trained on, but a refit trains on "

@@ -11,16 +11,20 @@ from frostbench.embedcache.table import FeatureTable
 from frostbench.training.checks.corrections import correction_notes
 from frostbench.training.checks.notes import epoch_notes, notes_for, order_notes, posthoc_notes
 from frostbench.training.checks.posthoc import ROLES, rows_of_posthoc
+from frostbench.training.data.few_shot import drawn_rows
 from frostbench.training.run import RunSpec
 
 
 def notes_on_row(table: FeatureTable, split: Split, spec: RunSpec) -> tuple[str, ...]:
     """Return notes on a run's options given the data that it would be trained on."""
-    labels = torch.from_numpy(table.labels[split.roles == "train"])
+    labels, groups = torch.from_numpy(table.labels[split.roles == "train"]), _train_groups(table, split)
+    rows = drawn_rows(spec, labels)
+    if rows is not None:
+        labels, groups = labels[rows], None if groups is None else groups[rows]
     notes = notes_for(spec, rows_of_pass(table, spec, len(labels))) + order_notes(spec, labels)
     notes += epoch_notes(spec, *_selection(table, split, spec))
     notes += posthoc_notes(spec, _posthoc_labels(table, split, spec))
-    return notes + correction_notes(spec, labels, len(table.class_names), _train_groups(table, split))
+    return notes + correction_notes(spec, labels, len(table.class_names), groups)
 
 
 def _train_groups(table: FeatureTable, split: Split) -> Tensor | None:

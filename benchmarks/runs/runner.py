@@ -1,17 +1,11 @@
 """Runs a bench: trains the runs that its store lacks, evaluates them and stores them."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-import torch
-
-from frostbench.benchmarks.inference.canary import canary_for, canary_of
 from frostbench.benchmarks.runs.all_runs import write_records
-from frostbench.benchmarks.runs.ensembles import Place, averaged, check_judged
-from frostbench.benchmarks.runs.evaluate import evaluate, with_recipes
+from frostbench.benchmarks.runs.ensembles import Place, averaged
 from frostbench.benchmarks.runs.evaluate import table_to_data as table_to_data
 from frostbench.benchmarks.runs.events import (
     BenchDone,
@@ -20,65 +14,21 @@ from frostbench.benchmarks.runs.events import (
     CacheOpened,
     RowStarted,
     RunDone,
-    RunEpoch,
     RunFailed,
-    RunFold,
-    RunNoted,
     RunSkipped,
 )
-from frostbench.benchmarks.runs.failures import mark_failed
 from frostbench.benchmarks.runs.keys import bench_rows as bench_rows
-from frostbench.benchmarks.runs.keys import key_of, rows_of
+from frostbench.benchmarks.runs.keys import rows_of
 from frostbench.benchmarks.runs.row_notes import notes_on_row
-from frostbench.benchmarks.runs.run_facts import data_facts, record_of
-from frostbench.benchmarks.runs.store import check_run_place, check_store, is_finished, save_run, stopped_key
-from frostbench.benchmarks.runs.streaming import Stream, opened_to_train
-from frostbench.benchmarks.runs.view_sets import data_hash, with_averaged, with_views
+from frostbench.benchmarks.runs.store import check_store
+from frostbench.benchmarks.runs.streaming import Stream
+from frostbench.benchmarks.runs.train_missing import train_missing
+from frostbench.benchmarks.runs.view_sets import with_views
+from frostbench.benchmarks.runs.work import Work, check_work, missing_runs, open_work
 from frostbench.benchmarks.settings.plan import BenchSpec, Row
 from frostbench.embedcache.backbones import resolve_device
-from frostbench.embedcache.splits.making import Split
-from frostbench.embedcache.table import FeatureTable
-from frostbench.heads.bundle.export import Canary
-from frostbench.heads.posthoc.crossfit import CrossFitted
-from frostbench.training.checks.data import check_data
-from frostbench.training.checks.notes import falling_notes, sureness_notes
-from frostbench.training.crossval.crossval import CrossValidated, FoldFitted, check_runs, cross_validate
 from frostbench.training.data.part import Data
-from frostbench.training.data.view_rows import stepped_rows
-from frostbench.training.engine.checkpoint import Checkpoints
-from frostbench.training.engine.events import Epoch, Event, Failed, Finished, Noted
-from frostbench.training.engine.fit import ENGINE_VERSION, fit, never
-from frostbench.training.run import RunSpec
-
-
-@dataclass(frozen=True)
-class _Work:
-    """One cache of a bench; `on_disk` states why vectors stay on disk, `reads` hashes the data that all rows read."""
-
-    cache: str
-    table: FeatureTable
-    split: Split
-    store: Path
-    canary: Canary | None
-    device: str
-    keep_stopped: bool
-    on_disk: str
-    reads: str
-
-    def key(self, spec: RunSpec) -> str:
-        return key_of(self.table, self.split, spec)
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Run that the store lacks, and its rows: several rows share a run if their settings are equal."""
-
-    rows: tuple[str, ...]
-    spec: RunSpec
-
-    @property
-    def row(self) -> str:
-        return self.rows[0]
+from frostbench.training.engine.fit import never
 
 
 def run_bench(
@@ -91,8 +41,10 @@ def run_bench(
 ) -> Iterator[BenchEvent]:
     """Train every run of a bench that its store lacks, and yield events.
 
-    All missing runs of a cache are passed to the engine together. Each run is stored as soon as it ends; if a run
-    fails, the others continue. A run shared by several rows is trained once. Ensembles are evaluated last.
+    Missing runs of one skeleton are trained as a stack. Each run is stored as soon as it ends; if a run fails, the
+    others continue. A run shared by several rows is trained once. Ensembles are evaluated last. Several processes may
+    run benches on one store at the same time, also on several machines: each trains stacks that no other process has
+    claimed, and waits for the others' runs at the end (`frostbench.benchmarks.runs.claims`).
 
     Args:
         bench: bench to run.
@@ -114,7 +66,7 @@ def run_bench(
     trained = skipped = 0
     failed: list[RunFailed] = []
     for cache in bench.caches:
-        work = _opened(bench, cache, rows, str(resolve_device(device)), keep_stopped, stream)
+        work = open_work(bench, cache, rows, str(resolve_device(device)), keep_stopped, stream)
         table, split = work.table, work.split
         warnings = split.report.warnings + ((f"Vectors stay on disk: {work.on_disk}.",) if work.on_disk else ())
         yield CacheOpened(cache, table.content_hash, split.hash, split.report.counts, warnings)
@@ -130,26 +82,14 @@ def run_bench(
     yield BenchDone(bench.name, trained, skipped, *write_records(store), tuple(failed))
 
 
-def _opened(
-    bench: BenchSpec, cache: str, rows: Sequence[Row], device: str, keep_stopped: bool, stream: Stream
-) -> _Work:
-    specs = [spec for row in rows for spec in row.specs]
-    table, split, on_disk = opened_to_train(cache, bench, rows, device, stream)
-    table = with_averaged(table, split, specs)
-    check_judged(bench, split)
-    reads = " ".join(sorted({data_hash(table, spec) for spec in specs}))
-    canary = canary_of(Path(cache))
-    return _Work(cache, table, split, Path(bench.store), canary, device, keep_stopped, on_disk, reads)
-
-
-def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], n_rows: int) -> Iterator[BenchEvent]:
+def _run_cache(work: Work, rows: Sequence[Row], stop: Callable[[], bool], n_rows: int) -> Iterator[BenchEvent]:
     """Train the missing runs of all rows; vectors are only copied if a run is missing."""
-    missing = _missing(work, rows)
+    missing = missing_runs(work, rows)
     data: Data | None = None
     if missing:
         data = table_to_data(work.table, work.split, device=work.device)
         data = with_views(data, work.table, work.split, [run.spec for run in missing.values()])
-        _check(work, list(missing.values()), data)
+        check_work(work, list(missing.values()), data)
     for number, row in enumerate(rows, start=1):
         notes = row.warnings + notes_on_row(work.table, work.split, row.specs[0])
         yield RowStarted(work.cache, row.name, number, n_rows, notes)
@@ -157,93 +97,4 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], n_row
             if (key := work.key(spec)) not in missing:
                 yield RunSkipped(work.cache, row.name, spec.seed, key)
     if data is not None:
-        yield from _train(work, list(missing.values()), data, stop)
-
-
-def _missing(work: _Work, rows: Sequence[Row]) -> dict[str, _Run]:
-    """Return the runs that the store lacks by key, in the order of the rows."""
-    missing: dict[str, _Run] = {}
-    for row in rows:
-        for spec in row.specs:
-            key = work.key(spec)
-            if key in missing:
-                missing[key] = replace(missing[key], rows=(*missing[key].rows, row.name))
-            elif not is_finished(work.store, key):
-                check_run_place(work.store, key)
-                missing[key] = _Run((row.name,), spec)
-    return missing
-
-
-def _check(work: _Work, runs: Sequence[_Run], data: Data) -> None:
-    """Reject rows that cannot be trained before any training starts."""
-    for row in dict.fromkeys(run.row for run in runs):
-        specs = [run.spec for run in runs if run.row == row]
-        try:
-            check_data(specs, data) if work.split.folds is None else check_runs(specs, data)
-        except ValueError as error:
-            why = f" Vectors stay on disk: {work.on_disk}." if work.on_disk else ""
-            raise ValueError(f"row {row!r}: {error}{why}") from error
-
-
-def _train(work: _Work, runs: Sequence[_Run], data: Data, stop: Callable[[], bool]) -> Iterator[BenchEvent]:
-    specs = [run.spec for run in runs]
-    curves: list[list[Epoch]] = [[] for _ in runs]
-    for event in _events(work, specs, data, stop):
-        run, curve = runs[event.run], curves[event.run]
-        where, seed = (work.cache, run.row), run.spec.seed
-        if isinstance(event, Epoch):
-            curve.append(event)
-            epochs = run.spec.epochs_for(stepped_rows(run.spec, data))
-            yield RunEpoch(*where, seed, event.epoch, epochs, event.loss, event.metrics, event.best_epoch)
-        elif isinstance(event, Noted):
-            yield RunNoted(*where, seed, event.message)
-        elif isinstance(event, FoldFitted):
-            yield RunFold(*where, seed, event.done, event.fits)
-        elif isinstance(event, Failed):
-            mark_failed(work.store, work.key(run.spec), event.message)
-            yield from (RunFailed(work.cache, row, seed, event.message) for row in run.rows)
-        elif isinstance(event, CrossValidated):
-            yield from _stored(work, run, event.finished, curve, event.stack_size, event.predictions)
-        elif isinstance(event, Finished) and (event.reason != "stopped" or work.keep_stopped):
-            yield from _stored(work, run, event, curve, event.stack_size, event.held_out)
-
-
-def _events(
-    work: _Work, specs: Sequence[RunSpec], data: Data, stop: Callable[[], bool]
-) -> Iterator[Event | FoldFitted | CrossValidated]:
-    """Train runs, with cross-validation if the split has folds; long stacks save checkpoints in the store."""
-    split = work.split
-    if split.folds is None:
-        same_data = hashlib.sha256(f"{work.reads} {split.hash} {ENGINE_VERSION}".encode()).hexdigest()
-        return fit(specs, data, stop, Checkpoints(work.store / "checkpoints" / same_data[:16]))
-    return cross_validate(specs, data, torch.from_numpy(split.folds[:, split.roles == "train"]), stop)
-
-
-def _stored(
-    work: _Work,
-    run: _Run,
-    finished: Finished,
-    curve: Sequence[Epoch],
-    together: int,
-    held_out: CrossFitted | None = None,
-) -> Iterator[RunDone | RunSkipped]:
-    """Evaluate a run and store it; the other rows that share it are reported as skipped."""
-    spec = run.spec
-    background = tuple(work.table.class_names.index(name) for name in spec.background)
-    head = with_recipes(finished.head, work.table)
-    evaluations, outcomes = evaluate(head, work.table, work.split, background, held_out)
-    data = data_facts(work.cache, work.table, work.split, head, background)
-    key = stopped_key(work.key(spec), curve[-1].epoch) if finished.reason == "stopped" else work.key(spec)
-    record = record_of(key, spec, replace(finished, head=head), curve, data, evaluations, work.device)
-    validation = outcomes[outcomes["role"] == "select"]
-    notes = record.notes + falling_notes(spec, [event.loss for event in curve], finished.epoch)
-    notes += sureness_notes(validation["confidence"], validation["label"] == validation["predicted"])
-    record = replace(record, together=together, notes=notes)
-    own_notes = [note for note in notes if note not in head.warnings]  # the card lists head.warnings separately
-    metrics = {role: evaluation.metrics for role, evaluation in evaluations.items()}
-    facts = {"run": record.full_spec, "key": record.key, "data": asdict(data), "metrics": metrics, "notes": own_notes}
-    head = replace(head, facts=facts | {"environment": record.environment})
-    canary = canary_for(work.canary, head.columns, work.table.tokens)
-    yield RunDone(work.cache, run.row, record, save_run(work.store, record, outcomes, head, canary))
-    if finished.reason != "stopped":
-        yield from (RunSkipped(work.cache, row, spec.seed, key) for row in run.rows[1:])
+        yield from train_missing(work, list(missing.values()), data, stop)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -151,6 +152,17 @@ def preset_names() -> tuple[str, ...]:
 def preset(name: str) -> Tree:
     """Return the differences of a preset from the defaults; an unknown name raises SettingsError."""
     return _packaged("presets", name)
+
+
+def bench_names() -> tuple[str, ...]:
+    """Return the names of the benches that come with the package."""
+    return _packaged_names("benches")
+
+
+def bench_title(name: str) -> str:
+    """Return the comment at the start of a bench that comes with the package, as one line."""
+    lines = (resources.files("frostbench.configs") / "benches" / f"{name}.yaml").read_text("utf-8").splitlines()
+    return " ".join(line.removeprefix("#").strip() for line in takewhile(lambda line: line.startswith("#"), lines))
 
 
 def packaged_bench(name: str) -> Tree:

@@ -22,6 +22,7 @@ from frostbench.embedcache.splits.near_copies import near_column, near_in_cache,
 from frostbench.embedcache.splits.reports import cross_validate_rows, split_report
 from frostbench.embedcache.splits.role_names import ROLES as ROLES
 from frostbench.embedcache.splits.spec import SplitSpec as SplitSpec
+from frostbench.embedcache.splits.thinning import thin_classes
 from frostbench.embedcache.splits.time_cuts import cut_by_time
 from frostbench.embedcache.storage.files import CacheError, write_parquet
 from frostbench.embedcache.storage.own import check_links
@@ -35,7 +36,7 @@ class Split:
     """Role of each row of a table, with hash and report.
 
     Attributes:
-        roles: str [N], in table order.
+        roles: str [N], in table order; rows that `imbalance` leaves out have the role "unused".
         hash: hash of ids, roles and folds.
         report: facts that affect how metrics can be read.
         folds: int64 [repeats, N], the fold in which each row is held out, -1 for test rows; all other rows have the
@@ -58,7 +59,8 @@ def make_split(table: FeatureTable, spec: SplitSpec, near: np.ndarray | None = N
     With source "given" the listing states train and test (and possibly validation and calibration), as a role file
     does; only roles that are not stated are taken from the training rows. With source "time" the newest groups are held
     out (`cut_by_time`). With cross-validation all rows outside the test set are training rows, whatever was stated, and
-    `make_folds` assigns them to folds.
+    `make_folds` assigns them to folds. With `imbalance`, training rows are then left out (`thin_classes`); all other
+    rows have the role that they have without it.
 
     Args:
         table: the table; its vectors are read only if near-duplicates must stay together.
@@ -67,8 +69,8 @@ def make_split(table: FeatureTable, spec: SplitSpec, near: np.ndarray | None = N
             first column.
 
     Raises:
-        CacheError: the table is empty, there are too few groups for a share or the folds, or roles or times are
-            missing.
+        CacheError: the table is empty, there are too few groups for a share or the folds, roles or times are missing,
+            or the classes are too small for the imbalance.
     """
     if len(table.ids) == 0:
         raise CacheError(
@@ -79,10 +81,14 @@ def make_split(table: FeatureTable, spec: SplitSpec, near: np.ndarray | None = N
     groups, notes = _groups(table, spec, near, order)
     if spec.source == "time":
         roles, cut_notes = cut_by_time(None if table.times is None else table.times[order], groups, spec.shares)
-        report = split_report(table, spec, labels, groups, roles, ([], []), [*notes, *cut_notes])
+        noted: tuple[list[int], list[int]] = ([], [])
+        notes += cut_notes
     else:
         roles, noted = _cut(labels, groups, start_roles(table, spec)[order], spec, table.has_groups)
-        report = split_report(table, spec, labels, groups, roles, noted, notes)
+    if spec.imbalance is not None:
+        roles, note = thin_classes(labels, roles, spec.imbalance, spec.seed)
+        notes.append(note)
+    report = split_report(table, spec, labels, groups, roles, noted, notes)
     back = np.argsort(order)
     if not spec.is_cross_validated:
         return _finish(table.ids, roles[back], None, report)

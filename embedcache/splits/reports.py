@@ -49,7 +49,7 @@ def cross_validate_rows(
     table: FeatureTable, labels: np.ndarray, groups: np.ndarray, roles: np.ndarray, spec: SplitSpec, report: SplitReport
 ) -> tuple[np.ndarray, SplitReport]:
     """Return the folds [repeats, N] of the rows outside the test set, and the report."""
-    pool = roles != "test"
+    pool = roles == "train"
     own, units = labels[pool], groups[pool]
     found = make_folds(own, units, spec, table.has_groups)
     folds = np.full((len(found), len(roles)), -1, dtype=np.int64)

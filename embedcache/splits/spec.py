@@ -54,6 +54,10 @@ class SplitSpec(BaseModel):
     """Number of cross-validation folds, which replace validation and calibration rows; 0 and 1 disable it."""
     repeats: int = Field(1, ge=1, le=100, title="Cross-validation: repeats")
     """Number of times folds are drawn; all choose the epoch, and a run is evaluated on repeat seed modulo repeats."""
+    imbalance: float | None = Field(
+        None, ge=1, le=100_000, json_schema_extra={"empty": "all rows"}, title="Long tail: imbalance ratio"
+    )
+    """Largest over smallest class after leaving out training rows in an exponential profile; none uses all rows."""
     rule: Literal["k_fold", "leave_one_group_out"] = Field(default="k_fold", title="Cross-validation: fold rule")
     """Draw folds by group and class, or make every group a fold of its own."""
 
@@ -75,7 +79,8 @@ class SplitSpec(BaseModel):
         """
         unread = {"roles_from"} | (set(CUT) if self.is_cross_validated else {"folds", "repeats"})
         unread |= set() if self.roles_from else {"unlisted"}
-        unread |= {"seed"} if self.source == "time" and not self.is_cross_validated else set()
+        reads_seed = self.source != "time" or self.is_cross_validated or self.imbalance is not None
+        unread |= set() if reads_seed else {"seed"}
         return {"kind": self.kind} | self.model_dump(mode="json", exclude_defaults=True, exclude=unread)
 
     @model_validator(mode="after")

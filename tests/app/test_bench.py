@@ -155,17 +155,17 @@ def test_train_reports_a_better_simple_head_and_refits_the_export(frostbench, ca
 
 
 def test_a_failed_run_ends_the_command_with_status_1(frostbench, bench_file, tmp_path, monkeypatch):
-    import frostbench.benchmarks.runs.runner as runner
+    import frostbench.benchmarks.runs.train_missing as train_missing
     from frostbench.training.engine.events import Failed, Finished
 
-    real = runner.fit
+    real = train_missing.fit
 
-    def failing(runs, data, stop, checkpoints):
-        for event in real(runs, data, stop, checkpoints):
+    def failing(runs, data, stop, checkpoints, **rest):
+        for event in real(runs, data, stop, checkpoints, **rest):
             is_last = isinstance(event, Finished) and event.run == len(runs) - 1
             yield Failed(event.run, "it diverged. Lower train.optim.lr.") if is_last else event
 
-    monkeypatch.setattr(runner, "fit", failing)
+    monkeypatch.setattr(train_missing, "fit", failing)
     words = ("bench", "run", bench_file, "--set", f"store={tmp_path / 'other'}")
     ran = frostbench(*words)
     assert ran.status == 1

@@ -9,11 +9,11 @@ from frostbench.heads.bundle.export import load
 @pytest.fixture(scope="module")
 def ran(bench_file, tmp_path_factory):
     """The bench with a store of its own, with every run in it."""
-    from frostbench.app.actions.benches import read_bench_file, run_rows
+    from frostbench.app.actions.benches import read_bench, run_rows
 
     own = tmp_path_factory.mktemp("export") / "bench.yaml"
     own.write_text(bench_file.read_text().replace(str(bench_file.parent), str(own.parent)))
-    run_rows(read_bench_file(own, []))
+    run_rows(read_bench(str(own), []))
     return own
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from dying_disk import dies, runs_full
 
-from frostbench.app.actions.benches import read_bench_file, train_one
+from frostbench.app.actions.benches import read_bench, train_one
 from frostbench.app.demo_data import claim_folder
 from frostbench.benchmarks.runs.exporting import export_row
 from frostbench.embedcache.backbones.text import ClassTexts
@@ -41,7 +41,7 @@ def trained(cache, tmp_path_factory):
 def test_an_export_survives_a_kill_and_a_full_disk_at_every_point(
     trained: Path, tmp_path: Path, stops: Callable[..., bool]
 ) -> None:
-    bench = read_bench_file(trained, [])
+    bench = read_bench(str(trained), [])
     export_row(bench, "plain", tmp_path / "whole")
     whole = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
     torch.set_num_threads(1)
@@ -180,7 +180,7 @@ def test_the_demo_refuses_folders_with_other_files(frostbench, tmp_path):
 
 
 def test_a_bundle_is_removed_whole(trained, tmp_path):
-    bench = read_bench_file(trained, [])
+    bench = read_bench(str(trained), [])
     export_row(bench, "plain", tmp_path / "head")
     remove(tmp_path / "head")
     assert names(tmp_path) == []

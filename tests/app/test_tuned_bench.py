@@ -89,17 +89,17 @@ def test_budgets_that_differ_are_refused_and_an_unfinished_bench_is_not_compared
 
 
 def test_a_failed_setting_is_printed_and_the_command_succeeds(frostbench, tuned_file, monkeypatch):
-    import frostbench.benchmarks.runs.runner as runner
+    import frostbench.benchmarks.runs.train_missing as train_missing
     from frostbench.training.engine.events import Failed, Finished
 
-    real = runner.fit
+    real = train_missing.fit
 
-    def failing(runs, data, stop, checkpoints):
-        for event in real(runs, data, stop, checkpoints):
+    def failing(runs, data, stop, checkpoints, **rest):
+        for event in real(runs, data, stop, checkpoints, **rest):
             is_so = isinstance(event, Finished) and runs[event.run].train.optim.lr == 0.02
             yield Failed(event.run, "it diverged. Lower train.optim.lr.") if is_so else event
 
-    monkeypatch.setattr(runner, "fit", failing)
+    monkeypatch.setattr(train_missing, "fit", failing)
     ran = frostbench("bench", "run", tuned_file)
     assert ran.status == 0
     assert "plain @ lr=0.02: seed 0 FAILED, it diverged. Lower train.optim.lr.; seed 1 FAILED" in ran.out

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import frostbench.benchmarks.runs.runner as runner
+import frostbench.benchmarks.runs.train_missing as train_missing
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.sources.source import Item
 from frostbench.embedcache.storage.files import write_json
@@ -64,11 +64,11 @@ def cache(tmp_path):
 def fits(monkeypatch):
     """How many runs each call of fit was given."""
     calls = []
-    real = runner.fit
+    real = train_missing.fit
 
-    def counted(runs, data, stop, checkpoints):
+    def counted(runs, data, stop, checkpoints, **rest):
         calls.append(len(runs))
-        return real(runs, data, stop, checkpoints)
+        return real(runs, data, stop, checkpoints, **rest)
 
-    monkeypatch.setattr(runner, "fit", counted)
+    monkeypatch.setattr(train_missing, "fit", counted)
     return calls

@@ -2,7 +2,7 @@
 
 import json
 
-import frostbench.benchmarks.runs.runner as runner
+import frostbench.benchmarks.runs.train_missing as train_missing
 from frostbench.benchmarks.runs.store import SEAL, run_folder
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.training.engine.events import Failed, Finished
@@ -30,14 +30,14 @@ def of_kind(events, *kinds):
 
 def fail(monkeypatch, which):
     """Let training give no head where a run is such."""
-    real = runner.fit
+    real = train_missing.fit
 
-    def failing(runs, data, stop, checkpoints):
-        for event in real(runs, data, stop, checkpoints):
+    def failing(runs, data, stop, checkpoints, **rest):
+        for event in real(runs, data, stop, checkpoints, **rest):
             is_so = isinstance(event, Finished) and which(runs[event.run])
             yield Failed(event.run, "it diverged. Lower train.optim.lr.") if is_so else event
 
-    monkeypatch.setattr(runner, "fit", failing)
+    monkeypatch.setattr(train_missing, "fit", failing)
 
 
 def change_metric(folder, key, metric, value):

@@ -55,7 +55,12 @@ class CrossValidated:
 
 
 def cross_validate(
-    runs: Sequence[RunSpec], data: Data, folds: Tensor, stop: Callable[[], bool] = never
+    runs: Sequence[RunSpec],
+    data: Data,
+    folds: Tensor,
+    stop: Callable[[], bool] = never,
+    *,
+    is_checked: bool = False,
 ) -> Iterator[Event | FoldFitted | CrossValidated]:
     """Choose epochs, strengths, calibration and decisions on held-out folds, and fit the heads to all rows with them.
 
@@ -70,11 +75,13 @@ def cross_validate(
         data: all rows as the training part; the other parts are ignored.
         folds: number [R, N] of the fold that holds out each training row, in each repeat.
         stop: called as in `fit`; stopped runs return no head.
+        is_checked: whether the runs have passed `check_runs` on these data.
 
     Raises:
         ValueError: a run cannot be trained on data, or folds do not match its rows.
     """
-    check_runs(runs, data)
+    if not is_checked:
+        check_runs(runs, data)
     if folds.ndim != 2 or folds.shape[1] != len(data.train) or any(len(numbers_in(repeat)) < 2 for repeat in folds):
         raise ValueError(
             f"Folds must number each of the {len(data.train)} training rows, with at least two folds in each repeat, "
@@ -111,6 +118,11 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
         raise ValueError(
             "View sets require a split without folds, because views of training rows would show held-out images. Use "
             "a split without folds, or remove view_sets and tta."
+        )
+    if any(run.shots for run in runs):
+        raise ValueError(
+            "shots draws other rows for each seed, but in a split into folds every row is evaluated, and must be the "
+            "same for all seeds. Use a split without folds, or remove shots."
         )
     if data.train.images is not None:
         raise ValueError(

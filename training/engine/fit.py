@@ -8,6 +8,7 @@ from torch import nn
 
 from frostbench.heads.head import fold_temperatures
 from frostbench.training.checks.data import check_data
+from frostbench.training.data.few_shot import few_shot
 from frostbench.training.data.part import Data
 from frostbench.training.engine.checkpoint import Checkpoints, Keeper
 from frostbench.training.engine.closed_form import fit_closed_form, fit_closed_form_second
@@ -35,6 +36,8 @@ def fit(
     data: Data,
     stop: Callable[[], bool] = never,
     checkpoints: Checkpoints | None = None,
+    *,
+    is_checked: bool = False,
 ) -> Iterator[Event]:
     """Train runs on data and yield events.
 
@@ -49,16 +52,21 @@ def fit(
 
     With checkpoints, a stack interrupted by a crash or a stop resumes from its last checkpoint (first stages only) and
     reports its earlier epochs again. Its heads equal those of an uninterrupted stack: bit for bit if all heads resume,
-    up to rounding if some had finished.
+    up to rounding if some had finished. `is_checked` skips `check_data` for runs and data that have passed it.
 
     Raises:
         ValueError: a run cannot be trained on data (see `frostbench.training.checks.data`), or does not fit in memory.
     """
-    check_data(runs, data)
+    if not is_checked:
+        check_data(runs, data)
     free = free_on(data.train.labels.device)
-    stacks = [part for numbers in grouped(runs, data) for part in parts_that_fit(numbers, runs, data, free)]
+    stacks = [
+        part
+        for numbers in grouped(runs, data)
+        for part in parts_that_fit(numbers, runs, few_shot(runs[numbers[0]], data), free)
+    ]
     for numbers in stacks:
-        for event in _fit_stack(numbers, runs, data, stop, checkpoints):
+        for event in _fit_stack(numbers, runs, few_shot(runs[numbers[0]], data), stop, checkpoints):
             yield replace(event, stack_size=len(numbers)) if isinstance(event, Finished) else event
         if stop():
             return

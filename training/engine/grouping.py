@@ -15,8 +15,8 @@ from frostbench.training.spec.stage import EarlyStop
 def skeleton_of(run: RunSpec) -> str:
     """Return the key that all runs of one stack share.
 
-    Runs of one stack may differ in swept numbers, class weights, seed (with the same order_seed), early stopping and
-    everything after training.
+    Runs of one stack may differ in swept numbers, class weights, seed (with the same order_seed, and without `shots`),
+    early stopping and everything after training.
     """
     loss = run.train.loss.model_copy(update={"class_weight": NoWeight()})
     train = run.train.model_copy(update={"loss": loss, "early_stop": EarlyStop()})
@@ -32,8 +32,9 @@ def stacks(run: RunSpec) -> bool:
 
 def grouped(runs: Sequence[RunSpec], data: Data) -> list[list[int]]:
     """Group run indices into stacks, ordered by the first run of each stack."""
-    groups: dict[tuple[str, tuple[str, ...], int], list[int]] = {}
+    groups: dict[tuple[str, tuple[str, ...], int, int], list[int]] = {}
     for index, run in enumerate(runs):
         alone = 0 if stacks(run) else index + 1
-        groups.setdefault((skeleton_of(run), columns_of(run, data), alone), []).append(index)
+        draw = run.seed if run.shots else 0
+        groups.setdefault((skeleton_of(run), columns_of(run, data), alone, draw), []).append(index)
     return list(groups.values())

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from short_benches import bench_of, kinds
 
-import frostbench.benchmarks.runs.runner as runner
+import frostbench.benchmarks.runs.train_missing as train_missing
 import frostbench.training.engine.stage_loop as steps
 from frostbench.benchmarks.runs.all_runs import count_runs, read_records
 from frostbench.benchmarks.runs.events import (
@@ -22,10 +22,10 @@ from frostbench.training.engine.events import Failed, Finished
 
 def test_a_run_that_fails_is_told_and_the_others_are_kept(cache):
     bench = bench_of(cache, toggles={"wild": {"train.optim.kind": "sgd"}})
-    real = runner.fit
+    real = train_missing.fit
 
-    def failing(runs, data, stop, checkpoints):
-        for event in real(runs, data, stop, checkpoints):
+    def failing(runs, data, stop, checkpoints, **rest):
+        for event in real(runs, data, stop, checkpoints, **rest):
             is_wild = runs[event.run].train.optim.kind == "sgd"
             if not is_wild:
                 yield event
@@ -33,7 +33,7 @@ def test_a_run_that_fails_is_told_and_the_others_are_kept(cache):
                 yield Failed(event.run, "it diverged. Lower train.optim.lr.")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "fit", failing)
+        patch.setattr(train_missing, "fit", failing)
         *events, end = run_bench(bench)
     wanted = [RunFailed(str(cache), "wild", seed, "it diverged. Lower train.optim.lr.") for seed in (0, 1)]
     assert kinds(events, RunFailed) == wanted
@@ -80,7 +80,7 @@ def test_a_stopped_run_can_be_kept_and_is_never_the_finished_one(cache):
 
 def test_a_bench_that_was_cut_off_goes_on_from_its_checkpoints(cache, monkeypatch):
     bench, store = bench_of(cache, seeds=(0,)), cache.parent / "runs"
-    monkeypatch.setattr(runner, "Checkpoints", lambda folder: Checkpoints(folder, seconds=0))
+    monkeypatch.setattr(train_missing, "Checkpoints", lambda folder: Checkpoints(folder, seconds=0))
     whole = kinds(run_bench(bench.model_copy(update={"store": str(cache.parent / "other")})), RunDone)[0].record
     for event in run_bench(bench):
         if isinstance(event, RunEpoch) and event.epoch == 2:

@@ -13,16 +13,16 @@ from frostbench.training.engine.events import Failed, Finished
 
 
 def test_an_ensemble_whose_member_failed_is_skipped_and_tried_again(cache, monkeypatch):
-    import frostbench.benchmarks.runs.runner as runner
+    import frostbench.benchmarks.runs.train_missing as train_missing
 
-    bench, real = bench_of(cache, seeds=(0,)), runner.fit
+    bench, real = bench_of(cache, seeds=(0,)), train_missing.fit
 
-    def failing(runs, data, stop, checkpoints):
-        for event in real(runs, data, stop, checkpoints):
+    def failing(runs, data, stop, checkpoints, **rest):
+        for event in real(runs, data, stop, checkpoints, **rest):
             is_ncm = runs[event.run].head.classifier.kind == "ncm"
             yield Failed(event.run, "it diverged.") if is_ncm and isinstance(event, Finished) else event
 
-    monkeypatch.setattr(runner, "fit", failing)
+    monkeypatch.setattr(train_missing, "fit", failing)
     *events, end = run_bench(bench)
     told = {event.row: event.message for event in kinds(events, RunFailed)}
     assert told["all"].startswith("The members of an ensemble must be finished runs, but those of ['ncm'] are")
