@@ -1,4 +1,4 @@
-"""Running, comparing and saving the rows of a bench from the command line."""
+"""Running and comparing bench rows, and training a single run, from the command line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ def run_rows(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> 
     A bench that tunes its rows prints one line per setting and a table of the winners; a failed setting cannot win.
 
     Raises:
-        typer.Exit: with status 1 after all other runs, if a run failed.
+        typer.Exit: with status 1 at the end, if a run failed; in a tuned bench, only if an ensemble failed.
         StoreError: every setting of a tuned row failed.
     """
     end, done, runs = None, 0, 0
@@ -79,7 +79,7 @@ def compare_bench(
     role: Literal["select", "test"] = "select",
     only: list[str] | None = None,
 ) -> list[Comparison]:
-    """Compare the rows of a bench as its file and caches are now; return one comparison per cache.
+    """Compare the stored runs of a bench that match its settings and caches; return one comparison per cache.
 
     A tuned row is compared with the setting that won. `only` restricts the comparison to the named rows.
 
@@ -109,7 +109,7 @@ def check_comparisons(bench: BenchSpec, role: str, out: Path | None) -> Path:
 
 
 def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
-    """Write each table as CSV and JSON and one report for all; return the paths."""
+    """Write the table of each comparison as CSV and JSON, and one report for all; return the paths."""
     written = []
     for number, comparison in enumerate(comparisons):
         stem = "table" if len(comparisons) == 1 else f"table-{number}"
@@ -135,8 +135,8 @@ def train_one(
 ) -> None:
     """Train one run as a one-row bench, print its main validation metrics, and export it if `out` is given.
 
-    The exported head is refitted on training and validation rows if possible, unless `refit` is set. A simple head
-    that does better in cross-validation on the training rows is reported, unless `simple` is False.
+    `refit` says whether to refit the exported head on training and validation rows (None: if possible), and `simple`
+    whether to look for a simple head that does better in cross-validation on training rows (None: if that is quick).
     """
     base = read_overrides(overrides, RunSpec)
     tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
@@ -162,7 +162,7 @@ QUICK_SECONDS = 5.0
 def _report_better_simple_head(bench: BenchSpec, record: RunRecord, device: str, is_requested: bool) -> None:
     """Print which simple head does better than a run, if any, or why they were not compared."""
     if record.seconds > QUICK_SECONDS and not is_requested:
-        note("not compared with simple heads, which takes five more fits of this run: add --compare-simple")
+        note("not compared with simple heads, because that takes five more fits; to compare, add --compare-simple")
         return
     try:
         better = better_simple_head(bench, record, device)

@@ -161,7 +161,7 @@ def _run_cache(work: _Work, rows: Sequence[Row], stop: Callable[[], bool], n_row
 
 
 def _missing(work: _Work, rows: Sequence[Row]) -> dict[str, _Run]:
-    """Return the runs that the store lacks by key, in the order of the rows."""
+    """Return, by key, the runs that the store lacks, in the order of the rows."""
     missing: dict[str, _Run] = {}
     for row in rows:
         for spec in row.specs:
@@ -175,7 +175,7 @@ def _missing(work: _Work, rows: Sequence[Row]) -> dict[str, _Run]:
 
 
 def _check(work: _Work, runs: Sequence[_Run], data: Data) -> None:
-    """Reject rows that cannot be trained before any training starts."""
+    """Before any training starts, reject rows that cannot be trained."""
     for row in dict.fromkeys(run.row for run in runs):
         specs = [run.spec for run in runs if run.row == row]
         try:

@@ -1,4 +1,4 @@
-"""The frozen model that every provider returns, with its recipes, and the choice of device and number type."""
+"""The frozen model that embeds images, with its recipes, and the choice of device and number type."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class NotFiniteError(ValueError):
     """The output of a backbone contains NaN or infinity.
 
     Attributes:
-        rows: indices in the batch.
+        rows: indices of the affected images in the batch.
     """
 
     def __init__(self, message: str, rows: list[int]) -> None:
@@ -35,7 +35,7 @@ class Backbone:
     """A frozen model in evaluation mode.
 
     Attributes:
-        tower: network without its classifier, with float32 weights, and its poolings.
+        tower: network without its classifier, in float32, and its poolings.
         forward: function from normalised images to the features that the columns need; compiled if requested.
         poolings: pooling of each column.
         recipes: recipe of each column; they differ only in the pooling.
@@ -77,7 +77,7 @@ class Backbone:
 
     @property
     def runs_beside_itself(self) -> bool:
-        """Whether embedding in several threads at once is faster: on a CPU with torch's own kernels."""
+        """Whether embedding in several threads at once is safe and faster: uncompiled torch models on a CPU."""
         return self.device.type == "cpu" and not self.compiled and self.recipe.provider != "onnx"
 
     def prepare(self, image: np.ndarray) -> torch.Tensor:
@@ -95,7 +95,7 @@ class Backbone:
             By column name, a float32 tensor on the CPU, [B, D], or [B, T, D] for a token column.
 
         Raises:
-            TypeError: the batch is not uint8, so that scaling would be wrong by a factor of 255.
+            TypeError: the batch is not uint8; pixels that were already scaled would be divided by 255 again.
             NotFiniteError: the output of the model contains NaN or infinity.
         """
         if batch.dtype != torch.uint8:
@@ -122,7 +122,7 @@ class Backbone:
 
 
 def resolve_device(text: str) -> torch.device:
-    """Return the device of a name such as "cpu", "cuda", "cuda:1" or "mps", if it is available.
+    """Return the device with a name such as "cpu", "cuda", "cuda:1" or "mps", if it is available.
 
     >>> resolve_device("cpu")
     device(type='cpu')
@@ -174,8 +174,8 @@ def refuse_float16(model: str) -> NoReturn:
     See huggingface/transformers issue 41885 and NVIDIA/TensorRT issue 4723.
     """
     raise ValueError(
-        f"DINOv3 models cannot run in float16, got autocast='float16' for {model}. Their activations exceed its range, "
-        "which gives NaN or plausible-looking garbage. Choose bfloat16 or float32."
+        f"DINOv3 models cannot run in float16, got autocast='float16' for {model}. Their activations exceed the range "
+        "of float16, which gives NaN, or wrong vectors that look plausible. Choose bfloat16 or float32."
     )
 
 

@@ -80,7 +80,8 @@ def embed_classes(
         device: device to run on.
 
     Raises:
-        ValueError: a template does not have exactly one {}, there are no names, or open_clip lacks the model.
+        ValueError: a template does not have exactly one {}, there are no names or templates, or open_clip lacks the
+            model.
         FileNotFoundError: weights or tokenizer cannot be found or downloaded.
     """
     prompts = make_prompts(class_names, templates)
@@ -89,8 +90,8 @@ def embed_classes(
     try:
         tokenizer = open_clip.get_tokenizer(source.model)
     except (OSError, ValueError) as error:
-        raise no_weights(f"{model} (its tokenizer)", error) from error
-    # Some tokenizers canonicalise as configured; for SigLIP models loaded by name it is always done.
+        raise no_weights(f"the tokenizer of {model}", error) from error
+    # Tokenizers canonicalise if configured to; prompts of SigLIP models loaded by name always need it.
     if not source.model.startswith("local-dir:") and "siglip" in source.model.lower():
         prompts = [canonicalise(prompt) for prompt in prompts]
     means = _encode(towers, tokenizer, prompts, target).reshape(len(class_names), len(templates), -1).mean(dim=1)

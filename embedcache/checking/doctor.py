@@ -44,7 +44,7 @@ def diagnose(cache_dir: Path) -> list[Finding]:
 
 
 def treat(cache_dir: Path) -> list[str]:
-    """Make the safe repairs: leftover files, updates and locks, and damaged shards, which the embed command recreates.
+    """Make the safe repairs: delete leftover files, finish updates, and delete damaged files that embedding recreates.
 
     Returns:
         One sentence per repair.
@@ -82,7 +82,7 @@ def _diagnose(cache_dir: Path) -> list[Finding]:
             raise
         return [*found, Finding(*described(error))]
     if edited := [*edited_recipes(cache_dir, cache)]:
-        # With it every shard looks foreign, but must not be deleted.
+        # With an edited recipe every shard looks foreign, but none may be deleted.
         return found + edited
     manifest, damaged = _manifest(cache_dir)
     found += damaged
@@ -171,16 +171,16 @@ def _failed_checks(cache_dir: Path) -> list[Finding]:
 
 
 def _unsealed_views(cache_dir: Path) -> list[Finding]:
-    """Return view sets whose manifests lack digests; `verify_cache` finds their other problems."""
+    """Return findings for view sets whose manifests lack digests; `verify_cache` finds their other problems."""
     folders = [views_folder(cache_dir, name) for name in list_views(cache_dir)]
-    # A repair writes, and a link may lead to foreign files.
+    # Skip links: a repair writes, and a link may lead to foreign files.
     known = [(folder, _manifest(folder)[0]) for folder in folders if not folder.is_symlink()]
     found = [one for folder, manifest in known if manifest is not None for one in seal_findings(folder, manifest)]
     return [one for one in found if one.harmless]
 
 
 def _strangers(cache_dir: Path) -> list[Finding]:
-    """Return files and folders that do not belong to the cache but would be deleted with it."""
+    """Return findings for files and folders that do not belong to the cache but would be deleted with it."""
     partial = set(partial_files(cache_dir))
     return [
         Finding(f"{path} is not a file of the cache.", f"Move it elsewhere: mv {path} ELSEWHERE", harmless=True)
@@ -190,7 +190,7 @@ def _strangers(cache_dir: Path) -> list[Finding]:
 
 
 def _splits(cache_dir: Path, layout: Layout | None) -> list[Finding]:
-    """Return splits that are damaged, or whose rows are no longer in the cache."""
+    """Return findings for splits that are damaged, or some of whose rows are no longer listed."""
     known = None if layout is None else {item.id for item in layout.items}
     found = []
     for path in sorted((cache_dir / "splits").glob("*.parquet")):

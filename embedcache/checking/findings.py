@@ -47,7 +47,7 @@ class Finding:
 def shard_findings(
     cache_dir: Path, cache: Mapping[str, Any], manifest: Mapping[str, Any] | None, layout: Layout
 ) -> Iterator[Finding]:
-    """Yield problems of the shards: missing, damaged, of another recipe, with other rows, or not listed."""
+    """Yield findings for shards that are missing, damaged, of another recipe, with other rows, or not listed."""
     finished = finished_shards(cache_dir)
     digests = [shard["sha256"] for shard in manifest["shards"]] if manifest is not None else []
     for i, listed in enumerate(layout.shards):
@@ -104,13 +104,13 @@ def _shard(cache_dir: Path, cache: Mapping[str, Any], i: int, what: str) -> Find
         (cache_dir / "manifest.json").unlink(missing_ok=True)
         drop_shard(cache_dir, i)
 
-    which = "it with manifest.json" if shard_path(cache_dir, i).exists() else "manifest.json"
+    which = "it and manifest.json" if shard_path(cache_dir, i).exists() else "manifest.json"
     repair = f"Delete {which} (--repair does), then run: {embed_command(cache_dir, cache)}"
     return Finding(what, repair, mend, f"deleted {shard_name(i)} and the manifest; the embed command recreates it")
 
 
 def seal_findings(cache_dir: Path, manifest: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield findings for a changed cache.json, and for manifests without its digest."""
+    """Yield a finding if cache.json or views.parquet was changed, or the manifest lacks their digests."""
     try:
         check_unchanged(cache_dir, manifest)
     except CacheError as error:
@@ -129,7 +129,7 @@ def seal_findings(cache_dir: Path, manifest: Mapping[str, Any]) -> Iterator[Find
 
 
 def edited_recipes(cache_dir: Path, cache: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding for columns of cache.json whose recipe does not match its hash, so cache.json was edited."""
+    """Yield a finding if cache.json was edited: the recipe of a column does not match its hash."""
     columns = cache["columns"].items()
     if edited := [name for name, one in columns if one["recipe_hash"] not in _hashes(one["recipe"])]:
         yield Finding(
@@ -139,7 +139,7 @@ def edited_recipes(cache_dir: Path, cache: Mapping[str, Any]) -> Iterator[Findin
 
 
 def _hashes(tree: Mapping[str, Any]) -> set[str]:
-    """Return the hashes of a recipe as written and as parsed, which differ if it lacks later fields."""
+    """Return the hashes of a recipe as written and as parsed, which differ if it lacks fields added later."""
     text = json.dumps(tree, sort_keys=True, separators=(",", ":"))
     written = hashlib.sha256(text.encode()).hexdigest()[:12]
     try:

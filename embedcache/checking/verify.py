@@ -116,8 +116,9 @@ def _counts(cache_dir: Path) -> str:
         bad += len(failed)
     if (rows, bad, rows + bad) != (manifest["n_ok"], manifest["n_bad"], manifest["n_listed"]):
         raise CacheError(
-            f"The manifest must match the shards, but {cache_dir} has {rows} rows and {bad} quarantined. "
-            f"{remedy(cache_dir / 'manifest.json')}"
+            f"The manifest must match the shards, but in {cache_dir} it states {manifest['n_ok']} rows and "
+            f"{manifest['n_bad']} quarantined of {manifest['n_listed']} items, and the shards hold {rows} rows and "
+            f"{bad} quarantined. {remedy(cache_dir / 'manifest.json')}"
         )
     return f"{rows} + {bad} = {len(listed)}"
 
@@ -127,7 +128,7 @@ def _recipes(cache_dir: Path) -> str:
     for i, shard in enumerate(manifest["shards"]):
         if not same_columns(read_shard_columns(cache_dir, i), cache["columns"]):
             raise CacheError(
-                f"{shard['name']} must have the recipes of cache.json, but they differ. "
+                f"{shard['name']} must have the recipes of cache.json, but has others. "
                 f"{remedy(shard_path(cache_dir, i))}"
             )
     return ", ".join(f"{name} {column['recipe_hash']}" for name, column in sorted(cache["columns"].items()))

@@ -26,9 +26,15 @@ def read_vector_file(path: Path, column: str) -> dict[str, np.ndarray]:
     try:
         arrays = readers[path.suffix.lower()](path, column)
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError, pa.ArrowException) as error:
-        raise CacheError(f"Cannot read vectors from {path} without executing pickled code: {error}.") from error
+        raise CacheError(
+            f"A file of vectors must be readable without executing pickled code, but {path} is not: {error}. Save only "
+            "the vectors, for example as .npy."
+        ) from error
     if not arrays:
-        raise CacheError(f"A file of vectors must contain a matrix [N, D], but {path.name} contains none. Is it empty?")
+        raise CacheError(
+            f"A file of vectors must contain a matrix [N, D], but {path.name} contains none. Check that it is the "
+            "right file."
+        )
     try:
         return {name: read_vectors(x, f"vectors ({name!r} of {path.name})") for name, x in arrays.items()}
     except ValueError as error:
@@ -59,7 +65,9 @@ def _read_npy(path: Path, column: str) -> dict[str, np.ndarray]:
     try:
         return {column: np.load(path, mmap_mode="r", allow_pickle=False)}
     except ValueError as error:
-        raise CacheError(f"A .npy file must contain one numeric array, but {path} does not: {error}.") from error
+        raise CacheError(
+            f"A .npy file must contain one numeric array, but {path} does not: {error}. Save only the vectors."
+        ) from error
 
 
 def _read_torch(path: Path, column: str) -> dict[str, np.ndarray]:
@@ -67,8 +75,8 @@ def _read_torch(path: Path, column: str) -> dict[str, np.ndarray]:
     tensors = {column: held} if isinstance(held, torch.Tensor) else held
     if not isinstance(tensors, dict) or not all(isinstance(x, torch.Tensor) for x in tensors.values()):
         raise CacheError(
-            f"A .pt file must contain a tensor or a dict of tensors, but {path.name} contains {type(held).__name__} "
-            "with other content. Save only the vectors."
+            f"A .pt file must contain a tensor or a dict of tensors, but {path.name} contains another object of type "
+            f"{type(held).__name__}. Save only the vectors."
         )
     return {str(name): _as_numpy(x.detach()) for name, x in tensors.items()}
 

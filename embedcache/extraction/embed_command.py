@@ -16,8 +16,8 @@ SHARD_ROWS = 4096
 def embed_command(cache_dir: Path, cache: Mapping[str, Any], update: bool = False) -> str:
     """Return the embed command that continues a cache, for the user to copy.
 
-    It states the source, the backbones with their poolings and sizes, and the other settings of cache.json, but not
-    files of weights, device and autocast.
+    It states the source with its options, the backbones with their poolings and sizes, the shard size and the pixel
+    limit, but not weights files, preparation, intensity range, device or autocast.
 
     Args:
         cache_dir: cache folder.
@@ -37,7 +37,7 @@ def embed_command(cache_dir: Path, cache: Mapping[str, Any], update: bool = Fals
 
 
 def _source_path(source: Mapping[str, Any]) -> str:
-    """Return the path of the source, or SOURCE if it is unknown or was stored with escapes."""
+    """Return the path of the source, or the placeholder SOURCE if it is unknown or has escaped characters."""
     path = str(source.get("manifest") or source.get("source") or source.get("root") or "")
     return path if path and "\\" not in path else "SOURCE"
 

@@ -64,7 +64,7 @@ def plan(before: Layout, items: tuple[Item, ...], shard_rows: int) -> Layout:
 def _stored_layout(cache_dir: Path, stored: Mapping[str, Any], listing: Listing) -> Layout:
     path = cache_dir / "items.parquet"
     if not path.exists() and "shard_sizes" not in stored:
-        # The process was killed between its first two files.
+        # The process was killed between writing cache.json and items.parquet.
         write_items(cache_dir, listing.items)
     with reading(path):
         items = read_items(cache_dir, known=listing.items)

@@ -11,7 +11,7 @@ from frostbench.embedcache.table import FeatureTable
 
 MANY_ABOVE = 100
 FEW_BELOW = 20
-"""Classes with more training rows than 100 are many-shot, with 1 to 19 few-shot (Kang et al., ICLR 2020)."""
+"""Classes with more than 100 training rows are many-shot, with 1 to 19 few-shot (Kang et al., ICLR 2020)."""
 ROLES = ("train", "select", "calibrate", "test")
 SHOWN = 8
 

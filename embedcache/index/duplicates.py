@@ -162,18 +162,18 @@ def _warnings(groups: pd.DataFrame, pairs: Pairs, zero: int, threshold: float) -
     if len(chains):
         number, size, widest = chains.sort_values("widest")[["group", "rows", "widest"]].to_numpy()[0].tolist()
         notes.append(
-            f"{len(chains)} groups are chains, whose ends are farther apart than twice the threshold's angle: group "
-            f"{number:.0f} with {size:.0f} rows spans down to cosine {widest:.3f}. "
-            "Inspect them, or raise the threshold."
+            f"{len(chains)} groups are chains, with members farther apart than twice the threshold's angle; the widest "
+            f"is group {number:.0f} with {size:.0f} rows, down to cosine {widest:.3f}. Inspect these groups, or raise "
+            "the threshold."
         )
     close = pairs.below + pairs.above
     if close > max(10, len(pairs.first) // 2):
         notes.append(
             f"{pairs.above} pairs are less than {MARGIN} above the threshold {threshold}, and {pairs.below} less than "
-            "that below it, so a slightly different threshold gives other groups. Inspect some of them."
+            f"{MARGIN} below it, so a slightly different threshold gives other groups. Inspect some of these pairs."
         )
     if zero:
-        notes.append(f"{zero} rows have a zero vector, which only matches byte-identical copies.")
+        notes.append(f"{zero} rows have a zero vector, so only byte-identical copies are found for them.")
     if pairs.method != "exact":
         notes.append(f"The search was approximate: it finds {pairs.recall:.1%} of the nearest neighbours of a sample.")
     return notes

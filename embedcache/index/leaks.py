@@ -49,7 +49,7 @@ class Leaks:
         ]
         if len(self.conflicts):
             notes.append(
-                f"{len(self.conflicts)} pairs of duplicates have different labels; at least one of each is wrong."
+                f"{len(self.conflicts)} pairs of duplicates have different labels; at least one label of each is wrong."
             )
         if self.method != "exact":
             notes.append(f"The search was approximate: it finds {self.recall:.1%} of a sample's nearest neighbours.")
@@ -144,7 +144,7 @@ def _summary(roles: np.ndarray, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _identical_conflicts(table: FeatureTable, first: Numbers, number: Numbers) -> pd.DataFrame:
-    """Return each row that is byte-identical to an earlier row with another label, with the first such row."""
+    """Pair each row with the first byte-identical row, and return the pairs with different labels."""
     rows = np.flatnonzero(table.labels != table.labels[first[number]])
     return _conflicts(table, first[number[rows]], rows, np.ones(len(rows), np.float32), "identical")
 

@@ -22,8 +22,8 @@ class Suspects:
 
     Attributes:
         column: vector column that was used.
-        rows: one line per row: id, label, suggested (the most probable other class), self_confidence, margin, agreement
-            (see `suspects`), suspect (whether confident learning counts the row as another class).
+        rows: one line per row: id, label, suggested (the class that confident learning assigns to a suspect; else the
+            most probable other class), self_confidence, margin, agreement, suspect (see `suspects`).
         confusions: one line per pair of classes with suspects: label, suggested, rows; the most frequent first.
         unscored: number of rows that cannot be scored because their class is in no other fold.
         warnings: sentences for the user.
@@ -86,7 +86,7 @@ def _warnings(table: FeatureTable, unscored: Numbers) -> tuple[str, ...]:
     if not len(unscored):
         return ()
     return (
-        f"{len(unscored)} rows could not be scored, because all rows of their class are in one group: "
+        f"{len(unscored)} rows could not be scored, because all rows of their class are in one fold: "
         f"{_few(np.unique(table.labels[unscored]), table)}. Add images of other groups.",
     )
 

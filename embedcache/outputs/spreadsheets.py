@@ -16,7 +16,7 @@ _FORMULA = re.compile("[=+@\t\r\n＝＋－＠-]")
 
 
 def as_cell(text: str) -> str:
-    """Prefix a text that a spreadsheet would evaluate with an apostrophe; numbers stay unchanged.
+    """Put an apostrophe before a text that a spreadsheet would evaluate; numbers stay unchanged.
 
     >>> as_cell("=HYPERLINK(A1)"), as_cell("-1.5"), as_cell("a=b"), as_cell("-a")
     ("'=HYPERLINK(A1)", '-1.5', 'a=b', "'-a")

@@ -88,7 +88,7 @@ def other_columns(names: Sequence[str], used: Collection[str], source: Path) -> 
     """Return which of group, split and time a table of images has, and a note about unknown columns.
 
     Raises:
-        ValueError: a header differs from one of them only by case or spaces.
+        ValueError: a header differs from one of these three only by case or spaces.
     """
     rest = [name for name in names if name not in used]
     check_headers(rest, EXTRAS, source)
@@ -125,9 +125,9 @@ def read_times(cells: Sequence[str | None], manifest: Path) -> list[str | None]:
     wrong = [row for row, (cell, time) in enumerate(zip(cells, times, strict=True)) if cell and time is None]
     if wrong:
         raise ValueError(
-            f"Times in a manifest must be ISO 8601, 2024-01-31 or 2024-01-31T10:20:30, but row {wrong[0]} of "
+            f"Times in a manifest must be ISO 8601, such as 2024-01-31 or 2024-01-31T10:20:30, but row {wrong[0]} of "
             f"{manifest} (counted from 0 after the header) has {cells[wrong[0]]!r}; {len(wrong)} rows are invalid. "
-            "Correct them, or rename the column if it contains something else."
+            "Correct these rows, or rename the column if it contains something else."
         )
     return times
 

@@ -9,7 +9,7 @@ from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.embedcache.table import FeatureTable
 
 SPLITS = {"given": "The given split", "time": "The split by time", "grouped_stratified": "The split from the file"}
-"""Names of splits that may leave classes without training rows."""
+"""Names, by source, of the splits that notes refer to."""
 
 
 def split_report(

@@ -53,7 +53,7 @@ class SplitSpec(BaseModel):
     folds: int = Field(0, ge=0, le=50, title="Cross-validation: folds")
     """Number of cross-validation folds, which replace validation and calibration rows; 0 and 1 disable it."""
     repeats: int = Field(1, ge=1, le=100, title="Cross-validation: repeats")
-    """Number of times folds are drawn; all choose the epoch, and a run is evaluated on repeat seed modulo repeats."""
+    """Number of times folds are drawn; all serve to choose the epoch, and a run's seed selects one for evaluation."""
     rule: Literal["k_fold", "leave_one_group_out"] = Field(default="k_fold", title="Cross-validation: fold rule")
     """Draw folds by group and class, or make every group a fold of its own."""
 

@@ -1,4 +1,4 @@
-"""Splitting rows by time: the newest are held out, as when a model is used."""
+"""Splitting rows by time: the newest are held out, because a model in use meets newer images."""
 
 from collections.abc import Mapping
 
@@ -49,7 +49,7 @@ def cut_by_time(
 
 
 def _first_step(rows_at: np.ndarray, end: int, wanted: float, role: str) -> int:
-    """Return the first step of a role that ends before `end`, such that its row count is closest to `wanted`."""
+    """Return the first time step of the role whose last step is `end` - 1, with a row count closest to `wanted`."""
     if end < 2:
         raise CacheError(
             f"A split by time needs a distinct time for each role and for training, but none of {len(rows_at)} is left "

@@ -24,7 +24,7 @@ from frostbench.embedcache.storage.own import (
 )
 
 PATIENCE = 5
-"""Seconds that a part waits for a process whose lock.json lacks `brief`."""
+"""Seconds that a part waits for a process that writes the whole cache, whose lock.json lacks `brief`."""
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def is_locked(cache_dir: Path) -> bool:
 def _lock(cache_dir: Path) -> FileLock:
     check_links(cache_dir)
     if not is_lock(cache_dir / LOCK):
-        # Nobody holds the lock, so the files are not changing; others wait until they hold it.
+        # Nobody holds the lock, so no file is changing. An existing lock is acquired first, and `_held` then checks.
         check_own(cache_dir)
     try:
         cache_dir.mkdir(parents=True, exist_ok=True)

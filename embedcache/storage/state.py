@@ -100,7 +100,7 @@ def _check_listing(cache_dir: Path, stated: str) -> None:
 
 
 def read_shard_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
-    """Run `store.read_keys` with checks.
+    """Run `store.read_keys`, and turn its errors into CacheError.
 
     Raises:
         CacheError: the shard is missing or damaged.
@@ -183,7 +183,7 @@ def read_recipe(cache_dir: Path, name: str, column: dict[str, Any]) -> Recipe:
 
 
 def same_columns(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Return whether two column descriptions are equal, ignoring neutral fields that an older one lacks."""
+    """Return whether two column descriptions are equal; fields that an older one lacks count as their defaults."""
     if first == second:
         return True
     try:

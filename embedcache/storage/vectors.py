@@ -1,4 +1,4 @@
-"""Reading a vector column of several shards into one array, without a copy if Arrow returns a single chunk."""
+"""Reading a vector column of several shards into one array, without a copy if there is only one shard."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +28,8 @@ def read_vectors(
     into one array; a batch fits into the CPU cache, so the copy adds little memory traffic.
 
     Raises:
-        CacheError: a page's checksum or a vector's length is wrong, or (with `verify`) a vector is not finite.
+        CacheError: a shard is unreadable, a vector's length is wrong, or (with `verify`) a page's checksum is wrong or
+            a vector is not finite.
     """
     if len(paths) == 1:
         with opened(paths[0], name, verify) as file:
@@ -98,7 +99,7 @@ def pieces_of(column: pa.ChunkedArray, dim: int, path: Path, storage: str = "flo
     width = kind.itemsize * dim
     if column.type != pa.binary(width):
         raise CacheError(
-            f"A vector of {dim} {storage} numbers has {width} bytes, but the shard holds {column.type}. {remedy(path)}"
+            f"A vector of {dim} {storage} numbers has {width} bytes, but {path} holds {column.type}. {remedy(path)}"
         )
     if column.null_count:
         raise CacheError(

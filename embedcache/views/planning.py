@@ -52,7 +52,7 @@ def plan(
         role: train for training rows, eval for all others.
 
     Raises:
-        ValueError: the policy has fewer views, mixes labels of evaluated rows, or there are no images.
+        ValueError: the policy has fewer views, it mixes images although the role is eval, or there are no images.
     """
     _check(policy, count, role)
     rows = np.flatnonzero(roles == "train") if role == "train" else np.flatnonzero(np.isin(roles, _EVALUATED))

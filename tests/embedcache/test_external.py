@@ -242,7 +242,7 @@ def test_manifests_and_folders_are_checked(tmp_path: Path) -> None:
         import_vectors(vectors, manifest(tmp_path, id=["a", "a", "b", "c"]), tmp_path / "c", "m")
     with pytest.raises(CacheError, match="needs a new or empty folder"):
         import_vectors(vectors, manifest(tmp_path), tmp_path, "m")
-    with pytest.raises(CacheError, match="is no folder"):
+    with pytest.raises(CacheError, match="is not a folder"):
         import_vectors(vectors, manifest(tmp_path), vectors, "m")
 
 

@@ -59,7 +59,7 @@ def test_a_batch_without_any_storable_vector_is_an_error(tmp_path: Path) -> None
     listing = make_folder(tmp_path / "images", 6)
     # 65504 / 250 = 262: the canary stays below, 2 * 255 * 255 does not.
     with pytest.raises(
-        ValueError, match=r"no image of a batch of 4 .* 'a/000.png': column 'patch_mean' .* reaches 130050"
+        ValueError, match=r"no image of a batch of 4 .* 'a/000.png': its vector in column 'patch_mean' reaches 130050"
     ):
         run(listing, tmp_path / "large", Colours(scale=255.0))
     with pytest.raises(ValueError, match=r"no image of a batch of 4 .* 'a/000.png': the backbone gives NaN"):

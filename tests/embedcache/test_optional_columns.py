@@ -72,9 +72,9 @@ def test_integers_with_a_gap_which_pandas_stores_as_floats_are_the_integers(tmp_
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (pa.array([1.5, 2.0, 3.0, 4.0]), r"column 'group' must hold text or whole numbers.*holds 1\.5, a float"),
-        (pa.array([True, False, True, False]), r"column 'group' must hold text or whole numbers.*holds bool"),
-        (pa.array([[1], [2], [1], [2]]), r"column 'group' must hold text or whole numbers.*holds list"),
+        (pa.array([1.5, 2.0, 3.0, 4.0]), r"column 'group' must hold text or whole numbers.*holds 1\.5 of type float"),
+        (pa.array([True, False, True, False]), r"column 'group' must hold text or whole numbers.*its type is bool"),
+        (pa.array([[1], [2], [1], [2]]), r"column 'group' must hold text or whole numbers.*its type is list"),
     ],
 )
 def test_a_named_column_of_another_type_is_an_error(

@@ -151,9 +151,9 @@ def test_a_wrong_file_of_roles_is_told(listed: Any, tmp_path: Path) -> None:
     table = labelled(8, classes=2)
     good = wanted(table)
     for rows, told in (
-        (good | {"stranger": "train"}, r"1 ids are not in it, such as 'stranger'. The ids of the table look like"),
+        (good | {"stranger": "train"}, r"1 ids are not in the table, such as 'stranger'. The ids of the table look"),
         (good | {"r00000": "holdout"}, r"A role file .* one of .* got \['holdout'\]"),
-        (dict.fromkeys(good, "test"), r"and some train, got \[\]"),
+        (dict.fromkeys(good, "test"), r"at least one row train, but no row has the role train"),
     ):
         with pytest.raises(CacheError, match=told):
             make_split(table, listed(rows))

@@ -180,12 +180,12 @@ def test_manifest_refuses_a_missing_shard(make_cache) -> None:
 def test_manifest_refuses_rows_that_do_not_add_up(make_cache) -> None:
     path = make_cache(bad=(1,), finish=False)
     store.write_json(store.bad_path(path, 0), [])
-    with pytest.raises(CacheError, match=r"must be its 3 listed items, got 2 rows and 0 quarantined"):
+    with pytest.raises(CacheError, match=r"must together be its 3 listed items, got 2 rows and 0 quarantined"):
         store.write_manifest(path)
 
 
 def test_manifest_refuses_rows_of_another_shard(make_cache) -> None:
     path = make_cache(finish=False)
     store.shard_path(path, 1).write_bytes(store.shard_path(path, 0).read_bytes())
-    with pytest.raises(CacheError, match="of part-00001 must be its 3 listed items"):
+    with pytest.raises(CacheError, match="of part-00001 must together be its 3 listed items"):
         store.write_manifest(path)

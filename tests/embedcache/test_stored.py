@@ -97,7 +97,7 @@ def test_verifying_names_the_row_that_is_not_finite(make_cache, monkeypatch: pyt
 
 def test_shards_that_are_gone_or_of_another_width_are_told(shards, make_cache) -> None:
     paths, _ = shards
-    with pytest.raises(CacheError, match=r"4 float16 numbers has 8 bytes, but the shard holds fixed_size_binary\[6\]"):
+    with pytest.raises(CacheError, match=r"4 float16 numbers has 8 bytes, but .* holds fixed_size_binary\[6\]"):
         stored_column(paths, "cls", 4)
     with pytest.raises(CacheError, match=r"must contain every column, but .* lacks 'avg'"):
         stored_column(paths, "avg", 3)

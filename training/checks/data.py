@@ -26,10 +26,10 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
     """Refuse runs that cannot be trained on data.
 
     Raises:
-        ValueError: options of a run are incompatible; a column, part, background class, class that its metric counts,
-            group, file or package that it needs is missing; vectors are not finite or do not have the shape that the
-            head reads; training rows are of one class, or of too many; or it needs all rows at once, but they stay on
-            disk.
+        ValueError: options of a run are incompatible; a column, part, group, background class, file or package that it
+            needs is missing; its metric counts no class of the validation rows; vectors are not finite or do not have
+            the shape that the head reads; training rows are of one class, or of too many; or the run needs all rows at
+            once, but they stay on disk.
     """
     checked: set[tuple[str, ...]] = set()
     for run in runs:
@@ -135,7 +135,7 @@ def _check_parts(run: RunSpec, data: Data) -> None:
 
 
 def _needs_selection(run: RunSpec) -> str:
-    """Return what a run needs the validation rows for; empty if nothing."""
+    """Return what a run needs the validation rows for, as the start of the error message; empty if nothing."""
     if not run.head.classifier.is_closed_form:
         return "Training keeps the best epoch"
     return "posthoc.adjustment.rule=tuned chooses its strength" if run.posthoc.adjustment.rule == "tuned" else ""

@@ -16,7 +16,7 @@ from frostbench.training.run import RunSpec
 
 WORDS = {"calibrate": "calibration", "select": "validation", "both": "calibration and validation"}
 ENOUGH_ROWS = 100
-"""Calibration rows from which an automatic temperature uses them alone; below, validation rows are added."""
+"""Number of calibration rows from which an automatic temperature uses these alone; below it, also validation rows."""
 ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"calibrate": ("calibrate",), "select": ("select",), "both": ("calibrate", "select")}
 )

@@ -42,7 +42,7 @@ def sources_of(
 ) -> tuple[list[torch.Generator], list[int]]:
     """Return the distinct generators and the index of the one that each head uses.
 
-    Heads share a generator if theirs start in the same state and draw the same things.
+    Heads share a generator if theirs have the same seed and their mixing options are equal.
     """
     keys = [(g.initial_seed(), o.spec.mixing) for o, g in zip(objectives, noises, strict=True)]
     distinct = list(dict.fromkeys(keys))
@@ -50,7 +50,7 @@ def sources_of(
 
 
 def wide_copy(objective: Objective) -> Objective:
-    """Copy an objective as the template of all heads; its own parameters are never read."""
+    """Copy an objective as the template of all heads; the template's own parameters are never read."""
     template = copy.deepcopy(objective)
     for module in template.modules():
         if isinstance(module, Dense):

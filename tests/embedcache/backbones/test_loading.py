@@ -123,7 +123,7 @@ def test_unknown_names_are_explained(tmp_path: Path) -> None:
 
 
 def test_models_whose_tokens_are_not_understood_are_refused(random_weights) -> None:
-    with pytest.raises(ValueError, match="tokens with a stated prefix"):
+    with pytest.raises(ValueError, match="with a known number of class and register tokens"):
         load_backbone("timm", "pit_ti_224", weights=random_weights("pit_ti_224"))
 
 

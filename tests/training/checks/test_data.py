@@ -198,7 +198,7 @@ def test_calibration_rows_hold_a_trained_class():
 def test_matrices_of_mahalanobis_are_too_large_before_training(body, width):
     classifier = {"kind": "mahalanobis", "max_gigabytes": 1e-9}
     changes = {"second": {"kind": "refit", "classifier": classifier}} if body else {"head.classifier": classifier}
-    with pytest.raises(ValueError, match=rf"3 classes of width {width} need 0\.0 GB"):
+    with pytest.raises(ValueError, match=rf"3 classes with {width} inputs need 0\.0 GB"):
         check_data([run_of(body | changes)], data_of())
 
 
