@@ -6,7 +6,7 @@ from typing import Any
 from frostbench.embedcache.checking.findings import Finding, described, edited_recipes, seal_findings, shard_findings
 from frostbench.embedcache.checking.leftovers import left_over
 from frostbench.embedcache.checking.verify import verify_cache
-from frostbench.embedcache.extraction.embed_command import embed_command
+from frostbench.embedcache.extraction.embed_command import run_again
 from frostbench.embedcache.hashes import file_sha256
 from frostbench.embedcache.splits.files import read_split
 from frostbench.embedcache.storage.damage import is_imported, reading
@@ -125,9 +125,9 @@ def _listing(
     except CacheError as error:
         return None, [_lost_listing(cache_dir, cache, described(error)[0])]
     if manifest is not None and file_sha256(path) != manifest["items_sha256"]:
-        again = f"restore the old file, or run: {embed_command(cache_dir, cache, update=True)}"
+        again = f"restore the old file, or {run_again(cache_dir, cache, update=True)}"
         again = "restore the old file, or import the vectors again." if is_imported(cache_dir) else again
-        return None, [Finding(f"{path} was edited after the images were embedded.", again[0].upper() + again[1:])]
+        return None, [Finding(f"{path} was edited after the images were embedded.", _as_sentence(again))]
     if len({item.id for item in items}) < len(items):
         return None, [Finding(f"{path} lists an id more than once.", "Restore the old file.")]
     return layout, []
@@ -145,12 +145,12 @@ def _lost_listing(cache_dir: Path, cache: dict[str, Any], what: str) -> Finding:
 
     # Do not ask to delete files that are already missing.
     left = [name for name in ("items.parquet", "manifest.json") if (cache_dir / name).exists()]
-    again = f"un: {embed_command(cache_dir, cache)}"
+    again = run_again(cache_dir, cache)
     if not left:
-        return Finding(what, f"R{again}")
+        return Finding(what, _as_sentence(again))
     return Finding(
         what,
-        f"Delete {' and '.join(left)} (--repair does), then r{again}",
+        f"Delete {' and '.join(left)} (--repair does), then {again}",
         mend,
         "deleted items.parquet, which the embed command recreates"
         if "items.parquet" in left
@@ -159,9 +159,13 @@ def _lost_listing(cache_dir: Path, cache: dict[str, Any], what: str) -> Finding:
 
 
 def _unfinished(cache_dir: Path, cache: dict[str, Any]) -> Finding:
-    again = f"Run: {embed_command(cache_dir, cache)}"
+    again = _as_sentence(run_again(cache_dir, cache))
     again = "Import the vectors again, into a new folder." if is_imported(cache_dir) else again
     return Finding(f"{cache_dir} is incomplete: it has no manifest.json.", again)
+
+
+def _as_sentence(clause: str) -> str:
+    return clause[0].upper() + clause[1:]
 
 
 def _failed_checks(cache_dir: Path) -> list[Finding]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from frostbench.embedcache.extraction.embed_command import embed_command
+from frostbench.embedcache.extraction.embed_command import run_again
 from frostbench.embedcache.extraction.reopening import drop_shard, read_digests
 from frostbench.embedcache.hashes import file_sha256
 from frostbench.embedcache.recipe import Recipe
@@ -105,7 +105,7 @@ def _shard(cache_dir: Path, cache: Mapping[str, Any], i: int, what: str) -> Find
         drop_shard(cache_dir, i)
 
     which = "it and manifest.json" if shard_path(cache_dir, i).exists() else "manifest.json"
-    repair = f"Delete {which} (--repair does), then run: {embed_command(cache_dir, cache)}"
+    repair = f"Delete {which} (--repair does), then {run_again(cache_dir, cache)}"
     return Finding(what, repair, mend, f"deleted {shard_name(i)} and the manifest; the embed command recreates it")
 
 
