@@ -35,16 +35,16 @@ def read_vectors(
         with opened(paths[0], name, verify) as file:
             pieces = pieces_of(file.read([name]).column(name), dim, paths[0], storage)
         x = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty((0, dim), LITTLE[storage]), *pieces])
+        if verify:
+            check_finite(x, name, paths[0])
     else:
         x = copy_vectors(paths, name, dim, verify, storage)
-    if verify:
-        check_finite(x, name, paths[0])
     x.flags.writeable = False
     return x
 
 
 def check_finite(x: np.ndarray, name: str, path: Path, first_row: int = 0) -> None:
-    """Check that vectors [n, D] of a column are finite; `first_row` is the row number of the first.
+    """Check that vectors [n, D] of a column are finite; `first_row` is the number of the first of them in its shard.
 
     Raises:
         CacheError: a vector is not finite.
@@ -52,7 +52,10 @@ def check_finite(x: np.ndarray, name: str, path: Path, first_row: int = 0) -> No
     finite = np.isfinite(x)
     if not finite.all():
         row = first_row + int(np.argmin(finite.all(axis=1)))
-        raise CacheError(f"Stored vectors must be finite, but row {row} of column {name!r} is not. {remedy(path)}")
+        raise CacheError(
+            f"Stored vectors must be finite, but row {row} (counted from 0) of column {name!r} in {path} is not. "
+            f"{remedy(path)}"
+        )
 
 
 def copy_vectors(
@@ -71,11 +74,14 @@ def copy_vectors(
     out = np.frombuffer(pa.allocate_buffer(n * width), dtype=LITTLE[storage]).reshape(n, dim)
     row = 0
     for path in paths:
+        first = row
         with opened(path, name, verify) as file:
             for batch in file.iter_batches(max(1, BATCH_BYTES // width), columns=[name], use_threads=False):
                 for piece in pieces_of(pa.chunked_array([batch.column(0)]), dim, path, storage):
                     out[row : row + len(piece)] = piece
                     row += len(piece)
+        if verify:
+            check_finite(out[first:row], name, path)
     return out
 
 

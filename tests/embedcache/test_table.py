@@ -248,12 +248,13 @@ def test_verifying_finds_vectors_that_are_not_finite(make_cache, monkeypatch: py
     monkeypatch.setattr(store, "_check_vectors", lambda *_: None)
     path = make_cache(dims={"cls": 2})
     recipes, dims = read_table(path).recipes, {"cls": 2}
-    keys = store.read_keys(path, 2)
-    bad = np.array([[1, np.nan]], np.float16)
-    store.write_shard(path, 2, keys[0], [bytes.fromhex(k) for k in keys[1]], {"cls": bad}, [], recipes, dims)
+    keys = store.read_keys(path, 1)
+    bad = np.array([[1, 2], [3, 4], [5, np.nan]], np.float16)
+    store.write_shard(path, 1, keys[0], [bytes.fromhex(k) for k in keys[1]], {"cls": bad}, [], recipes, dims)
     store.write_manifest(path)
-    assert np.isnan(read_table(path).columns["cls"][6, 1])
-    with pytest.raises(CacheError, match="row 6 of column 'cls' is not"):
+    assert np.isnan(read_table(path).columns["cls"][5, 1])
+    told = r"row 2 \(counted from 0\) of column 'cls' in .*part-00001\.parquet is not\. Delete"
+    with pytest.raises(CacheError, match=told):
         read_table(path, verify=True)
 
 
