@@ -142,10 +142,13 @@ def resolve_device(text: str) -> torch.device:
     }
     if device.type not in present:
         raise ValueError(wrong_name)
-    if (device.index or 0) >= present[device.type]:
+    count = present[device.type]
+    if (device.index or 0) >= count:
+        fitting = device.type if count == 1 else f"{device.type}:0 to {device.type}:{count - 1}"
+        advice = f"Choose {fitting}" if count else "Choose cpu, or install a driver and a build of torch for the device"
         raise ValueError(
-            f"the device must be available, got {text!r}, but torch {torch.__version__} finds {present[device.type]} "
-            f"{device.type} devices. Choose cpu, or install a driver and a build of torch for the device."
+            f"the device must be available, got {text!r}, but torch {torch.__version__} finds {count} {device.type} "
+            f"{'device' if count == 1 else 'devices'}. {advice}."
         )
     return device
 
@@ -189,8 +192,9 @@ def _check_finite(name: str, value: torch.Tensor, recipe: Recipe) -> None:
     finite = torch.isfinite(value).flatten(1).all(dim=1)
     if not bool(finite.all()):
         rows = torch.nonzero(~finite).flatten().tolist()
+        advice = "Check that" if recipe.autocast == "float32" else "Use autocast float32, and check that"
         raise NotFiniteError(
             f"vectors must be finite, but column {name!r} of {recipe.model} has NaN or infinity in rows {rows} of the "
-            f"batch under autocast {recipe.autocast}. Use float32, and check that the weights belong to the model.",
+            f"batch under autocast {recipe.autocast}. {advice} the weights belong to the model.",
             rows,
         )

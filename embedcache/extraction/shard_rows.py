@@ -87,10 +87,12 @@ def embed_storable(
         good = [row for row in range(len(left)) if row not in reasons]
         left = [left[row] for row in good]
         if not left and len(batch) > 1:
+            is_exact = {recipe.autocast for recipe in backbone.recipes.values()} == {"float32"}
+            choice = "another pooling" if is_exact else "autocast float32 or another pooling"
             raise ValueError(
                 f"vectors must be finite and at most {LARGEST:.0f} to be stored as float16, but no image of a batch of "
                 f"{len(batch)} has such a vector. The first is {failed[0].item.id!r}: {failed[0].reason}. Check that "
-                "the weights belong to the model, and choose autocast float32 or another pooling."
+                f"the weights belong to the model, and choose {choice}."
             )
         if vectors:
             return left, {name: value[good].astype(np.float16) for name, value in vectors.items()}, failed

@@ -140,9 +140,10 @@ def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], shape: tuple[in
         )
     finite = np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
     if not finite.all():
+        ending = ", and choose another pooling for numbers beyond 65504, where float16 ends"
         raise CacheError(
-            f"Stored vectors must be finite, but column {name!r} of {ids[int(np.argmin(finite))]!r} is not. float16 "
-            "overflows at 65504: run the backbone in bfloat16 or float32, or check its weights."
+            f"Stored vectors must be finite, but column {name!r} of {ids[int(np.argmin(finite))]!r} is not. Check the "
+            f"weights of the backbone{ending if storage == 'float16' else ''}."
         )
 
 
