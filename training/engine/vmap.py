@@ -14,11 +14,11 @@ from frostbench.training.engine.step_inputs import PerHead
 
 
 def lifted_numbers(objective: Objective) -> dict[str, float]:
-    """Return the swept numbers that an objective reads, by dotted path; those of the optimiser are excluded."""
+    """Return the swept numbers that a step reads, by dotted path below "train" and "classifier"."""
     outside = objective.spec.outside_steps
-    swept = {f"train.{path}": number for path, number in numbers(objective.spec).items()}
-    swept |= {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
-    return {path: number for path, number in swept.items() if not path.startswith(outside)}
+    read = {path: number for path, number in numbers(objective.spec).items() if not path.startswith(outside)}
+    swept = {f"train.{path}": number for path, number in read.items()}
+    return swept | {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
 
 
 def per_head_of(objectives: Sequence[Objective]) -> PerHead:
