@@ -137,7 +137,7 @@ class Vace(LossMethod):
     @property
     def least_temperature(self) -> float:
         """Smallest class temperature, a divisor of logits, that the method may set."""
-        return self.lowest if self.strength > 0 else 1.0
+        return self.lowest if self.strength > 0 and self.acts_on == "logits" else 1.0
 
     def first_temperatures(self, rows: "TrainRows", statistics: ClassStatistics) -> Tensor | None:
         """Return the initial class temperatures [C]; under a running scatter these are all the base."""
