@@ -13,7 +13,7 @@ from frostbench.embedcache.storage.damage import is_imported, reading
 from frostbench.embedcache.storage.files import CacheError
 from frostbench.embedcache.storage.layout import Layout, lay_out, shard_sizes
 from frostbench.embedcache.storage.listing import read_items
-from frostbench.embedcache.storage.locking import holder, is_locked, write_lock
+from frostbench.embedcache.storage.locking import holder, is_locked, write_lock, writers
 from frostbench.embedcache.storage.mark import is_cache
 from frostbench.embedcache.storage.own import HOLDER, names_a_process, partial_files
 from frostbench.embedcache.storage.state import read_cache, read_manifest
@@ -28,7 +28,7 @@ def diagnose(cache_dir: Path) -> list[Finding]:
         CacheError: the folder is not a cache.
     """
     if is_locked(cache_dir):
-        return [Finding(f"{holder(cache_dir)} is writing the cache now.", "Wait until it ends, then run this again.")]
+        return [Finding(f"{writers(cache_dir)} the cache now.", "Wait until it ends, then run this again.")]
     stale = cache_dir / HOLDER
     found = []
     if names_a_process(stale):

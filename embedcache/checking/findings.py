@@ -132,8 +132,10 @@ def edited_recipes(cache_dir: Path, cache: Mapping[str, Any]) -> Iterator[Findin
     """Yield a finding if cache.json was edited: the recipe of a column does not match its hash."""
     columns = cache["columns"].items()
     if edited := [name for name, one in columns if one["recipe_hash"] not in _hashes(one["recipe"])]:
+        names, one = ", ".join(edited), len(edited) == 1
+        what = f"recipe of {names} does not match its hash" if one else f"recipes of {names} do not match their hashes"
         yield Finding(
-            f"{cache_dir / 'cache.json'} was edited: the recipe of {', '.join(edited)} does not match its hash.",
+            f"{cache_dir / 'cache.json'} was edited: the {what}.",
             "Restore the old file, or embed again elsewhere. The schema of each shard has the original columns.",
         )
 

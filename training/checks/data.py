@@ -62,26 +62,31 @@ def _check_finite(columns: tuple[str, ...], data: Data) -> None:
             start += len(x)
         if rows:
             raise ValueError(
-                f"Vectors must be finite, but {len(rows)} {role} rows of column {', '.join(columns)} hold NaN or "
-                f"infinity, the first in row {rows[0]}. Run `frostbench cache verify`, and embed those images again."
+                f"Vectors must be finite, but {len(rows)} of {start} {role} rows of {_named(columns)} "
+                f"{'holds' if len(rows) == 1 else 'hold'} NaN or infinity, the first in row {rows[0]}. Run "
+                "`frostbench cache verify`, and embed those images again."
             )
+
+
+def _named(columns: tuple[str, ...]) -> str:
+    return f"column{'' if len(columns) == 1 else 's'} {', '.join(columns)}"
 
 
 def _check_shapes(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
     """Refuse tokens without attention pooling, and attention pooling without tokens."""
     shapes, body = [data.train.shapes[name] for name in columns], run.head.body
-    are_tokens, names = len(shapes[0]) == 3, ", ".join(columns)
+    are_tokens, holds = len(shapes[0]) == 3, "holds" if len(columns) == 1 else "hold"
     if are_tokens and not isinstance(body, AttentionPool):
         raise ValueError(
-            f"Tokens [N, T, D] must be pooled to a vector, but column {names} holds tokens and head.body.kind is "
-            f"{body.kind}. Set head.body.kind=attention_pool, or use a column of vectors."
+            f"Tokens [N, T, D] must be pooled to a vector, but {_named(columns)} {holds} tokens and head.body.kind "
+            f"is {body.kind}. Set head.body.kind=attention_pool, or use a column of vectors."
         )
     if not isinstance(body, AttentionPool):
         return
     if not are_tokens:
         raise ValueError(
-            f"attention_pool reads tokens [N, T, D], but column {names} holds one vector per image. Use a column of "
-            "tokens, or set head.body.kind=mlp."
+            f"attention_pool reads tokens [N, T, D], but {_named(columns)} {holds} one vector per image. Use a "
+            "column of tokens, or set head.body.kind=mlp."
         )
     width = sum(shape[-1] for shape in shapes)
     if width % body.heads:

@@ -101,8 +101,9 @@ def _check_shared(run: RunSpec, names: list[str]) -> None:
         single.append(f"train.oversample.kind={train.oversample.kind}")
     single += [f"train.loss.{name}" for name, method in train.loss.trained.items() if "one_label" in method.needs]
     if single:
+        take = "take" if len(single) > 1 else "takes"
         raise ValueError(
-            f"{rule}, but {', '.join(single)} takes one label per row. Use methods trained with gradient steps, "
+            f"{rule}, but {', '.join(single)} {take} one label per row. Use methods trained with gradient steps, "
             "or views of single images."
         )
     if train.views == "averaged":

@@ -102,8 +102,9 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
             raise ValueError(run.second.refuses_folds)
     following = {kind for run in runs for kind in run.train.loss.following}
     if following:
+        follow = "follow" if len(following) > 1 else "follows"
         raise ValueError(
-            f"{' and '.join(sorted(following))} follows the calibration of validation rows during training, but in a "
+            f"{' and '.join(sorted(following))} {follow} the calibration of validation rows during training, but in a "
             "split into folds these rows are needed for evaluation. Use a split without folds or another "
             "train.loss.point.kind."
         )

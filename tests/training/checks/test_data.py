@@ -50,11 +50,25 @@ def test_tokens_are_pooled_and_nothing_else_is():
     refused(POOLED, vectors, "attention_pool reads tokens [N, T, D], but column avg holds one vector")
 
 
+def test_several_columns_are_named_in_the_plural():
+    for data, changes, told in (
+        (_twice(data_of((5, 8))), {}, "columns avg, more hold tokens and head.body.kind is identity"),
+        (_twice(data_of()), POOLED, "columns avg, more hold one vector per image"),
+    ):
+        refused({"columns": ["avg", "more"]} | changes, data, told)
+    broken = data_of()
+    broken.train.columns["avg"][3, 1] = torch.nan
+    refused({}, broken, "but 1 of 12 train rows of column avg holds NaN or infinity, the first in row 3.")
+    broken.train.columns["avg"][7, 1] = torch.nan
+    refused({}, broken, "but 2 of 12 train rows of column avg hold NaN or infinity, the first in row 3.")
+    told = "but 2 of 12 train rows of columns avg, more hold NaN or infinity, the first in row 3."
+    refused({"columns": ["avg", "more"]}, _twice(broken), told)
+
+
 def test_attention_heads_divide_the_width_of_the_columns_read():
     tokens = data_of((5, 9))
     refused(POOLED, tokens, "must divide the token width 9, got 4. Use one of [1, 3, 9].")
-    twice = {role: replace(p, columns=p.columns | {"more": p.columns["avg"]}) for role, p in _parts(tokens).items()}
-    both = Data(**twice, class_names=NAMES)
+    both = _twice(tokens)
     joined = {"columns": ["avg", "more"], "head.body.kind": "attention_pool"}
     check_data([run_of(joined | {"head.body.heads": 6})], both)
     refused(joined | {"head.body.heads": 4}, both, "must divide the token width 18, got 4")
@@ -62,6 +76,12 @@ def test_attention_heads_divide_the_width_of_the_columns_read():
 
 def _parts(data):
     return {"train": data.train, "select": data.select, "calibrate": data.calibrate}
+
+
+def _twice(data):
+    """The data with a copy of its column."""
+    parts = {r: replace(p, columns=p.columns | {"more": p.columns["avg"]}) for r, p in _parts(data).items()}
+    return Data(**parts, class_names=NAMES)
 
 
 def test_groups_are_counted_where_there_are_some():
@@ -217,3 +237,14 @@ def test_views_that_are_not_finite_are_refused(value):
     with pytest.raises(ValueError, match=r"2 rows of 'avg@turn#0' of select rows"):
         check_data([RunSpec(tta=("turn",))], replace(data, select=seen))
     check_data([RunSpec()], replace(data, select=seen))
+
+
+def test_views_of_two_images_refuse_what_takes_one_label():
+    rows = torch.arange(12)
+    views = {"cut": Views({"avg": torch.randn(12, 8)}, rows, (rows + 1) % 3, torch.full((12,), 0.5))}
+    data = replace(data_of(), views=views)
+    rule = "views of two images (cut) have two labels per row, but "
+    one, other = {"train.oversample.kind": "gaussian"}, {"train.loss.vace.strength": 0.5}
+    both = "train.oversample.kind=gaussian, train.loss.vace take one label per row."
+    refused({"view_sets": ["cut"]} | one, data, f"{rule}train.oversample.kind=gaussian takes one label per row.")
+    refused({"view_sets": ["cut"]} | one | other, data, f"{rule}{both}")
