@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.names import alike_names, check_names
 from frostbench.embedcache.sources.id_parts import parts_of
 from frostbench.embedcache.sources.times import as_time, check_alike
@@ -137,12 +138,13 @@ def group_notes(groups: Sequence[str | None]) -> list[str]:
     """Return notes about the groups [N] of a listing, None for rows without one.
 
     >>> group_notes(["a", None])
-    ['1 of 2 images have no group; each of them counts as independent.']
+    ['1 of 2 images has no group and counts as independent.']
     """
     lacking = sum(group is None for group in groups)
     if lacking == len(groups):
         return [NO_GROUPS]
-    notes = [f"{lacking} of {len(groups)} images have no group; each of them counts as independent."] if lacking else []
+    words = "has no group and counts" if lacking == 1 else "have no group; each of them counts"
+    notes = [f"{lacking} of {len(groups)} images {words} as independent."] if lacking else []
     return notes + alike_names((group for group in groups if group is not None), "groups", "groups")
 
 
@@ -150,8 +152,8 @@ def _check_unique(ordered: Sequence[Item]) -> None:
     twice = sorted({a.id for a, b in pairwise(ordered) if a.id == b.id})
     if twice:
         raise ValueError(
-            f"Each image may be listed only once, but {len(twice)} ids occur more than once, for example "
-            f"{', '.join(map(repr, twice[:3]))}. Remove the repeated rows."
+            f"Each image may be listed only once, but {things(len(twice), 'id occurs', 'ids occur')} more than once, "
+            f"for example {', '.join(map(repr, twice[:3]))}. Remove the repeated rows."
         )
 
 
@@ -169,8 +171,8 @@ def _with_times(ordered: Sequence[Item], regex: str) -> list[Item]:
     if wrong:
         raise ValueError(
             "The time regex must match ISO 8601 dates such as 2024-01-31 or 20240131, optionally with T10:20:30, but "
-            f"in {len(wrong)} ids '{regex}' finds something else, for example {wrong[0][1]!r} in {wrong[0][0]!r}. "
-            "Change the regex, or state times in a manifest."
+            f"in {things(len(wrong), 'id', 'ids')} '{regex}' finds something else, for example {wrong[0][1]!r} in "
+            f"{wrong[0][0]!r}. Change the regex, or state times in a manifest."
         )
     return [replace(item, time=time) for item, time in zip(ordered, times, strict=True)]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.hashes import hash_rows, hash_table
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.storage.damage import reading, remedy
@@ -192,8 +193,8 @@ def _read_keys(cache_dir: Path, cache: dict[str, Any], manifest: dict[str, Any])
             )
         if len(shard_ids) != shard["rows"]:
             raise CacheError(
-                f"{shard['name']} must hold {shard['rows']} rows as stated in the manifest, but {path} holds "
-                f"{len(shard_ids)}. {remedy(path)}"
+                f"{shard['name']} must hold {things(shard['rows'], 'row', 'rows')} as stated in the manifest, but "
+                f"{path} holds {len(shard_ids)}. {remedy(path)}"
             )
         ids += shard_ids
         content += shard_content

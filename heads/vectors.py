@@ -45,8 +45,8 @@ def joined(columns: Mapping[str, Tensor], names: Sequence[str], width: int, toke
     rows = (~finite_rows([x])).nonzero().squeeze(1).tolist()
     if rows:
         raise ValueError(
-            f"Vectors must be finite, but {len(rows)} of {len(x)} rows hold NaN or infinity, first row {rows[0]}. Fix "
-            "the extraction, or leave these rows out."
+            f"Vectors must be finite, but {len(rows)} of {len(x)} rows {'holds' if len(rows) == 1 else 'hold'} NaN or "
+            f"infinity, first row {rows[0]}. Fix the extraction, or leave these rows out."
         )
     return x
 

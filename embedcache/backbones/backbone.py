@@ -10,6 +10,7 @@ from torch import nn
 
 from frostbench.embedcache.backbones.pooling import PoolingName
 from frostbench.embedcache.backbones.tower import Features, Tower
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.preprocess import prepare_image
 from frostbench.embedcache.recipe import Autocast, Recipe, provenance
 
@@ -147,8 +148,8 @@ def resolve_device(text: str) -> torch.device:
         fitting = device.type if count == 1 else f"{device.type}:0 to {device.type}:{count - 1}"
         advice = f"Choose {fitting}" if count else "Choose cpu, or install a driver and a build of torch for the device"
         raise ValueError(
-            f"the device must be available, got {text!r}, but torch {torch.__version__} finds {count} {device.type} "
-            f"{'device' if count == 1 else 'devices'}. {advice}."
+            f"the device must be available, got {text!r}, but torch {torch.__version__} finds "
+            f"{things(count, f'{device.type} device', f'{device.type} devices')}. {advice}."
         )
     return device
 

@@ -13,6 +13,7 @@ from frostbench.embedcache.backbones.pooling import PoolingName, pool_tokens
 from frostbench.embedcache.backbones.preparation import Preparation, fraction_for, three
 from frostbench.embedcache.backbones.sizing import check_patches, first_line
 from frostbench.embedcache.backbones.tower import END, Features, Loaded, Offer
+from frostbench.embedcache.counting import things
 
 # Name of the final normalisation and whether the model is a vision transformer, by model type.
 _KNOWN = {
@@ -122,9 +123,10 @@ def _load_model(source: str) -> Any:
     )
     missing = sorted(str(key) for key in (*info["missing_keys"], *info["mismatched_keys"]))
     if missing:
+        tensors = things(len(missing), "tensor", "tensors")
         raise ValueError(
-            f"the weights must match the model, but {source} lacks {len(missing)} tensors of a {kind}, or has them in "
-            f"another shape, such as {missing[:3]}. They would stay random. Use the checkpoint of exactly this model."
+            f"the weights must match the model, but {source} lacks {tensors} of a {kind} or has another shape there, "
+            f"such as {missing[:3]}, which would stay random. Use the checkpoint of exactly this model."
         )
     return model
 

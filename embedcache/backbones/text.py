@@ -14,6 +14,7 @@ import torch
 from frostbench.embedcache.backbones.backbone import resolve_device
 from frostbench.embedcache.backbones.hashing import weights_sha256
 from frostbench.embedcache.backbones.open_clip_models import create_model, find_source, no_weights
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.outputs.places import check_file
 from frostbench.embedcache.outputs.writing import new_file
 
@@ -128,8 +129,9 @@ def make_prompts(class_names: Sequence[str], templates: Iterable[str]) -> list[s
     wrong = [template for template in templates if template.count("{}") != 1]
     if wrong or not templates or not class_names:
         raise ValueError(
-            f"prompts need class names, and templates with one {{}} for the name, got {len(class_names)} names and "
-            f"the templates {wrong or templates}. Write templates such as {DEFAULT_TEMPLATES[0]!r}."
+            "prompts need class names, and templates with one {} for the name, got "
+            f"{things(len(class_names), 'name', 'names')} and the templates {wrong or templates}. Write templates such "
+            f"as {DEFAULT_TEMPLATES[0]!r}."
         )
     names = [name.replace("_", " ") for name in class_names]
     return [template.replace("{}", name) for name in names for template in templates]

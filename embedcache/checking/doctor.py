@@ -6,6 +6,7 @@ from typing import Any
 from frostbench.embedcache.checking.findings import Finding, described, edited_recipes, seal_findings, shard_findings
 from frostbench.embedcache.checking.leftovers import left_over
 from frostbench.embedcache.checking.verify import verify_cache
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.extraction.embed_command import run_again
 from frostbench.embedcache.hashes import file_sha256
 from frostbench.embedcache.splits.files import read_split
@@ -203,10 +204,11 @@ def _splits(cache_dir: Path, layout: Layout | None) -> list[Finding]:
         except CacheError as error:
             found.append(Finding(*described(error)))
             continue
-        if known is not None and not ids <= known:
+        if known is not None and (gone := len(ids - known)):
+            rows, are = things(len(ids), "row", "rows"), "is" if gone == 1 else "are"
             found.append(
                 Finding(
-                    f"{path} is unused: a split of {len(ids)} rows, of which {len(ids - known)} are no longer listed.",
+                    f"{path} is unused: a split of {rows}, of which {gone} {are} no longer listed.",
                     f"Keep it if results refer to it, or delete it: rm {path}",
                     harmless=True,
                 )

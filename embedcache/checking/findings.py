@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.extraction.embed_command import run_again
 from frostbench.embedcache.extraction.reopening import drop_shard, read_digests
 from frostbench.embedcache.hashes import file_sha256
@@ -158,7 +159,7 @@ def _orphans(cache_dir: Path, n_shards: int) -> Iterator[Finding]:
             continue
         if STAGED.fullmatch(f"shards/{path.name}") and is_plain(path):
             yield Finding(
-                f"{path} is unused: the listing has only {n_shards} shards.",
+                f"{path} is unused: the listing has only {things(n_shards, 'shard', 'shards')}.",
                 f"Delete it (--repair does): rm {path}",
                 path.unlink,
                 f"deleted {path.name}, which has no listed items",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from frostbench.embedcache.canary import APART, apart
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.hashes import hash_table
 from frostbench.embedcache.splits.files import read_split
 from frostbench.embedcache.storage.damage import MISREAD, reading, remedy
@@ -96,7 +97,7 @@ def _shard_hashes(cache_dir: Path) -> str:
     manifest = read_state(cache_dir)[1]
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
     check_digests(paths, digests_of(manifest))
-    return f"{len(manifest['shards'])} shards"
+    return things(len(manifest["shards"]), "shard", "shards")
 
 
 def _counts(cache_dir: Path) -> str:
@@ -155,7 +156,7 @@ def _splits(cache_dir: Path) -> str:
     files = sorted((cache_dir / "splits").glob("*.parquet"))
     for file in files:
         read_split(file)
-    return f"{len(files)} splits"
+    return things(len(files), "split", "splits")
 
 
 def _view_sets(cache_dir: Path) -> str:
@@ -166,7 +167,7 @@ def _view_sets(cache_dir: Path) -> str:
     for name in names:
         for column in read_views(cache_dir, name, table, stored=True).table.stored.values():
             column.check()
-    return f"{len(names)} view sets"
+    return things(len(names), "view set", "view sets")
 
 
 def _canary(cache_dir: Path, backbone: EmbedCanary) -> str:

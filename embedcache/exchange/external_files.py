@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import torch
 
 from frostbench.embedcache.cells import column_texts
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.given.vectors import read_vectors
 from frostbench.embedcache.storage.files import CacheError
 
@@ -101,7 +102,8 @@ def _holds(field: pa.Field) -> bool:
 
 def _matrix(field: pa.Field, values: pa.Array) -> np.ndarray:
     if values.null_count:
-        raise CacheError(f"Every row needs a vector, but {values.null_count} of {field.name!r} are null. Drop them.")
+        nulls = things(values.null_count, "cell", "cells")
+        raise CacheError(f"Every row needs a vector, but column {field.name!r} has none in {nulls}. Drop such rows.")
     if pa.types.is_fixed_size_binary(field.type):
         kind = np.dtype(field.metadata.get(b"dtype", b"float16").decode()).newbyteorder("<")
         return np.frombuffer(b"".join(values.to_pylist()), kind).reshape(len(values), int(field.metadata[b"dim"]))
@@ -110,6 +112,6 @@ def _matrix(field: pa.Field, values: pa.Array) -> np.ndarray:
     if len(lengths) != 1 or flat.null_count:
         raise CacheError(
             f"The vectors of a column must have the same length and no nulls, but {field.name!r} has the lengths "
-            f"{sorted(lengths)[:5]} and {flat.null_count} nulls. Repair the file."
+            f"{sorted(lengths)[:5]} and {things(flat.null_count, 'null', 'nulls')}. Repair the file."
         )
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, lengths[0])

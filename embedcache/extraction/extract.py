@@ -210,9 +210,10 @@ def _first_reasons(cache_dir: Path, finished: Finished, n_shards: int) -> str:
     bad = islice((row for i in range(n_shards) for row in read_bad(cache_dir, i)), 5)
     reasons = "; ".join(f"{row['id']}: {row['reason']}" for row in bad)
     return (
-        f"strict extraction must embed every image, but {finished.n_bad} of {finished.n_listed} are quarantined. The "
-        f"first: {reasons}. All others are stored in {cache_dir}. Repair the files and run the same command again, "
-        "which retries changed files; or list only the good files and embed them into another folder."
+        f"strict extraction must embed every image, but {finished.n_bad} of {finished.n_listed} "
+        f"{'is' if finished.n_bad == 1 else 'are'} quarantined. The first: {reasons}. All others are stored in "
+        f"{cache_dir}. Repair the files and run the same command again, which retries changed "
+        "files; or list only the good files and embed them into another folder."
     )
 
 

@@ -51,8 +51,8 @@ def read_labels(labels: Any, class_names: Any = None) -> Labels:
     missing, first = first_missing(cells)
     if missing:
         raise ValueError(
-            f"each row must have a label, but {missing} of {len(cells)} are missing (NaN, None or blank), the first in "
-            f"row {first}. Label these rows, or drop them."
+            f"each row must have a label, but {missing} of {len(cells)} {'is' if missing == 1 else 'are'} missing "
+            f"(NaN, None or blank), the first in row {first}. Label such rows, or drop them."
         )
     if class_names is None:
         order = sorted(set(cells), key=lambda v: natural_key(v) if isinstance(v, str) else v)  # type: ignore[arg-type,return-value]

@@ -74,8 +74,9 @@ def check_finite(
     if count:
         bound = "" if np.isinf(largest) else f" and within ±{largest:.6g}"
         raise ValueError(
-            f"{what} must be finite{bound}, but {count} of {len(x)} rows are not; the first is row {name(first)}, "
-            f"which holds {value}. Fix the program that made the vectors, or drop these rows."
+            f"{what} must be finite{bound}, but {count} of {len(x)} rows {'is' if count == 1 else 'are'} not; the "
+            f"first is row {name(first)}, which holds {value}. Fix the program that made the vectors, or drop "
+            "such rows."
         )
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from frostbench.embedcache.counting import things
+
 _FORMULA = re.compile("[=+@\t\r\n＝＋－＠-]")
 
 
@@ -45,10 +47,9 @@ def formula_note(frame: pd.DataFrame) -> str | None:
     changed = sum(as_cell(text) != text for text in (*map(str, frame.columns), *_cells(frame)))
     if not changed:
         return None
-    return (
-        f"{changed} texts that a spreadsheet would evaluate as formulas are written with a leading apostrophe; .json "
-        "and .parquet files hold them unchanged."
-    )
+    one = "text that a spreadsheet would evaluate as a formula is"
+    texts = things(changed, one, "texts that a spreadsheet would evaluate as formulas are")
+    return f"{texts} written with a leading apostrophe, which .json and .parquet files do not have."
 
 
 def _text_columns(frame: pd.DataFrame) -> list[Hashable]:

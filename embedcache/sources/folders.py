@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from frostbench.embedcache.counting import counted, things
 from frostbench.embedcache.items import Item, Listing, escape_name, make_listing
 from frostbench.embedcache.sources.walking import (
     LeftOut,
-    counted,
     entries,
     file_key,
     followed,
@@ -163,12 +163,12 @@ def _check_classes(found: _Found, parts: list[str]) -> None:
     if parts and not found.names:
         raise ValueError(
             f"The folders inside {', '.join(parts)} of {found.root} must name the classes, but there are none "
-            f"({len(found.flat)} images are directly in these split folders). Sort the images into class folders, or "
-            "use a manifest with the columns path, label and split."
+            f"({things(len(found.flat), 'image is', 'images are')} directly in these split folders). Sort the images "
+            "into class folders, or use a manifest with the columns path, label and split."
         )
     if not found.names:
         raise ValueError(
             f"The folders directly below {found.root} must name the classes, but there are none "
-            f"({len(found.flat)} images are directly in it). Sort them into class folders, or use a manifest with the "
-            "columns path and label."
+            f"({things(len(found.flat), 'image is', 'images are')} directly in it). Sort the images into class "
+            "folders, or use a manifest with the columns path and label."
         )

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.items import Item, Listing, escape_name, make_listing
 from frostbench.embedcache.sources.image_columns import as_labels, choose_column, holds_images
 from frostbench.embedcache.sources.manifests import other_columns, read_extras
@@ -97,7 +98,7 @@ def _items(split: str, dataset: Any, image: str, label: str, names: list[str] | 
     if sum(table.num_rows for table in tables.values()) != len(dataset):
         raise ValueError(
             f"The Arrow files of a saved dataset must hold exactly its rows, but {[str(file) for file in files]} do "
-            f"not hold {len(dataset)} rows. Call flatten_indices() and save it again."
+            f"not hold {things(len(dataset), 'row', 'rows')}. Call flatten_indices() and save it again."
         )
     items, notes = list[Item](), list[str]()
     for file, table in tables.items():

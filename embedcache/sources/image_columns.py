@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from frostbench.embedcache.cells import as_texts
+from frostbench.embedcache.counting import things
 
 LABEL_NAMES = ("label", "labels")
 
@@ -91,10 +92,11 @@ def as_labels(values: Sequence[Any], names: Sequence[str] | None, where: str) ->
     found = as_texts(values, "label", where) if names is None else [_class(value, names) for value in values]
     lacking = [row for row, label in enumerate(found) if not label]
     if lacking:
+        rows = things(len(lacking), f"row of {where} has", f"rows of {where} have")
         kind = "text or integer" if names is None else f"one of {len(names)} classes"
         raise ValueError(
-            f"Every image must have a label ({kind}), but {len(lacking)} rows of {where} have none; the first is row "
-            f"{lacking[0]} with {values[lacking[0]]!r}. Remove these rows; datasets often hide the labels of test rows."
+            f"Every image must have a label ({kind}), but {rows} none; the first is row {lacking[0]} with "
+            f"{values[lacking[0]]!r}. Remove such rows; datasets often hide the labels of test rows."
         )
     return [label for label in found if label]
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.splits.folds import advice, cut
 from frostbench.embedcache.storage.files import CacheError
 
@@ -78,8 +79,8 @@ def _impossible(folds: int, labels: np.ndarray, groups: np.ndarray) -> str:
     if folds >= 2 and found >= folds and largest >= folds:
         return ""
     return (
-        f"needs {max(folds, 2)} groups and a class with as many rows, but {found} groups are left and the largest "
-        f"class has {largest}."
+        f"needs {max(folds, 2)} groups and a class with as many rows, but "
+        f"{things(found, 'group is', 'groups are')} left and the largest class has {largest}."
     )
 
 

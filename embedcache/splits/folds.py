@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.embedcache.storage.files import CacheError
 
@@ -38,7 +39,8 @@ def make_folds(labels: np.ndarray, groups: np.ndarray, spec: SplitSpec, stated: 
     if min(found, largest) < spec.folds:
         raise CacheError(
             f"{spec.folds} folds need {spec.folds} groups and a class with as many rows outside the test set, but "
-            f"{found} groups are left and the largest class has {largest}. {advice(labels, groups, spec.seed, stated)}"
+            f"{things(found, 'group is', 'groups are')} left and the largest class has {largest}. "
+            f"{advice(labels, groups, spec.seed, stated)}"
         )
     folds = _repeated(labels, groups, spec, stated)
     fewest = min(len(np.unique(each)) for each in folds)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from frostbench.embedcache.cells import column_texts
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.sources.text_tables import read_text_table
 from frostbench.embedcache.splits.role_names import ROLE_OF, role_called
 from frostbench.embedcache.splits.spec import SplitSpec
@@ -45,7 +46,7 @@ def _listed(ids: np.ndarray, spec: SplitSpec) -> np.ndarray:
     role_of = dict(zip(named, roles.tolist(), strict=True))
     unknown = sorted(role_of.keys() - set(ids.tolist()))
     if unknown or len(role_of) < len(named):
-        strange = f"{len(unknown)} ids are not in the table, such as"
+        strange = f"{things(len(unknown), 'id is', 'ids are')} not in the table, such as"
         problem = f"{strange} {unknown[0]!r}" if unknown else "an id occurs twice"
         raise CacheError(
             f"A role file must list each row of the table once, but in {path} {problem}. The ids of the table look "
@@ -54,8 +55,9 @@ def _listed(ids: np.ndarray, spec: SplitSpec) -> np.ndarray:
     unlisted = [one for one in ids.tolist() if one not in role_of]
     if unlisted and spec.unlisted == "none":
         raise CacheError(
-            f"A role file must list every row of the table, but {len(unlisted)} of {len(ids)} rows are not in "
-            f"{path}, such as {unlisted[0]!r}. Add them, or set `unlisted` to their role."
+            f"A role file must list every row of the table, but {len(unlisted)} of {len(ids)} rows "
+            f"{'is' if len(unlisted) == 1 else 'are'} not in {path}, such as {unlisted[0]!r}. Add such rows, or set "
+            "`unlisted` to their role."
         )
     return np.array([role_of.get(one, spec.unlisted) for one in ids.tolist()], dtype="<U9")
 

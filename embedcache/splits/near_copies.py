@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.storage.files import CacheError
 from frostbench.embedcache.table import FeatureTable, read_state, read_table
 
@@ -15,8 +16,8 @@ def with_near_copies(groups: np.ndarray, near: np.ndarray, threshold: float) -> 
     counts = np.unique(near, return_counts=True)[1]
     several = counts[counts > 1]
     note = (
-        f"Images with a cosine of at least {threshold:g} stay together: {len(several)} groups of near-duplicates with "
-        f"{several.sum()} rows."
+        f"Images with a cosine of at least {threshold:g} stay together: "
+        f"{things(len(several), 'group', 'groups')} of near-duplicates with {several.sum()} rows."
     )
     return joined_groups(groups, near), note
 

@@ -29,8 +29,9 @@ def cut_by_time(
     unknown = len(groups) if times is None else int((times == "").sum())
     if times is None or unknown:
         raise CacheError(
-            f"A split by time needs a time for each row, but {unknown} of {len(groups)} rows have none. Embed from a "
-            "manifest with a time column or with --time-regex, or use source=grouped_stratified."
+            f"A split by time needs a time for each row, but {unknown} of {len(groups)} rows "
+            f"{'has' if unknown == 1 else 'have'} none. Embed from a manifest with a time column or with --time-regex, "
+            "or use source=grouped_stratified."
         )
     moments, moment_of = np.unique(times, return_inverse=True)
     newest = np.zeros(int(groups.max()) + 1, dtype=np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.storage.damage import reading, remedy
 from frostbench.embedcache.storage.files import CacheError
 
@@ -104,13 +105,11 @@ def pieces_of(column: pa.ChunkedArray, dim: int, path: Path, storage: str = "flo
     kind = np.dtype(LITTLE[storage])
     width = kind.itemsize * dim
     if column.type != pa.binary(width):
-        raise CacheError(
-            f"A vector of {dim} {storage} numbers has {width} bytes, but {path} holds {column.type}. {remedy(path)}"
-        )
+        numbers = things(dim, f"{storage} number", f"{storage} numbers")
+        raise CacheError(f"A vector of {numbers} has {width} bytes, but {path} holds {column.type}. {remedy(path)}")
     if column.null_count:
-        raise CacheError(
-            f"Every row must have a vector, but {column.null_count} rows of {path} have none. {remedy(path)}"
-        )
+        rows = things(column.null_count, f"row of {path} has", f"rows of {path} have")
+        raise CacheError(f"Every row must have a vector, but {rows} none. {remedy(path)}")
     return [
         np.frombuffer(chunk.buffers()[1], kind, count=len(chunk) * dim, offset=chunk.offset * width).reshape(-1, dim)
         for chunk in column.chunks

@@ -174,8 +174,9 @@ def _check_images(views: FeatureTable, table: FeatureTable, rows: np.ndarray, fo
                 f"views must have the recipe of their cache, but column {name!r} of {folder} has another. {again}"
             )
     changed = views.content != table.content[rows]
-    if changed.any():
+    if count := int(changed.sum()):
         raise CacheError(
-            f"views must show the images of their cache, but {int(changed.sum())} of {len(rows)} views of "
-            f"{folder.name!r} were made from changed files, the first of {table.ids[rows[changed][0]]!r}. {again}"
+            f"views must show the images of their cache, but {count} of {len(rows)} views of "
+            f"{folder.name!r} {'was' if count == 1 else 'were'} made from changed files, the first of "
+            f"{table.ids[rows[changed][0]]!r}. {again}"
         )

@@ -328,8 +328,7 @@ def test_a_csv_of_names_that_are_formulas_is_told(frostbench, bundle, photos, tm
     monkeypatch.chdir(tmp_path)
     result = frostbench("predict", bundle, "=1+1.png", "--out", "x.csv")
     assert (
-        "note: 1 texts that a spreadsheet would evaluate as formulas are written with a leading apostrophe"
-        in result.err
+        "note: 1 text that a spreadsheet would evaluate as a formula is written with a leading apostrophe" in result.err
     )
     assert pd.read_csv("x.csv")["image"].tolist() == ["'=1+1.png"]
     result = frostbench("predict", bundle, "=1+1.png", "--out", "x.json")

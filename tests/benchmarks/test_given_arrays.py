@@ -188,7 +188,7 @@ def test_no_rows_and_rows_that_are_not_finite_are_no_training_data(arrays):
         fit(x[:0], labels[:0], SOLVED)
     wrong = x.copy()
     wrong[3] = np.nan
-    with pytest.raises(ValueError, match="vectors must be finite, but 1 of 90 rows are not; the first is row 3"):
+    with pytest.raises(ValueError, match="vectors must be finite, but 1 of 90 rows is not; the first is row 3"):
         fit(wrong, labels, SOLVED)
     with pytest.raises(ValueError, match=r"duplicate names \['1'\]. Name each column once"):
         fit({1: x, "1": x}, labels, SOLVED)

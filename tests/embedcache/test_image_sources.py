@@ -138,7 +138,7 @@ def test_which_columns_are_meant_is_told(tmp_path: Path) -> None:
 def test_hidden_labels_are_refused(tmp_path: Path, kind: list[Any], told: str) -> None:
     table = pa.table({"picture": [png(1), png(2)], "kind": kind})
     pq.write_table(table.replace_schema_metadata({b"huggingface": HF}), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=rf"a label \(one of 2 classes\), but 1 rows .*{told}"):
+    with pytest.raises(ValueError, match=rf"a label \(one of 2 classes\), but 1 row of .*{told}"):
         list_source(tmp_path / "a.parquet")
 
 
@@ -237,7 +237,7 @@ def test_columns_of_a_saved_dataset_are_groups_splits_and_times(tmp_path: Path) 
         (None, "train", None),
         ("h", "train", "2024-02-01"),
     ]
-    assert listing.warnings[0] == "1 of 3 images have no group; each of them counts as independent."
+    assert listing.warnings[0] == "1 of 3 images has no group and counts as independent."
 
 
 def test_the_column_of_labels_is_no_group(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_the_ultra_fine_grained_benchmark(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"line 1 of .*test\.txt is 'c\.jpg two'"):
         list_source(tmp_path / "cotton")
     (tmp_path / "cotton/anno/test.txt").write_text("b.jpg 10\n")
-    with pytest.raises(ValueError, match=r"1 ids occur more than once, for example 'b\.jpg'"):
+    with pytest.raises(ValueError, match=r"1 id occurs more than once, for example 'b\.jpg'"):
         list_source(tmp_path / "cotton")
     (tmp_path / "cotton/anno/test.txt").write_text("c.jpg 10\n")
     (tmp_path / "cotton/images").rename(tmp_path / "cotton/pictures")

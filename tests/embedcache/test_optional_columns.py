@@ -65,7 +65,7 @@ ENTRANCES = [from_manifest, from_images, from_dataset, from_import]
 def test_integers_with_a_gap_which_pandas_stores_as_floats_are_the_integers(tmp_path: Path, read: Entrance) -> None:
     groups, warnings = read(tmp_path, {"group": pa.array([7.0, None, 7.0, 10.0])})
     assert groups == ["7", None, "7", "10"]
-    assert "1 of 4 images have no group; each of them counts as independent." in warnings
+    assert "1 of 4 images has no group and counts as independent." in warnings
 
 
 @pytest.mark.parametrize("read", ENTRANCES)

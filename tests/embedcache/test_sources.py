@@ -248,7 +248,7 @@ def test_a_csv_manifest_keeps_texts_as_written(tmp_path: Path) -> None:
     ]
     assert [item.path for item in listing.items] == [tmp_path / "x/1.png", tmp_path / "x/2.png"]
     assert any("ignored: colour" in w for w in listing.warnings)
-    assert any("1 of 2 images have no group" in w for w in listing.warnings)
+    assert any("1 of 2 images has no group" in w for w in listing.warnings)
 
 
 def test_a_parquet_manifest_takes_integers_and_a_root(tmp_path: Path) -> None:
@@ -264,8 +264,8 @@ def test_a_parquet_manifest_takes_integers_and_a_root(tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ("path,klass\n1.png,a\n", "must have the columns path and label"),
-        ("path,label\n1.png,\n", "Every row of a manifest must have a label, but 1 rows"),
-        ("path,label\n1.png,a\n./1.png,b\n", "1 ids occur more than once, for example '1.png'"),
+        ("path,label\n1.png,\n", "Every row of a manifest must have a label, but 1 row of "),
+        ("path,label\n1.png,a\n./1.png,b\n", "1 id occurs more than once, for example '1.png'"),
         ("path,label\nelsewhere/1.png,a\n", "none of the first 1 does"),
         ("path,label\n", "none was found"),
         ("", "must be a readable .csv file"),
@@ -344,14 +344,14 @@ def test_a_source_that_does_not_exist_and_a_bad_regex_say_what_to_do(tmp_path: P
 def test_times_of_a_manifest_sort_and_are_checked(tmp_path: Path) -> None:
     touch(tmp_path, "1.png")
     rows = "path,label,time\n1.png,a,2024-01-31\n2.png,a,2024-01-30T10:20\n3.png,a,\n4.png,b,20240131 235959.25\n"
-    with pytest.raises(ValueError, match=r"row 3 of .* has '20240131 235959\.25'; 1 rows"):
+    with pytest.raises(ValueError, match=r"row 3 of .* has '20240131 235959\.25'; 1 row is invalid"):
         list_manifest(write_csv(tmp_path / "m.csv", rows))
     listing = list_manifest(write_csv(tmp_path / "m.csv", rows.replace(".25", "")))
     times = [item.time for item in listing.items]
     assert times == ["2024-01-31", "2024-01-30T10:20:00", None, "2024-01-31T23:59:59"]
     assert sorted(t for t in times if t) == ["2024-01-30T10:20:00", "2024-01-31", "2024-01-31T23:59:59"]
     mixed = "path,label,time\n1.png,a,2024-01-31T10:20:30Z\n2.png,a,2024-01-31\n"
-    with pytest.raises(ValueError, match=r"must have a UTC offset .* 1 of 2 have one and 2024-01-31 has none"):
+    with pytest.raises(ValueError, match=r"must have a UTC offset .* 1 of 2 has one and 2024-01-31 has none"):
         list_manifest(write_csv(tmp_path / "m.csv", mixed))
 
 

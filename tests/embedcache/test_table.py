@@ -145,7 +145,7 @@ def test_rows_that_are_not_listed_or_missing_are_refused(make_cache) -> None:
         read_table(path)
     path = make_cache()
     edit_shard(path, 2, longer, 3)
-    with pytest.raises(CacheError, match=r"must hold 1 rows as stated in the manifest, but .* holds 3"):
+    with pytest.raises(CacheError, match=r"must hold 1 row as stated in the manifest, but .* holds 3"):
         read_table(path)
     store.shard_path(path, 2).unlink()
     with pytest.raises(CacheError, match=r"lists part-00002, but its file .* is missing"):

@@ -37,7 +37,7 @@ def test_a_sound_cache_passes_every_check(make_cache) -> None:
     assert len(details) == 7
     assert details["rows + quarantine = listing"] == "38 + 2 = 40"
     assert details["SHA-256 of each shard"] == "14 shards"
-    assert details["splits"] == "1 splits"
+    assert details["splits"] == "1 split"
     assert details["view sets"] == "0 view sets"
 
 

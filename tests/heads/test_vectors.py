@@ -13,7 +13,7 @@ from frostbench.heads.vectors import finite_rows
 
 NAMES = ("ash", "beech", "cedar")
 POOL = {"body": {"kind": "attention_pool", "heads": 2}}
-MESSAGE = "1 of 4 rows hold NaN or infinity, first row 2"
+MESSAGE = "1 of 4 rows holds NaN or infinity, first row 2"
 
 
 def head_of(tree=(), columns=("a",), dim=4, views=()):

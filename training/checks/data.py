@@ -99,9 +99,10 @@ def _check_shapes(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
 def _check_classes(run: RunSpec, data: Data) -> None:
     with_rows = int((torch.bincount(data.train.labels) > 0).sum())
     if with_rows == 1:
-        only = data.class_names[int(data.train.labels[0])]
+        only, count = data.class_names[int(data.train.labels[0])], len(data.train)
         raise ValueError(
-            f"Training needs at least two classes, but all {len(data.train)} training rows are of class {only!r}. Add "
+            "Training needs at least two classes, but "
+            f"{'the only training row is' if count == 1 else f'all {count} training rows are'} of class {only!r}. Add "
             "images of another class, or check the labels and the split."
         )
     for classifier in run.classifiers:

@@ -48,8 +48,9 @@ def epoch_notes(run: RunSpec, labels: Tensor, background: Sequence[int] = ()) ->
     is_open = stop.metric == "auto" and stop.epoch is None and not run.head.classifier.is_closed_form
     if not is_open or len(labels) == 0 or epochs_metric(stop.metric, labels, background) != "nll":
         return ()
+    rows = "only validation row" if len(labels) == 1 else f"{len(labels)} validation rows"
     return (
-        f"the epoch with the lowest NLL on the {len(labels)} validation rows is kept: below "
+        f"the epoch with the lowest NLL on the {rows} is kept: below "
         f"{ENOUGH_ROWS_OF_A_CLASS} rows per class macro F1 is mostly noise",
     )
 
@@ -144,16 +145,16 @@ def posthoc_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
     ('posthoc.calibration.kind=isotonic is fitted to 300 rows; below about 1000 a temperature is safer',)
     """
     spec, rows = run.posthoc, len(labels)
-    notes = []
+    noun, notes = "row" if rows == 1 else "rows", []
     if isinstance(spec.calibration, AutoTemperature) and rows < LEAST_ROWS:
         notes.append(
-            f"no temperature is fitted, so probabilities stay uncalibrated: there are only {rows} calibration and "
-            f"validation rows, and a temperature needs {LEAST_ROWS}"
+            f"no temperature is fitted, so probabilities stay uncalibrated: there {'is' if rows == 1 else 'are'} "
+            f"only {rows} calibration and validation {noun}, and a temperature needs {LEAST_ROWS}"
         )
     if isinstance(spec.calibration, Vector | Matrix | Isotonic) and rows < ENOUGH_ROWS:
         notes.append(
-            f"posthoc.calibration.kind={spec.calibration.kind} is fitted to {rows} rows; below about {ENOUGH_ROWS} a "
-            "temperature is safer"
+            f"posthoc.calibration.kind={spec.calibration.kind} is fitted to {rows} {noun}; below about {ENOUGH_ROWS} "
+            "a temperature is safer"
         )
     counts = torch.bincount(labels)
     counts = counts[counts > 0]
@@ -181,4 +182,5 @@ def _raised_epochs(option: str, schedule: Schedule, rows: int, size: int) -> tup
     if epochs == schedule.epochs:
         return ()
     note = f"{option}={schedule.epochs} becomes {epochs}, because min_steps={schedule.min_steps}"
-    return (f"{note} and {rows} rows give {-(-rows // size)} steps per epoch",)
+    steps = -(-rows // size)
+    return (f"{note} and {rows} rows give {steps} {'step' if steps == 1 else 'steps'} per epoch",)

@@ -50,9 +50,10 @@ def check_finite_views(run: RunSpec, columns: Sequence[str], data: Data) -> None
     for source, x in vectors.items():
         rows = (~x.isfinite().flatten(1).all(1)).nonzero().squeeze(1).tolist()
         if rows:
+            found = f"1 row of {source} holds" if len(rows) == 1 else f"{len(rows)} rows of {source} hold"
             raise ValueError(
-                f"Vectors of views must be finite, but {len(rows)} rows of {source} hold NaN or infinity, the first "
-                f"in row {rows[0]}. Make the views again."
+                f"Vectors of views must be finite, but {found} NaN or infinity, the first in row {rows[0]}. Make the "
+                "views again."
             )
 
 

@@ -48,7 +48,8 @@ class Part:
         if not shapes or any(len(shape) not in (2, 3) or shape[0] != len(self.labels) for shape in shapes.values()):
             raise ValueError(
                 "A part needs columns [N, D] or [N, T, D] with one row for each of its N labels, got "
-                f"{len(self.labels)} labels and {shapes}. Were failed images dropped from only one of them?"
+                f"{len(self.labels)} {'label' if len(self.labels) == 1 else 'labels'} and {shapes}. Were failed images "
+                "dropped from only one of them?"
             )
         if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
             raise ValueError(

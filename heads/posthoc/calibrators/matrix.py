@@ -41,8 +41,9 @@ class Matrix(Spec):
         if self.size == "checked" and (rows < classes**2 or classes > MOST_CLASSES):
             raise ValueError(
                 f"Matrix calibration of {classes} trained classes fits {classes * (classes + 1)} numbers and needs at "
-                f"least {classes**2} rows and at most {MOST_CLASSES} classes, got {rows} rows. Set "
-                "posthoc.calibration.kind to temperature or vector, or posthoc.calibration.size to any."
+                f"least {classes**2} rows and at most {MOST_CLASSES} classes, got {rows} "
+                f"{'row' if rows == 1 else 'rows'}. Set posthoc.calibration.kind to temperature or vector, or "
+                "posthoc.calibration.size to any."
             )
 
     def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:

@@ -24,17 +24,17 @@ def calibration_warnings(spec: PosthocSpec, temperature: float, rows: Calibratio
     kind = spec.calibration.kind
     if isinstance(spec.calibration, NoCalibration) or rows is None or len(rows.labels) == 0:
         return ()
-    is_temperature = isinstance(spec.calibration, Temperature | AutoTemperature)
+    n, is_temperature = len(rows.labels), isinstance(spec.calibration, Temperature | AutoTemperature)
     fitted = f"a temperature of {temperature:.3g}" if is_temperature else f"{kind} calibration"
     if not isinstance(spec.calibration, AutoTemperature) and (rows.logits.argmax(1) == rows.labels).all():
         return (
-            f"all {len(rows.labels)} calibration rows are classified correctly, so nothing limits the confidence that "
-            f"{fitted} gives the head. {INSTEAD}",
+            f"{'the only calibration row is' if n == 1 else f'all {n} calibration rows are'} classified correctly, so "
+            f"nothing limits the confidence that {fitted} gives the head. {INSTEAD}",
         )
     if is_temperature and at_bound(temperature):
         why = "scores are very small" if temperature < 1 else "head is no better than chance on them"
         return (
-            f"{fitted} lies at the bound of the search on {len(rows.labels)} calibration rows: the {why}, or some "
-            f"labels are wrong. Check the labels of these rows. {INSTEAD}",
+            f"{fitted} lies at the bound of the search on {n} calibration {'row' if n == 1 else 'rows'}: the {why}, or "
+            f"some labels are wrong. Check the labels of these rows. {INSTEAD}",
         )
     return ()

@@ -71,7 +71,7 @@ def test_booleans_are_labels():
 def test_missing_labels_are_counted_and_the_first_is_named(gap):
     with pytest.raises(ValueError, match=r"2 of 4 are missing \(NaN, None or blank\), the first in row 1"):
         read_labels(["a", gap, "b", gap])
-    with pytest.raises(ValueError, match=r"1 of 2 are missing .* row 1"):
+    with pytest.raises(ValueError, match=r"1 of 2 is missing .* row 1"):
         read_labels(pd.Series(["a", gap]))
 
 
@@ -84,7 +84,7 @@ def test_missing_numbers_masked_entries_and_categories_are_counted():
         pa.array(["a", None]),
         torch.tensor([1.0, torch.nan]),
     ):
-        with pytest.raises(ValueError, match=r"1 of 2 are missing .* row 1"):
+        with pytest.raises(ValueError, match=r"1 of 2 is missing .* row 1"):
             read_labels(column)
 
 

@@ -278,7 +278,7 @@ def test_views_of_exchanged_pictures_that_an_earlier_version_made_are_refused(ma
     monkeypatch.setattr("frostbench.embedcache.views.making.Maker._check", lambda *_: None)
     run(world, "stale", "flip")
     with pytest.raises(
-        CacheError, match=rf"1 of \d+ views of 'stale' were made from changed files.*{table.ids[row]}.*make it"
+        CacheError, match=rf"1 of \d+ views of 'stale' was made from changed files.*{table.ids[row]}.*make it"
     ):
         read_views(cache, "stale", table)
     assert [check.name for check in verify_cache(cache).checks if not check.ok] == ["view sets"]

@@ -10,7 +10,7 @@ import torch
 from frostbench.benchmarks.settings.parsing import parse, with_changes
 from frostbench.training.checks import data as checks
 from frostbench.training.checks.data import check_data
-from frostbench.training.checks.notes import notes_for
+from frostbench.training.checks.notes import epoch_notes, notes_for, posthoc_notes
 from frostbench.training.data.part import Data, Part, Views
 from frostbench.training.losses import bcl
 from frostbench.training.run import RunSpec
@@ -207,11 +207,23 @@ def test_the_metric_counts_a_class_of_the_selection_rows():
     refused({"train.early_stop.metric": "nll"}, unseen, "Choices by nll need validation rows")
 
 
+def test_a_single_row_or_step_is_told_in_the_singular():
+    run = run_of({"train.schedule.epochs": 3, "posthoc.calibration.kind": "isotonic"})
+    assert notes_for(run, 12)[0].endswith("and 12 rows give 1 step per epoch")
+    assert notes_for(run, 640)[0].endswith("steps per epoch")
+    one = torch.zeros(1, dtype=torch.int64)
+    assert epoch_notes(run, one)[0].startswith("the epoch with the lowest NLL on the only validation row is kept:")
+    assert "kind=isotonic is fitted to 1 row; below" in posthoc_notes(run, one)[0]
+    told = "there is only 1 calibration and validation row, and a temperature needs"
+    assert told in posthoc_notes(run_of({"posthoc.calibration.kind": "auto"}), one)[0]
+    refused({}, replace(data_of(), train=part(1)), "but the only training row is of class 'ash'")
+
+
 def test_calibration_rows_hold_a_trained_class():
     third = Part({"avg": torch.zeros(1, 8)}, torch.tensor([2]))
     unseen = replace(data_of(), train=part(12, classes=2), calibrate=third)
     check_data([run_of({})], unseen)
-    refused({"posthoc.calibration.kind": "temperature"}, unseen, "none of the 1 calibration rows belongs to one")
+    refused({"posthoc.calibration.kind": "temperature"}, unseen, "but the only calibration row belongs to others")
 
 
 @pytest.mark.parametrize(("body", "width"), [({}, 8), ({"head.body": {"kind": "mlp", "hidden": [5, 4]}}, 4)])
